@@ -2,6 +2,8 @@ import { basename, dirname } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import { type Cipher, FileDocumentStore, JsonDocument } from '@slipway/storage'
 
+const unreadableText = 'What is stored here is damaged or was sealed with another key.'
+
 /**
  * A JSON file of this server, base64 when a cipher seals it. An unreadable file is a Problem `conflict`. The
  * first update creates the directory.
@@ -12,20 +14,16 @@ export function openJsonFile<T>(options: {
   /** Throws when a value is not what was written. */
   readonly parse: (value: unknown) => T
   readonly cipher?: Cipher
-  /** The Problem of an unreadable file; a `conflict` unless passed. */
-  readonly unreadable?: () => Problem
+  /** The Problem of an unreadable file, or the text of a `conflict`. */
+  readonly unreadable?: (() => Problem) | string
 }): JsonDocument<T> {
-  const { path, cipher, unreadable = unreadableFile, ...rest } = options
+  const { path, cipher, unreadable = unreadableText, ...rest } = options
   const encoding = cipher === undefined ? 'utf8' : 'base64'
   return new JsonDocument({
     ...rest,
     cipher,
     store: new FileDocumentStore({ directory: dirname(path), encoding }),
     name: basename(path),
-    unreadable,
+    unreadable: typeof unreadable === 'string' ? () => new Problem('conflict', unreadable) : unreadable,
   })
-}
-
-function unreadableFile(): Problem {
-  return new Problem('conflict', 'What is stored here is damaged or was sealed with another key.')
 }

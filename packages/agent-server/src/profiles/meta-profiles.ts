@@ -1,4 +1,5 @@
-import { type MetaProfile, type NamedMetaProfile, namedMetaProfile, Problem } from '@slipway/protocol'
+import { type MetaProfile, metaProfile, type NamedMetaProfile, Problem, profileName } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 import type { JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../documents/json-file.ts'
 import { type ServerSettings, withMetaProfile } from '../settings/server-settings.ts'
@@ -10,23 +11,41 @@ interface MetaProfilesOptions {
   readonly max?: number
 }
 
-/** Rules that choose a model, in one file without secrets. An unreadable file is a Problem `conflict`. */
+interface StoredMetaProfile {
+  readonly name: string
+  /** As it is in the file. */
+  readonly config: unknown
+}
+
+/**
+ * Rules that choose a model, in one readable file without secrets. An unreadable file is a Problem
+ * `conflict`; one rule in it that is not valid is a Problem `bad_request`, and others can be used.
+ */
 export class MetaProfiles {
   readonly #options: MetaProfilesOptions
-  readonly #file: JsonDocument<readonly NamedMetaProfile[]>
+  readonly #file: JsonDocument<readonly StoredMetaProfile[]>
 
   constructor(options: MetaProfilesOptions) {
     this.#options = options
     this.#file = openJsonFile({ path: options.path, empty: [], parse: parseProfiles })
   }
 
-  /** In order of name. */
+  /** In order of name, without those that are not valid. */
   async list(): Promise<readonly NamedMetaProfile[]> {
-    return (await this.#file.read()).toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    const profiles = (await this.#file.read()).flatMap(({ name, config }): NamedMetaProfile[] => {
+      const result = metaProfile.safeParse(config)
+      return result.success ? [{ name, config: result.data }] : []
+    })
+    return profiles.sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
+  /** A Problem `bad_request` for one that is not valid. */
   async get(name: string): Promise<MetaProfile | undefined> {
-    return (await this.#file.read()).find((profile) => profile.name === name)?.config
+    const stored = (await this.#file.read()).find((profile) => profile.name === name)
+    if (stored === undefined) return undefined
+    const result = metaProfile.safeParse(stored.config)
+    if (result.success) return result.data
+    throw new Problem('bad_request', `Failed to load meta-profile \`${name}\`: it is not valid`)
   }
 
   /** A Problem `not_found` for an unknown name. */
@@ -59,8 +78,10 @@ export class MetaProfiles {
   async remove(name: string): Promise<void> {
     if ((await this.getActiveName()) === name)
       await this.#options.settings.modify((stored) => withMetaProfile(stored, undefined))
-    if ((await this.get(name)) !== undefined)
-      await this.#file.update((profiles) => profiles.filter((profile) => profile.name !== name))
+    await this.#file.update((profiles) => {
+      const others = profiles.filter((profile) => profile.name !== name)
+      return others.length === profiles.length ? profiles : others
+    })
   }
 
   /** Problems: `not_found`, and `conflict` when the agent of the settings is another program. */
@@ -70,7 +91,10 @@ export class MetaProfiles {
   }
 }
 
-function parseProfiles(value: unknown): readonly NamedMetaProfile[] {
+function parseProfiles(value: unknown): readonly StoredMetaProfile[] {
   if (!Array.isArray(value)) throw new Error('a list of meta-profiles is expected')
-  return value.map((item) => namedMetaProfile.parse(item))
+  return value.map((item: unknown) => {
+    if (!isRecord(item)) throw new Error('a meta-profile has a name')
+    return { name: profileName.parse(item.name), config: item.config }
+  })
 }

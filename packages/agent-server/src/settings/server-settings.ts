@@ -56,6 +56,7 @@ export class ServerSettings {
         conversationSettings.parse(stored.conversation_settings)
         return stored
       },
+      unreadable: 'Settings file is corrupted or encrypted with a different key',
       cipher,
     })
   }

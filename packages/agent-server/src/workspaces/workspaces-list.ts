@@ -5,37 +5,48 @@ import {
   type WorkspaceParent,
   workspacesList,
 } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 import type { JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../documents/json-file.ts'
 
 const maxItems = 5000
+const schemaVersion = 1
+
+interface StoredLists extends Lists {
+  readonly schema_version: number
+}
 
 /**
- * The folders that clients offer to work in, each path once. Changes are durable; an unreadable file is a
- * Problem `conflict`.
+ * The folders that clients offer to work in, each path once. Changes are durable; a file that is damaged or
+ * of a later version is a Problem `conflict`.
  */
 export class WorkspacesList {
-  readonly #file: JsonDocument<Lists>
+  readonly #file: JsonDocument<StoredLists>
 
   constructor({ path }: { readonly path: string }) {
-    const empty = { workspaces: [], workspaceParents: [] }
-    this.#file = openJsonFile({ path, empty, parse: (value) => workspacesList.parse(value) })
+    const empty = { schema_version: schemaVersion, workspaces: [], workspaceParents: [] }
+    this.#file = openJsonFile({
+      path,
+      empty,
+      parse: parseLists,
+      unreadable: 'Workspaces file is corrupted, or of a later version',
+    })
   }
 
   async read(): Promise<Lists> {
-    return await this.#file.read()
+    return workspacesList.parse(await this.#file.read())
   }
 
   /** Existing paths stay unchanged. A Problem `conflict` above the limit. */
   async add(items: readonly WorkspaceItem[]): Promise<Lists> {
-    return await this.#file.update((lists) => {
+    return await this.#update((lists) => {
       const workspaces = appendNew(lists.workspaces, items)
       return workspaces === lists.workspaces ? lists : { ...lists, workspaces }
     })
   }
 
   async addParents(items: readonly WorkspaceParent[]): Promise<Lists> {
-    return await this.#file.update((lists) => {
+    return await this.#update((lists) => {
       const workspaceParents = appendNew(lists.workspaceParents, items)
       return workspaceParents === lists.workspaceParents ? lists : { ...lists, workspaceParents }
     })
@@ -43,18 +54,29 @@ export class WorkspacesList {
 
   /** Answers the remaining list; a Problem `not_found` when no item has this path. */
   async remove(path: string): Promise<Lists> {
-    return await this.#file.update((lists) => ({
+    return await this.#update((lists) => ({
       ...lists,
       workspaces: withoutPath(lists.workspaces, path, 'Workspace not found'),
     }))
   }
 
   async removeParent(path: string): Promise<Lists> {
-    return await this.#file.update((lists) => ({
+    return await this.#update((lists) => ({
       ...lists,
       workspaceParents: withoutPath(lists.workspaceParents, path, 'Workspace parent not found'),
     }))
   }
+
+  async #update(transform: (lists: StoredLists) => StoredLists): Promise<Lists> {
+    return workspacesList.parse(await this.#file.update(transform))
+  }
+}
+
+/** A file that somebody wrote by hand may have no version. */
+function parseLists(value: unknown): StoredLists {
+  const version = isRecord(value) ? (value.schema_version ?? schemaVersion) : undefined
+  if (version !== schemaVersion) throw new Error('not of a version that this server reads')
+  return { schema_version: schemaVersion, ...workspacesList.parse(value) }
 }
 
 /** The same list when there is nothing new. */

@@ -1,4 +1,5 @@
-import { mkdirSync, readFileSync, statSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../testing/temporary-directory.ts'
@@ -37,4 +38,21 @@ test('an unchanged document is the same Buffer, and a failed write leaves it', a
   mkdirSync(join(place.path, '.d.draft'))
   await expect(store.update('', 'd', () => Buffer.from('2'))).rejects.toThrow()
   expect(await store.get('', 'd')).toBe(bytes)
+})
+
+test('what is no file is a problem, and neither listed nor waited for', async () => {
+  using place = temporaryDirectory()
+  const store = new FileDocumentStore({ directory: place.path, encoding: 'utf8' })
+  mkdirSync(join(place.path, 'd.json'))
+  execFileSync('mkfifo', [join(place.path, 'p.json')])
+  await expect(store.get('', 'd.json')).rejects.toMatchObject({ code: 'unavailable', retryAfterSeconds: 2 })
+  await expect(store.update('', 'd.json', () => Buffer.from('1'))).rejects.toMatchObject({
+    code: 'unavailable',
+  })
+  expect(await store.get('', 'p.json')).toEqual(Buffer.alloc(0))
+  await store.update('', 'x.json', () => Buffer.from('1'))
+  symlinkSync('x.json', join(place.path, 'y.json'))
+  expect([...(await store.list(''))].sort()).toEqual(['x.json', 'y.json'])
+  await store.update('', 'p.json', () => Buffer.from('2'))
+  expect(await store.list('')).toContain('p.json')
 })

@@ -1,6 +1,7 @@
+import { constants } from 'node:fs'
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { rethrowStorageFailure } from '@slipway/protocol'
+import { rethrowStorageFailure, storageUnavailableProblem } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import { errorCode, makeDirectory, syncDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import type { DocumentStore } from './document-store.ts'
@@ -12,9 +13,15 @@ interface FileDocumentStoreOptions {
   readonly encoding: 'base64' | 'utf8'
 }
 
+/** A named pipe is read as an empty file: without the flag reading one would never end. */
+const readFlags = constants.O_RDONLY | constants.O_NONBLOCK
+/** Codes of what is at the path of a document and is no file. */
+const noFileCodes: readonly unknown[] = ['EISDIR', 'ERR_FS_EISDIR', 'ENOTDIR', 'ELOOP', 'EAGAIN']
+
 /**
  * Documents as files, one writer per directory. An unchanged document is always the same Buffer. A full disk
- * is a Problem `storage_full`, another failure of the disk a Problem `unavailable`.
+ * is a Problem `storage_full`; another failure of the disk, or a directory in place of a file, a Problem
+ * `unavailable`.
  */
 export class FileDocumentStore implements DocumentStore {
   readonly #options: FileDocumentStoreOptions
@@ -28,7 +35,7 @@ export class FileDocumentStore implements DocumentStore {
 
   async get(owner: string, name: string): Promise<Buffer | undefined> {
     const path = join(this.#folder(owner), name)
-    const text = await readFile(path, 'utf8').catch(undefinedIfMissing)
+    const text = await readFile(path, { encoding: 'utf8', flag: readFlags }).catch(undefinedIfMissing)
     if (text === undefined) return undefined
     const latest = this.#latest.get(path)
     if (latest?.text === text) return latest.bytes
@@ -58,12 +65,14 @@ export class FileDocumentStore implements DocumentStore {
       await writeFileAtomic(path, text)
       this.#latest.set(path, { text, bytes })
     })
-    await change.catch(rethrowStorageFailure)
+    await change.catch(rethrowFileFailure)
   }
 
   /** The names of all files of an owner, in no order. */
   async list(owner: string): Promise<readonly string[]> {
-    return (await readdir(this.#folder(owner)).catch(undefinedIfMissing)) ?? []
+    const options = { withFileTypes: true } as const
+    const entries = (await readdir(this.#folder(owner), options).catch(undefinedIfMissing)) ?? []
+    return entries.filter((entry) => entry.isFile() || entry.isSymbolicLink()).map(({ name }) => name)
   }
 
   #folder(owner: string): string {
@@ -73,5 +82,11 @@ export class FileDocumentStore implements DocumentStore {
 }
 
 function undefinedIfMissing(error: unknown): undefined {
-  if (errorCode(error) !== 'ENOENT') rethrowStorageFailure(error)
+  if (errorCode(error) !== 'ENOENT') rethrowFileFailure(error)
+}
+
+function rethrowFileFailure(error: unknown): never {
+  if (noFileCodes.includes(errorCode(error)))
+    throw storageUnavailableProblem('Files cannot be used: something else is in the place of a file', error)
+  rethrowStorageFailure(error)
 }

@@ -10,6 +10,7 @@ const mutationResponse = {
   description: 'What was done.',
   schema: component('MetaProfileMutationResponse', { name: z.string(), message: z.string() }),
 }
+const invalidResponse = { 400: { description: 'The stored rule is not valid.' } }
 
 export const metaProfileRoutes = defineRoutes('meta-profiles', {
   listMetaProfiles: route.get('/api/meta-profiles', {
@@ -34,7 +35,7 @@ export const metaProfileRoutes = defineRoutes('meta-profiles', {
   getMetaProfile: route.get('/api/meta-profiles/{name}', {
     summary: 'Get a rule that chooses a model',
     params: nameParams,
-    responses: { ...ok('The rule.', namedMetaProfile), ...unreadableResponses },
+    responses: { ...ok('The rule.', namedMetaProfile), ...invalidResponse, ...unreadableResponses },
   }),
   saveMetaProfile: route.post('/api/meta-profiles/{name}', {
     summary: 'Save a rule that chooses a model',
@@ -58,6 +59,7 @@ export const metaProfileRoutes = defineRoutes('meta-profiles', {
     params: nameParams,
     responses: {
       200: mutationResponse,
+      ...invalidResponse,
       409: { description: 'The settings are those of another program, or what is kept cannot be read.' },
     },
   }),
