@@ -15,6 +15,7 @@ import {
   unknownId,
   waitForFrames,
 } from '../map-server.ts'
+import { StoredFile } from '../stored-file.ts'
 
 const server = openMapServer()
 const plain = { autotitle: false }
@@ -219,6 +220,21 @@ mapCase('F09.switch-profile', 'a profile is installed and counted under its name
   expect(await usage(id)).toHaveProperty('profile:map-f09-pro')
 })
 
+async function expectDamagedProfileRefused(): Promise<void> {
+  await using other = await OwnMapServer.open({ key: 'map-key-2' })
+  const { id } = await other.createConversation(undefined, plain)
+  const llm = { model: 'openai/map-damaged' }
+  await other.requestOrThrow('POST', '/api/profiles/map-f09-damaged', { body: { llm } })
+  const file = new StoredFile(other, 'profiles/map-f09-damaged.json')
+  for (const text of ['', '{"llm": ', '[]'])
+    await file.whileDamaged(text, async () => {
+      expect(await other.post(id, 'switch_profile', { profile_name: 'map-f09-damaged' })).toMatchObject({
+        status: 400,
+        body: { detail: expect.stringContaining('Failed to load profile `map-f09-damaged`') },
+      })
+      expect((await other.getConversation(id)).agent).toMatchObject({ llm: { model: 'openai/gpt-4o' } })
+    })
+}
 mapCase('F09.switch-profile-errors', 'unknown, invalid and missing names', async () => {
   const { id } = await server.createConversation(undefined, plain)
   expect(await server.post(id, 'switch_profile', { profile_name: 'map-unknown' })).toMatchObject({
@@ -231,6 +247,7 @@ mapCase('F09.switch-profile-errors', 'unknown, invalid and missing names', async
   })
   expect((await server.post(id, 'switch_profile', {})).status).toBe(422)
   expect((await server.post(unknownId, 'switch_profile', { profile_name: 'any' })).status).toBe(404)
+  if (externalUrl === undefined) await expectDamagedProfileRefused()
   expect(await agentLlm(id)).toMatchObject({ model: 'openai/gpt-4o' })
 })
 

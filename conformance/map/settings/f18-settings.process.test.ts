@@ -2,6 +2,7 @@ import { expect } from 'vitest'
 import { expectAnswer, expectUnauthorized, filesWith } from '../answers.ts'
 import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import { commandReply, finishReply, type Json, OwnMapServer, openMapServer } from '../map-server.ts'
+import { StoredFile, withChangedCharacter } from '../stored-file.ts'
 
 const map = openMapServer()
 const settings = '/api/settings'
@@ -448,12 +449,61 @@ mapCase(
   { hasOwnServer: true },
 )
 
-const oneDatabase = 'settings and secrets are rows of the server database, not files of their own'
-notApplicable('F18.corrupted-files', 'a file that cannot be parsed', oneDatabase)
-notApplicable(
+differs(
+  'F18.corrupted-files',
+  'with damaged files settings are the defaults and secrets none; writes are refused',
+  'damaged files of the server',
+  async () => {
+    await using server = await OwnMapServer.open({ env: keyEnv, key: 'map-key-2' })
+    await fill(server)
+    const body = { misc_settings_diff: { map: 1 } }
+    const settingsFile = new StoredFile(server, 'settings.sealed')
+    for (const text of ['', '{"map": ', withChangedCharacter(await settingsFile.read())])
+      await settingsFile.whileDamaged(text, async () => {
+        const detail = 'Settings file is corrupted or encrypted with a different key'
+        await expectAnswer(server, 409, 'GET', settings, {}, { detail })
+        await expectAnswer(server, 409, 'PATCH', settings, { body }, { detail })
+      })
+    const secretsFile = new StoredFile(server, 'secrets.sealed')
+    for (const text of ['', '{"map": ', withChangedCharacter(await secretsFile.read())])
+      await secretsFile.whileDamaged(text, async () => {
+        await expectAnswer(server, 409, 'GET', secrets)
+        await expectAnswer(server, 409, 'GET', `${secrets}/MAP_REST`)
+        await expectAnswer(server, 409, 'PUT', secrets, { body: { name: 'MAP_NEW', value: 'new' } })
+        await expectAnswer(server, 409, 'DELETE', `${secrets}/MAP_REST`)
+      })
+    await expectAnswer(server, 200, 'GET', settings, plain, {
+      agent_settings: { llm: { api_key: 'map-model-key-at-rest' } },
+    })
+    expect((await server.request('GET', `${secrets}/MAP_REST`)).body).toBe('map-secret-at-rest')
+  },
+)
+mapCase(
   'F18.secret-scope-profile-errors',
-  'a profile file that does not load, a held lock',
-  oneDatabase,
+  'secrets of a profile that cannot be read are refused as the profile is',
+  async () => {
+    await using server = await OwnMapServer.open({ env: keyEnv, key: 'map-key-2' })
+    await fill(server)
+    const profile = { agent_kind: 'openhands', llm_profile_ref: 'map', secret_refs: ['MAP_REST'] }
+    await server.requestOrThrow('POST', '/api/agent-profiles/map-scope', { body: profile })
+    const found = await server.requestOrThrow<{ profile: { id: string } }>(
+      'GET',
+      '/api/agent-profiles/map-scope',
+    )
+    const query = { agent_profile_id: found.profile.id }
+    const before = await expectAnswer(server, 200, 'GET', secrets, { query })
+    const file = new StoredFile(server, 'agent-profiles.sealed')
+    await file.whileDamaged(withChangedCharacter(await file.read()), async () => {
+      const refused = await server.request('GET', '/api/agent-profiles/map-scope')
+      expect(refused.status).toBe(409)
+      expect(await server.request('GET', secrets, { query })).toMatchObject({
+        status: refused.status,
+        body: refused.body,
+      })
+    })
+    expect(await expectAnswer(server, 200, 'GET', secrets, { query })).toEqual(before)
+  },
+  { hasOwnServer: true },
 )
 notApplicable(
   'F18.sdk-clone-repos',

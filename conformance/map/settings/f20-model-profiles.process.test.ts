@@ -3,6 +3,7 @@ import { errorReply } from '../../support/mock-provider.ts'
 import { expectAnswer, expectUnauthorized, filesWith } from '../answers.ts'
 import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import { finishReply, type Json, OwnMapServer, openMapServer } from '../map-server.ts'
+import { StoredFile } from '../stored-file.ts'
 import { removeProfiles } from './remove-profiles.ts'
 
 const map = openMapServer()
@@ -434,9 +435,46 @@ mapCase(
   },
   own,
 )
-const oneDatabase = 'profiles are rows of the server database, without files and their locks'
-notApplicable('F20.corrupt-files', 'a file that is no profile', oneDatabase)
-notApplicable('F20.store-busy', 'a lock held by another process', oneDatabase)
-notApplicable('F20.store-busy-responsive', 'other requests while a lock is held', oneDatabase)
+mapCase(
+  'F20.corrupt-files',
+  'a file that is no profile is not listed, 400, and mended by a save; damaged settings are 409',
+  async () => {
+    await using server = await OwnMapServer.open({ key: 'map-key-2' })
+    for (const name of ['map-good', 'map-cut', 'map-list', 'map-empty', 'map-later'])
+      await save(name, {}, 201, server)
+    await activate('map-good', 200, {}, server)
+    const file = (name: string) => new StoredFile(server, `profiles/${name}.json`)
+    const later = { ...(await file('map-later').readJson<object>()), schema_version: 2 }
+    const damaged = {
+      'map-cut': (await file('map-cut').read()).slice(0, 40),
+      'map-list': '["not", "an", "object"]',
+      'map-empty': '',
+      'map-later': JSON.stringify(later),
+    }
+    for (const [name, text] of Object.entries(damaged)) await file(name).write(text)
+    for (const [name, text] of Object.entries(damaged)) {
+      const detail = expect.stringContaining(`Failed to load profile \`${name}\``)
+      await expectAnswer(server, 400, 'GET', `${base}/${name}`, {}, { detail })
+      await activate(name, 400, { detail }, server)
+      expect(await file(name).read()).toBe(text)
+    }
+    const { profiles, active_profile } = await list(server)
+    expect([profiles.map(({ name }) => name), active_profile]).toEqual([['map-good'], 'map-good'])
+    await save('map-cut', { model: 'openai/mended' }, 201, server)
+    expect((await read('map-cut', undefined, server)).config.model).toBe('openai/mended')
+    for (const name of Object.keys(damaged)) await expectAnswer(server, 200, 'DELETE', `${base}/${name}`)
+    for (const name of Object.keys(damaged)) await expectAnswer(server, 404, 'GET', `${base}/${name}`)
+    await save('map-other', {}, 201, server)
+    await new StoredFile(server, 'settings.sealed').whileDamaged('{"agent_settings": ', async () => {
+      const detail = 'Settings file is corrupted or encrypted with a different key'
+      await activate('map-other', 409, { detail }, server)
+    })
+    expect((await list(server)).active_profile).toBe('map-good')
+  },
+  own,
+)
+const noLock = 'one server owns its data directory: there is no lock that another program could hold'
+notApplicable('F20.store-busy', 'a lock held by another process', noLock)
+notApplicable('F20.store-busy-responsive', 'other requests while a lock is held', noLock)
 
 endFamily('F20', 35)

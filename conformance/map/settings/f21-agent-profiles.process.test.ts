@@ -9,6 +9,7 @@ import {
   openMapServer,
   unknownId,
 } from '../map-server.ts'
+import { StoredFile, withChangedCharacter } from '../stored-file.ts'
 import { removeProfiles } from './remove-profiles.ts'
 
 const map = openMapServer()
@@ -438,11 +439,53 @@ mapCase('F21.json-suffix-identity', 'a name with .json keeps one id, or is refus
   await remove('map-x.json')
   expect((await list()).active_agent_profile_id).not.toBe(id)
 })
-const oneDatabase = 'profiles are rows of the server database, without files and their locks'
-notApplicable('F21.activate-corrupt-settings', 'a settings file that cannot be parsed', oneDatabase)
-notApplicable('F21.corrupt-file', 'a file that is no profile', oneDatabase)
-notApplicable('F21.store-busy', 'a lock held by another process', oneDatabase)
-notApplicable('F21.launch-store-busy', 'a start while a lock is held', oneDatabase)
-notApplicable('F21.busy-blocks-server', 'other requests while a lock is held', oneDatabase)
+differs(
+  'F21.activate-corrupt-settings',
+  'with damaged settings an activation fails and leaves the file',
+  'damaged files of the server',
+  async () => {
+    await using server = await OwnMapServer.open({ key: 'map-key-2' })
+    await list(server)
+    await save('map-other', open, 201, server)
+    const { id } = await read('map-other', server)
+    const before = (await list(server)).active_agent_profile_id
+    const activate = (status: number, shape: object) =>
+      expectAnswer(server, status, 'POST', `${base}/${id}/activate`, {}, shape)
+    await new StoredFile(server, 'settings.sealed').whileDamaged('{"agent_settings": ', async () => {
+      await activate(409, { detail: 'Settings file is corrupted or encrypted with a different key' })
+    })
+    expect((await list(server)).active_agent_profile_id).toBe(before)
+    await activate(200, {})
+    expect((await list(server)).active_agent_profile_id).toBe(id)
+  },
+)
+differs(
+  'F21.corrupt-file',
+  'a damaged profile is not listed and 400',
+  'damaged files of the server',
+  async () => {
+    await using server = await OwnMapServer.open({ key: 'map-key-2' })
+    await save('map-sealed', open, 201, server)
+    const before = await list(server)
+    const file = new StoredFile(server, 'agent-profiles.sealed')
+    for (const text of ['', '{not json', withChangedCharacter(await file.read())])
+      await file.whileDamaged(text, async () => {
+        for (const [method, path, body] of [
+          ['GET', base],
+          ['GET', `${base}/map-sealed`],
+          ['POST', `${base}/map-sealed`, open],
+          ['POST', `${base}/map-sealed/materialize`, {}],
+          ['POST', `${base}/map-sealed/rename`, { new_name: 'map-renamed' }],
+          ['DELETE', `${base}/map-sealed`],
+        ] as const)
+          await expectAnswer(server, 409, method, path, body === undefined ? {} : { body })
+      })
+    expect(await list(server)).toEqual(before)
+  },
+)
+const noLock = 'one server owns its data directory: there is no lock that another program could hold'
+notApplicable('F21.store-busy', 'a lock held by another process', noLock)
+notApplicable('F21.launch-store-busy', 'a start while a lock is held', noLock)
+notApplicable('F21.busy-blocks-server', 'other requests while a lock is held', noLock)
 
 endFamily('F21', 32)

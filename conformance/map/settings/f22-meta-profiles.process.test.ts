@@ -10,10 +10,10 @@ import {
   openMapServer,
   toolReply,
 } from '../map-server.ts'
+import { StoredFile } from '../stored-file.ts'
 
 const map = openMapServer()
 const base = '/api/meta-profiles'
-const oneDatabase = 'profiles are rows of the server database, without files and their locks'
 const config = { classifier_model: 'map-fast', classes: [{ description: 'any task', model: 'map-strong' }] }
 const direct = {
   classifier_model: 'map-fast',
@@ -338,10 +338,98 @@ mapCase('F22.ts-client', 'the published client manages rules', async () => {
   await expect(client.saveMetaProfile('-map-ts', sent)).rejects.toMatchObject({ status: 422 })
   client.close()
 })
-notApplicable('F22.corrupt-files', 'a file that is no rule', oneDatabase)
-notApplicable('F22.corrupt-settings', 'a settings file that cannot be read', oneDatabase)
-notApplicable('F22.store-busy', 'a lock held by another process', oneDatabase)
-notApplicable('F22.store-busy-responsive', 'other requests while a lock is held', oneDatabase)
-notApplicable('F22.persistence-dir', 'the directory of rule files', oneDatabase)
+/** A server with the rules `map-good` and `map-bad`, and their file. */
+async function openWithRules() {
+  const server = await OwnMapServer.open({ key: 'map-key-2' })
+  for (const name of ['map-good', 'map-bad']) await saveOn(server, name)
+  return { server, file: new StoredFile(server, 'meta-profiles.json') }
+}
+const saveOn = (on: MapClient, name: string, status = 201) =>
+  expectAnswer(on, status, 'POST', `${base}/${name}`, { body: config })
+const own = { hasOwnServer: true }
+mapCase(
+  'F22.corrupt-files',
+  'a damaged rule is not listed, 400, and mended by a save',
+  async () => {
+    const { server, file } = await openWithRules()
+    await using _ = server
+    const [good] = (await file.readJson<readonly Json[]>()).filter(({ name }) => name === 'map-good')
+    const names = async () =>
+      (await server.requestOrThrow<List>('GET', base)).meta_profiles.map(({ name }) => name)
+    for (const damaged of [
+      undefined,
+      ['not', 'an', 'object'],
+      { classifier_model: 'map-fast', classes: 1 },
+    ]) {
+      await file.write(JSON.stringify([good, { name: 'map-bad', config: damaged }]))
+      const detail = expect.stringContaining('Failed to load meta-profile `map-bad`')
+      expect(await names()).toEqual(['map-good'])
+      await expectAnswer(server, 400, 'GET', `${base}/map-bad`, {}, { detail })
+      await expectAnswer(server, 400, 'POST', `${base}/map-bad/activate`, {}, { detail })
+      // What changes other rules keeps it for whoever repairs it.
+      await saveOn(server, 'map-other')
+      expect(await file.readJson()).toContainEqual(
+        JSON.parse(JSON.stringify({ name: 'map-bad', config: damaged })),
+      )
+      await saveOn(server, 'map-bad')
+      await expectAnswer(server, 200, 'GET', `${base}/map-bad`, {}, { config })
+    }
+    await file.write(JSON.stringify([good, { name: 'map-bad' }]))
+    await expectAnswer(server, 200, 'DELETE', `${base}/map-bad`)
+    expect(await file.readJson()).toEqual([good])
+    for (const text of ['', '[{"name": "map-good", ', '{}', '["text"]'])
+      await file.whileDamaged(text, async () => {
+        await expectAnswer(server, 409, 'GET', base)
+        await saveOn(server, 'map-good', 409)
+        await expectAnswer(server, 409, 'DELETE', `${base}/map-good`)
+      })
+    expect(await names()).toEqual(['map-good'])
+  },
+  own,
+)
+mapCase(
+  'F22.corrupt-settings',
+  'with damaged settings an activation is 409 and leaves the file',
+  async () => {
+    const { server } = await openWithRules()
+    await using _ = server
+    await expectAnswer(server, 200, 'POST', `${base}/map-good/activate`)
+    await new StoredFile(server, 'settings.sealed').whileDamaged('{"agent_settings": ', async () => {
+      await expectAnswer(
+        server,
+        409,
+        'POST',
+        `${base}/map-bad/activate`,
+        {},
+        {
+          detail: 'Settings file is corrupted or encrypted with a different key',
+        },
+      )
+    })
+    expect(await server.requestOrThrow('GET', base)).toMatchObject({ active_meta_profile: 'map-good' })
+  },
+  own,
+)
+const noLock = 'one server owns its data directory: there is no lock that another program could hold'
+notApplicable('F22.store-busy', 'a lock held by another process', noLock)
+notApplicable('F22.store-busy-responsive', 'other requests while a lock is held', noLock)
+mapCase(
+  'F22.persistence-dir',
+  'rules are in the data directory that the server was given, beside the settings',
+  async () => {
+    const { server, file } = await openWithRules()
+    await using _ = server
+    await server.requestOrThrow('PATCH', '/api/settings', { body: { misc_settings_diff: { map: 1 } } })
+    expect(await file.readJson()).toEqual([
+      { name: 'map-good', config: expect.objectContaining(config) },
+      { name: 'map-bad', config: expect.objectContaining(config) },
+    ])
+    const beside = await new StoredFile(server, 'settings.sealed').read()
+    expect(beside.length).toBeGreaterThan(0)
+    await using second = await OwnMapServer.open({ key: 'map-key-2', env: { HOME: server.home } })
+    expect(await second.requestOrThrow('GET', base)).toEqual({ meta_profiles: [], active_meta_profile: null })
+  },
+  own,
+)
 
 endFamily('F22', 24)

@@ -2,6 +2,7 @@ import { afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized, filesWith } from '../answers.ts'
 import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import { finishReply, OwnMapServer, openMapServer } from '../map-server.ts'
+import { StoredFile, withChangedCharacter } from '../stored-file.ts'
 import { removeProfiles } from './remove-profiles.ts'
 
 const map = openMapServer()
@@ -362,9 +363,30 @@ mapCase('F23.conn-limit', 'the 65th is 409, until one is deleted', async () => {
   made.push((await create()).id)
   for (const id of made) await remove(id)
 })
-const oneDatabase = 'connections are rows of the server database, without a file and its lock'
-notApplicable('F23.corrupt-file', 'a file that is no JSON or newer', oneDatabase)
-notApplicable('F23.store-busy', 'a lock held by another process', oneDatabase)
-notApplicable('F23.store-busy-responsive', 'other requests while a lock is held', oneDatabase)
+mapCase(
+  'F23.corrupt-file',
+  'with a damaged file all is 400 and the file stays; restored, all is there',
+  async () => {
+    await using server = await OwnMapServer.open({ key: 'map-key-2' })
+    const { id } = await create({}, server)
+    const file = new StoredFile(server, 'provider-connections.sealed')
+    const stored = await file.read()
+    const body = { display_name: 'x', provider: 'openai', api_key: 'k' }
+    for (const text of ['', '{"schema_version": 2}', stored.slice(0, 40), withChangedCharacter(stored)])
+      await file.whileDamaged(text, async () => {
+        await expectAnswer(server, 400, 'GET', base)
+        await expectAnswer(server, 400, 'POST', base, { body })
+        await expectAnswer(server, 400, 'PATCH', `${base}/${id}`, { body: { display_name: 'x' } })
+        await expectAnswer(server, 400, 'DELETE', `${base}/${id}`)
+      })
+    await link('map-restored', id, {}, server)
+    await activate('map-restored', server)
+    expect((await activeLlm(server)).api_key).toBe('map-connection-key')
+  },
+  own,
+)
+const noLock = 'one server owns its data directory: there is no lock that another program could hold'
+notApplicable('F23.store-busy', 'a lock held by another process', noLock)
+notApplicable('F23.store-busy-responsive', 'other requests while a lock is held', noLock)
 
 endFamily('F23', 27)

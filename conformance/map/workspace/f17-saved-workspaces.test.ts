@@ -1,6 +1,12 @@
+import { spawnSync } from 'node:child_process'
+import { chmod, mkdir, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { expect } from 'vitest'
-import { endFamily, mapCase, notApplicable } from '../frame.ts'
+import { startAgentServer } from '../../support/agent-server.ts'
+import { expectAnswer } from '../answers.ts'
+import { differs, endFamily, mapCase } from '../frame.ts'
 import { type Json, type MapClient, OwnMapServer, openMapServer } from '../map-server.ts'
+import { StoredFile } from '../stored-file.ts'
 
 const server = openMapServer()
 const own = { hasOwnServer: true }
@@ -21,6 +27,22 @@ const remove = (path: string, on: MapClient = server) =>
 const removeParent = (path: string, on: MapClient = server) =>
   on.request('DELETE', '/api/workspaces/parents', { query: { path } })
 const paths = (items: readonly Json[]) => items.map(({ path }) => path)
+const openFile = (of: OwnMapServer) => new StoredFile(of, 'workspaces.json')
+/** All routes, with requests that would change the lists. */
+const routes = [
+  ['GET', '/api/workspaces'],
+  ['POST', '/api/workspaces', { body: { workspaces: [item('/map/new')] } }],
+  ['DELETE', '/api/workspaces', { query: { path: '/map/a' } }],
+  ['POST', '/api/workspaces/parents', { body: { parents: [item('/map/new')] } }],
+  ['DELETE', '/api/workspaces/parents', { query: { path: '/map' } }],
+] as const
+/** A server with both lists. */
+async function openWithLists(): Promise<OwnMapServer> {
+  const other = await OwnMapServer.open({ key: 'k' })
+  await add([item('/map/a', { parentPath: '/map' }), item('/map/b')], other)
+  await addParents([item('/map')], other)
+  return other
+}
 
 mapCase(
   'F17.list-empty',
@@ -102,10 +124,22 @@ mapCase('F17.delete-not-found', 'unknown paths are 404, no path is 422', async (
   expect(paths((await list()).workspaces)).toContain('/map/near')
 })
 
-notApplicable(
+mapCase(
   'F17.noop-write-untouched',
   'what changes nothing writes no file',
-  'the lists are rows of a database here',
+  async () => {
+    await using other = await openWithLists()
+    const file = openFile(other)
+    const before = await file.stamp()
+    expect((await add([{ ...item('/map/a'), name: 'x' }, item('/map/b')], other)).status).toBe(200)
+    expect((await addParents([item('/map')], other)).status).toBe(200)
+    expect((await remove('/never', other)).status).toBe(404)
+    expect((await removeParent('/never', other)).status).toBe(404)
+    expect(await file.stamp()).toBe(before)
+    await add([item('/map/c')], other)
+    expect(await file.stamp()).not.toBe(before)
+  },
+  own,
 )
 
 mapCase('F17.paths-opaque', 'paths are stored as given', async () => {
@@ -205,11 +239,12 @@ mapCase('F17.concurrent-adds', 'parallel changes all apply', async () => {
   expect(paths((await list()).workspaces).filter((path) => many.includes(String(path)))).toEqual([])
 })
 
-notApplicable(
-  'F17.shared-dir',
-  'two servers share one directory',
-  'one server owns a data directory here; several servers share a database',
-)
+differs('F17.shared-dir', 'two servers share one directory', 'several servers', async () => {
+  await using other = await openWithLists()
+  const before = await list(other)
+  await expect(startAgentServer(other.data)).rejects.toThrow(/in use/)
+  expect(await list(other)).toEqual(before)
+})
 
 mapCase('F17.ts-client', 'the requests of the TypeScript client', async () => {
   const one = item('/map/ts', { parentPath: '/map/ts-parent' })
@@ -224,13 +259,112 @@ mapCase('F17.ts-client', 'the requests of the TypeScript client', async () => {
   expect(await list()).toEqual(before)
 })
 
-for (const [id, promise] of [
-  ['F17.corrupted-file', 'a damaged file is 409 and left as it is'],
-  ['F17.future-schema', 'a file of a newer schema is 409 and left as it is'],
-  ['F17.io-error', 'a file that cannot be read is 500'],
-  ['F17.noop-write-readonly', 'what changes nothing needs no write'],
-  ['F17.persistence-location', 'where the file is'],
-] as const)
-  notApplicable(id, promise, 'the lists are rows of a database here, not a file')
+mapCase(
+  'F17.corrupted-file',
+  'a damaged file is 409 and left as it is',
+  async () => {
+    await using other = await openWithLists()
+    const before = await list(other)
+    for (const text of ['', '{"workspaces": [', 'not json', '\0'.repeat(64), '[]', 'null'])
+      await openFile(other).whileDamaged(text, async () => {
+        for (const [method, path, options] of routes) {
+          const { detail } = await expectAnswer(other, 409, method, path, options)
+          expect(detail).toContain('Workspaces file is corrupted')
+        }
+      })
+    expect(await list(other)).toEqual(before)
+  },
+  own,
+)
+mapCase(
+  'F17.future-schema',
+  'a file of a newer schema is 409 and left as it is',
+  async () => {
+    await using other = await openWithLists()
+    const file = openFile(other)
+    const before = await list(other)
+    const stored = await file.readJson<object>()
+    expect(stored).toEqual({ schema_version: 1, ...before })
+    for (const more of [
+      { schema_version: 2 },
+      { schema_version: '1' },
+      { schema_version: 1.5 },
+      { workspaces: 'text' },
+      { workspaceParents: {} },
+    ])
+      await file.whileDamaged(JSON.stringify({ ...stored, ...more }), async () => {
+        for (const [method, path, options] of routes) await expectAnswer(other, 409, method, path, options)
+      })
+    const { schema_version: _, ...written } = { schema_version: 0, ...stored }
+    await file.write(JSON.stringify(written))
+    expect(await list(other)).toEqual(before)
+    await add([item('/map/stamped')], other)
+    expect(await file.readJson()).toMatchObject({ schema_version: 1 })
+  },
+  own,
+)
+const failingFiles = 'files of the server that cannot be read or written'
+differs('F17.io-error', 'a file that cannot be read is 500', failingFiles, async () => {
+  await using other = await openWithLists()
+  const before = await list(other)
+  const { path } = openFile(other)
+  await rename(path, `${path}.away`)
+  await mkdir(path)
+  for (const [method, route, options] of routes) {
+    const answer = await other.request(method, route, options)
+    expect(answer, `${method} ${route}`).toMatchObject({
+      status: 503,
+      body: { detail: 'Files cannot be used: something else is in the place of a file' },
+    })
+    expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
+  }
+  await rm(path, { recursive: true })
+  await rename(`${path}.away`, path)
+  expect(await list(other)).toEqual(before)
+})
+differs('F17.noop-write-readonly', 'what changes nothing needs no write', failingFiles, async () => {
+  await using other = await openWithLists()
+  const before = await list(other)
+  const stamp = await openFile(other).stamp()
+  const allowWrites = await preventWrites(other)
+  try {
+    expect(await list(other)).toEqual(before)
+    expect((await add([item('/map/real')], other)).status).toBe(503)
+    expect((await add([item('/map/a')], other)).status).toBe(200)
+    expect((await addParents([item('/map')], other)).status).toBe(200)
+    expect((await remove('/never', other)).status).toBe(404)
+    expect((await removeParent('/never', other)).status).toBe(404)
+    expect(await openFile(other).stamp()).toBe(stamp)
+  } finally {
+    await allowWrites()
+  }
+})
+/** Makes the lists unwritable; returns what ends that. */
+async function preventWrites({ data }: OwnMapServer): Promise<() => Promise<void>> {
+  if (process.getuid?.() !== 0) {
+    await chmod(data, 0o500)
+    return () => chmod(data, 0o700)
+  }
+  // Root may write everywhere but in immutable directories, which some file systems do not have.
+  const setImmutable = (flag: string) => spawnSync('chattr', [flag, data]).status === 0
+  if (setImmutable('+i')) return async () => void setImmutable('-i')
+  const draft = join(data, '.workspaces.json.draft')
+  await mkdir(draft)
+  return () => rm(draft, { recursive: true })
+}
+mapCase(
+  'F17.persistence-location',
+  'the lists are in the data directory that the server was given',
+  async () => {
+    await using other = await openWithLists()
+    const lists = await list(other)
+    expect(await openFile(other).readJson()).toMatchObject(lists)
+    await using second = await OwnMapServer.open({ key: 'k', env: { HOME: other.home } })
+    expect(await list(second)).toEqual({ workspaces: [], workspaceParents: [] })
+    await add([item('/map/second')], second)
+    expect(await list(other)).toEqual(lists)
+  },
+  own,
+)
 
 endFamily('F17', 24)
