@@ -37,6 +37,12 @@ export async function expectUnauthorized(
       )
 }
 
+/** How many conversations a server has in memory. */
+export async function countLoaded(server: OwnMapServer): Promise<number> {
+  const text = await (await fetch(`${server.url}/metrics`, { headers: server.headers })).text()
+  return Number(/^slipway_conversations_loaded (\d+)$/m.exec(text)?.[1])
+}
+
 /** The stored files of a server that contain a text. */
 export async function filesWith(server: OwnMapServer, text: string): Promise<string[]> {
   const found: string[] = []

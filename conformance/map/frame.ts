@@ -44,9 +44,17 @@ export function mapCase(id: MapId, promise: string, run: Run, options: CaseOptio
  * @param here - asserts what this server does
  * @param there - asserts what the map says
  */
-export function differs(id: MapId, promise: string, reason: string, here: Run, there?: Run): void {
+export function differs(
+  id: MapId,
+  promise: string,
+  reason: string,
+  here: Run,
+  there?: Run,
+  options: Pick<CaseOptions, 'isUnavailable' | 'timeout'> = {},
+): void {
   const title = newTitle(id, promise, 'differs', reason)
-  if (externalUrl === undefined) test(title, { timeout }, here)
+  if (options.isUnavailable) test.skip(title, here)
+  else if (externalUrl === undefined) test(title, { timeout: options.timeout ?? timeout }, here)
   else if (there === undefined) test.skip(title, here)
   else test(title, { timeout }, there)
 }

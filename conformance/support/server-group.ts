@@ -7,7 +7,7 @@ import { AgentDriver } from './agent-driver.ts'
 import { startAgentServer } from './agent-server.ts'
 import { AgentServerApi } from './agent-server-api.ts'
 
-const sessionKey = 'a session key of all servers'
+export const groupSessionKey = 'a session key of all servers'
 
 interface Member {
   readonly name: string
@@ -65,7 +65,7 @@ export class ServerGroup implements AsyncDisposable {
       SLIPWAY_SHARED_DATABASE: 'true',
       SLIPWAY_LEASE_SECONDS: String(leaseSeconds),
       SLIPWAY_SECRET_KEY: 'the secret key of all servers',
-      SLIPWAY_SESSION_API_KEY: sessionKey,
+      SLIPWAY_SESSION_API_KEY: groupSessionKey,
       ...env,
     }
     const group = new ServerGroup({ db: admin, directory, schema, env: settings })
@@ -130,7 +130,7 @@ export class ServerGroup implements AsyncDisposable {
 
   async #start(name: string): Promise<Member> {
     const server = await startAgentServer(join(this.#directory, name), this.#env)
-    const api = new AgentServerApi({ url: server.url, headers: { 'x-session-api-key': sessionKey } })
+    const api = new AgentServerApi({ url: server.url, headers: { 'x-session-api-key': groupSessionKey } })
     return { name, process: server, api, driver: new AgentDriver({ api, directory: this.workspaces }) }
   }
 }

@@ -1,7 +1,8 @@
 import { access, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { endFamily, mapCase, notApplicable } from '../frame.ts'
+import { countLoaded } from '../answers.ts'
+import { endFamily, mapCase } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -512,10 +513,27 @@ mapCase(
   { hasOwnServer: true },
 )
 
-notApplicable(
+mapCase(
   'F04.read-no-hydrate',
   'reads of a conversation that is not loaded do not load it',
-  'shown there by lease files in its directory, which this server does not have; reads answer from the log',
+  async () => {
+    await using own = await OwnMapServer.open({ key: 'map-key-2' })
+    const { id } = await own.createConversation(undefined, { autotitle: false })
+    const body = { title: 'Cold' }
+    await own.requestOrThrow('PATCH', `/api/conversations/${id}`, { body })
+    await own.sendMessage(id, 'Kept.')
+    await own.restart()
+    expect(await own.getConversation(id)).toMatchObject({ id, title: 'Cold' })
+    const [batch] = await own.requestOrThrow<Json[]>('GET', '/api/conversations', { query: { ids: id } })
+    expect(batch).toMatchObject({ id, title: 'Cold' })
+    expect((await search({}, own)).items.map((found) => found.id)).toEqual([id])
+    expect(await count(own)).toBe(1)
+    expect((await own.getEvents(id)).map(({ kind }) => kind)).toContain('MessageEvent')
+    expect(await countLoaded(own)).toBe(0)
+    await own.sendMessage(id, 'Again.')
+    expect(await countLoaded(own)).toBe(1)
+  },
+  { hasOwnServer: true },
 )
 
 endFamily('F04', 32)

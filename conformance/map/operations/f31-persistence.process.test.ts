@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { expectAnswer, filesWith } from '../answers.ts'
-import { endFamily, mapCase, notApplicable } from '../frame.ts'
+import { countLoaded, expectAnswer, filesWith } from '../answers.ts'
+import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -11,27 +11,14 @@ import {
   waitFor,
   waitForFrames,
 } from '../map-server.ts'
+import { ConfiguredServer } from './configured-server.ts'
+import { defineLeaseCases } from './leases.ts'
 
 const own = { hasOwnServer: true }
 const key = 'map-key-2'
 const secretKey = { SLIPWAY_SECRET_KEY: 'a-secret-key-of-the-map' }
 
-const oneOwner =
-  'a data directory has one server and a lock: a second one does not start; no leases of conversations'
-for (const [id, promise] of [
-  ['F31.lease-claimed', 'a loaded conversation has a lease'],
-  ['F31.lease-renewed', 'a lease is renewed'],
-  ['F31.lease-released-graceful', 'a stop releases the leases'],
-  ['F31.lease-dead-owner-takeover', 'the lease of a dead server is taken over'],
-  ['F31.second-instance-catalog', 'a second server lists the conversations of the first'],
-  ['F31.second-instance-lease-held', 'a second server drives no conversation of the first'],
-  ['F31.second-instance-takeover', 'a second server takes over from a killed one'],
-  ['F31.takeover-keeps-metadata', 'a title survives the takeover'],
-  ['F31.lease-expiry-fencing', 'a server that lost its lease writes no more'],
-  ['F31.fenced-write-no-trace', 'a refused write leaves no trace'],
-  ['F31.lease-disabled', 'leases can be turned off'],
-] as const)
-  notApplicable(id, promise, oneOwner)
+defineLeaseCases()
 
 mapCase(
   'F31.crash-tool-call',
@@ -104,10 +91,6 @@ mapCase(
   },
   own,
 )
-async function countLoaded(server: OwnMapServer): Promise<number> {
-  const text = await (await fetch(`${server.url}/metrics`, { headers: server.headers })).text()
-  return Number(/^slipway_conversations_loaded (\d+)$/m.exec(text)?.[1])
-}
 const idle = { SLIPWAY_CONVERSATION_IDLE_SECONDS: '1' }
 mapCase(
   'F31.idle-eviction',
@@ -178,10 +161,31 @@ mapCase(
   },
   own,
 )
-const noFile =
-  'settings of the server are environment variables and arguments; there is no configuration file'
-notApplicable('F31.config-precedence', 'variables win over the file', noFile)
-notApplicable('F31.config-null-override', 'a variable clears a value of the file', noFile)
+mapCase(
+  'F31.config-precedence',
+  'variables win over the file',
+  async () => {
+    await using server = await ConfiguredServer.open('app_backend_url = "http://file.example"')
+    expect(await server.ingressUrl()).toBe('http://file.example')
+    await server.restart({ SLIPWAY_APP_BACKEND_URL: 'http://variable.example' })
+    expect(await server.ingressUrl()).toBe('http://variable.example')
+    await server.restart()
+    expect(await server.ingressUrl()).toBe('http://file.example')
+  },
+  own,
+)
+differs(
+  'F31.config-null-override',
+  'a variable clears a value of the file',
+  'a variable that clears a setting of the configuration file',
+  async () => {
+    await using server = await ConfiguredServer.open('app_backend_url = "http://file.example"')
+    await server.restart({ SLIPWAY_APP_BACKEND_URL: '' })
+    expect(await server.ingressUrl()).toBe('http://file.example')
+    await server.restart({}, ['--no-config'])
+    expect(await server.ingressUrl()).toBe(null)
+  },
+)
 mapCase(
   'F31.config-invalid-fails-fast',
   'a limit that is no number stops the start',
@@ -192,10 +196,24 @@ mapCase(
   },
   own,
 )
-notApplicable(
+differs(
   'F31.config-silent-env',
   'unknown words in variables are ignored',
-  'every variable is checked at the start, and a wrong one stops it with its name',
+  'words of settings that mean nothing',
+  async () => {
+    for (const [name, value] of [
+      ['SLIPWAY_DEFERRED_INIT', 'perhaps'],
+      ['SLIPWAY_LOG_LEVEL', 'Loud'],
+    ] as const)
+      await expect(OwnMapServer.open({ key, env: { [name]: value } })).rejects.toThrow(name)
+    await expect(ConfiguredServer.open('deferred_init = "perhaps"')).rejects.toThrow(
+      /agent_server\.deferred_init: Should be true or false/,
+    )
+    await using server = await ConfiguredServer.open('deferred_init = true')
+    await expectAnswer(server, 503, 'GET', '/api/conversations/count')
+    await server.restart({ SLIPWAY_DEFERRED_INIT: 'no' })
+    await expectAnswer(server, 200, 'GET', '/api/conversations/count')
+  },
 )
 notApplicable(
   'F31.tmux-dir-cleanup',
