@@ -95,6 +95,48 @@ describe.skipIf(SLIPWAY_TEST_DATABASE_URL === undefined)('an agent server on Pos
     }
   })
 
+  test('a change of a row that another connection has locked is refused as retryable, and reads do not wait', async () => {
+    const server = await startAgentServer(directory, { SLIPWAY_DATABASE_URL: url })
+    const other = new pg.Client({ connectionString: url })
+    await other.connect()
+    try {
+      const api = new AgentServerApi({ url: server.url, headers: {} })
+      const [locked, free] = [await api.import(lines), await api.import(lines)]
+      const rename = async (id: string, title: string) => {
+        const body = JSON.stringify({ title })
+        const headers = { 'content-type': 'application/json' }
+        return await api.fetch(`/api/conversations/${id}`, { method: 'PATCH', headers, body })
+      }
+      const titleOf = async (id: string) =>
+        (await api.requestJson<{ title: string | null }>(`/api/conversations/${id}`)).body.title
+      await other.query('BEGIN')
+      await other.query('SELECT 1 FROM conversation WHERE id = $1 FOR UPDATE', [locked])
+      const startedMs = performance.now()
+      let isAnswered = false
+      const refused = rename(locked, 'Waits').finally(() => {
+        isAnswered = true
+      })
+      expect((await api.fetch('/alive')).status).toBe(200)
+      expect(await titleOf(locked)).toBe(null)
+      expect((await api.export(locked)).toString()).toBe(lines)
+      // Changes are written one group after another: this one is in the group behind, and waits no longer.
+      const behind = rename(free, 'Free')
+      expect(isAnswered).toBe(false)
+      const { status, headers } = await refused
+      expect([status, Number(headers.get('retry-after')) > 0]).toEqual([503, true])
+      // The longest statement, and what a busy machine adds.
+      expect(performance.now() - startedMs).toBeLessThan(45_000)
+      expect((await behind).status).toBe(200)
+      expect([await titleOf(locked), await titleOf(free)]).toEqual([null, 'Free'])
+      await other.query('ROLLBACK')
+      expect((await rename(locked, 'Waits')).status).toBe(200)
+      expect(await titleOf(locked)).toBe('Waits')
+    } finally {
+      await other.end()
+      await server.stop()
+    }
+  })
+
   test('a second server on the same database does not start, and says why', async () => {
     const first = await startAgentServer(join(directory, 'first'), { SLIPWAY_DATABASE_URL: url })
     try {

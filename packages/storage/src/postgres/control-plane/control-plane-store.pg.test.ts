@@ -1,4 +1,5 @@
-import { afterAll, vi } from 'vitest'
+import pg from 'pg'
+import { afterAll, expect, test, vi } from 'vitest'
 import { controlPlaneStoreContract } from '../../control-plane/control-plane-store.contract.ts'
 import type { OpenStore } from '../../control-plane/testing/sample-rows.ts'
 import { controlPlaneTables } from '../database/control-plane-tables.ts'
@@ -36,4 +37,32 @@ describePostgres('control plane on PostgreSQL', () => {
     for (const schema of empty) await schema[Symbol.asyncDispose]()
   })
   controlPlaneStoreContract(open)
+
+  test('a change of a document that another connection has locked is refused as retryable, and reads do not wait', async () => {
+    await using schema = await createTestSchema()
+    await using store = await openPostgresControlPlaneStore({ url: schema.url })
+    const { documents } = store
+    const save = (text: string) => documents.update('user', 'profiles', () => Buffer.from(text))
+    await save('first')
+    const other = new pg.Client({ connectionString: schema.url })
+    await other.connect()
+    try {
+      await other.query('BEGIN')
+      await other.query('SELECT 1 FROM document FOR UPDATE')
+      let isRefused = false
+      const refused = save('second').catch((error: unknown) => {
+        isRefused = true
+        return error
+      })
+      expect((await documents.get('user', 'profiles'))?.toString()).toBe('first')
+      expect(isRefused).toBe(false)
+      expect(await refused).toMatchObject({ code: 'unavailable', retryAfterSeconds: 2 })
+      expect((await documents.get('user', 'profiles'))?.toString()).toBe('first')
+      await other.query('ROLLBACK')
+      await save('second')
+      expect((await documents.get('user', 'profiles'))?.toString()).toBe('second')
+    } finally {
+      await other.end()
+    }
+  })
 })
