@@ -121,7 +121,7 @@ mapCase(
 differs(
   'F32.events-full-state',
   'a snapshot of the state is sent when a conversation is attached',
-  'snapshots of the state on webhooks: receivers store what they get',
+  'snapshots of the state on webhooks: receivers store what they get, so that they ask for them',
   async () => {
     await using receiver = await Receiver.open()
     await using server = await receiver.openServer()
@@ -130,8 +130,39 @@ differs(
     const stored = new Set((await server.getEvents(id)).map((event) => event.id))
     expect(receiver.events(id).filter((event) => !stored.has(event.id))).toEqual([])
     expect(receiver.infos(id).at(-1)).toMatchObject({ id, agent: { llm: { api_key: null } } })
+    await expectSnapshots()
   },
 )
+/** A receiver that wants snapshots gets one after a start and one after a run, and none is stored. */
+async function expectSnapshots(): Promise<void> {
+  await using receiver = await Receiver.open()
+  await using server = await receiver.openServer({ full_state: true })
+  await using model = await openModel(finishReply())
+  const snapshots = (id: string) => receiver.events(id).filter(({ key }) => key === 'full_state')
+  const statuses = (id: string) =>
+    snapshots(id).map(({ value }) => (value as { execution_status: string }).execution_status)
+  const { id } = await server.createConversation(undefined, {
+    agent: { kind: 'Agent', llm: model.llm('chat', { api_key: 'map-provider-key-12' }), tools: [] },
+  })
+  await expect.poll(() => statuses(id)).toEqual(['idle'])
+  await server.sendMessage(id, 'Go.', true)
+  await server.waitForStatus(id, 'finished')
+  await expect.poll(() => statuses(id).at(-1), { timeout: 5000 }).toBe('finished')
+  expect(snapshots(id)[0]).toMatchObject({
+    kind: 'ConversationStateUpdateEvent',
+    source: 'environment',
+    value: { id, agent: { llm: { api_key: '**********' } } },
+  })
+  expect(JSON.stringify(receiver.deliveries)).not.toContain('map-provider-key-12')
+  const stored = await server.getEvents(id)
+  expect(stored.filter((event) => event.key === 'full_state')).toEqual([])
+  const sent = receiver.events(id).map((event) => event.id)
+  for (const event of stored) expect(sent).toContain(event.id)
+  const before = snapshots(id).length
+  await server.restart()
+  await server.sendMessage(id, 'Again.')
+  await expect.poll(() => snapshots(id).length, { timeout: 5000 }).toBe(before + 1)
+}
 mapCase(
   'F32.events-no-deltas',
   'no deltas are sent',

@@ -66,6 +66,7 @@ import { ServerSettings } from './settings/server-settings.ts'
 import { eventsSocket } from './streams/events-socket.ts'
 import { LiveEvents } from './streams/live-events.ts'
 import { sessionSocket } from './streams/session-socket.ts'
+import { stateUpdateEvent } from './streams/transient-buffer.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
 import { WorkspaceTickets } from './workspaces/tickets.ts'
 import { WorkspaceFiles } from './workspaces/workspace-files.ts'
@@ -149,6 +150,8 @@ export async function openServices(options: ServicesOptions) {
       receivers: config.webhooks,
       readInfo: async (record) =>
         await infoReader.readInfo(record, { loaded: await registry.peek(record.id) }),
+      readSnapshot: async (record) =>
+        stateUpdateEvent('full_state', await infoReader.readArchivedState(record), now()),
       sessionKey: config.sessionKeys[0],
       fetch: unixFetch,
       log,

@@ -10,6 +10,7 @@ test('receivers come as a JSON array, or as numbered variables from 0 without a 
     OH_WEBHOOKS_0_HEADERS: '{"Authorization":"Bearer abc"}',
     OH_WEBHOOKS_0_EVENT_BUFFER_SIZE: '7',
     OH_WEBHOOKS_0_RETRY_DELAY: '0.5',
+    OH_WEBHOOKS_0_FULL_STATE: 'true',
     OH_WEBHOOKS_1_BASE_URL: 'http://b.example',
     OH_WEBHOOKS_3_BASE_URL: 'http://never.example',
   }
@@ -19,6 +20,7 @@ test('receivers come as a JSON array, or as numbered variables from 0 without a 
       headers: { Authorization: 'Bearer abc' },
       event_buffer_size: 7,
       retry_delay: 0.5,
+      full_state: true,
     },
     { base_url: 'http://b.example', headers: {} },
   ])

@@ -37,7 +37,12 @@ export function readWebhooks(env: Environment): WebhookSpec[] {
       const text = env[`${prefix}_${member.toUpperCase()}`]?.trim() ?? ''
       return text === '' ? [] : [[member, Number(text)] as const]
     })
-    const spec = { base_url, ...Object.fromEntries(members) }
+    const fullState = env[`${prefix}_FULL_STATE`]?.trim() ?? ''
+    const spec = {
+      base_url,
+      ...Object.fromEntries(members),
+      ...(fullState === '' ? {} : { full_state: parseVariable(fullState, `${prefix}_FULL_STATE`) }),
+    }
     const headerMembers = headers === '' ? {} : { headers: parseVariable(headers, `${prefix}_HEADERS`) }
     specs.push(parseSpec({ ...spec, ...headerMembers }, prefix))
   }

@@ -48,6 +48,8 @@ interface WebhookDeliveryOptions {
   readonly storage: Pick<Storage, 'log' | 'conversations' | 'deliveries'>
   /** ConversationInfo as the REST interface answers it. */
   readonly readInfo: (record: ConversationRecord) => Promise<unknown>
+  /** The event that is a snapshot of the state; undefined for receivers that get none. */
+  readonly readSnapshot?: ((record: ConversationRecord) => Promise<object>) | undefined
   readonly fetch: typeof fetch
   readonly log: LogFunction
 }
@@ -68,6 +70,8 @@ interface DeliveryTurn {
 export class WebhookDelivery {
   readonly #options: WebhookDeliveryOptions
   readonly #sentStates = new LruMap<string, string>({ max: maxStates })
+  /** The status of conversations whose snapshot was sent. */
+  readonly #sentSnapshots = new LruMap<string, string>({ max: maxStates })
   /** Of conversations that are being removed: what their removal says. */
   readonly #lastInfos = new LruMap<string, object>({ max: maxLastInfos })
 
@@ -89,7 +93,9 @@ export class WebhookDelivery {
     const failure =
       (reportedAt === null ? await this.#sendState(turn) : undefined) ??
       (await this.#sendEvents(turn)) ??
-      (turn.position >= record.head ? await this.#sendState(turn) : undefined)
+      (turn.position >= record.head
+        ? ((await this.#sendState(turn)) ?? (await this.#sendSnapshot(turn)))
+        : undefined)
     return { wasAccepted: turn.wasAccepted, failure }
   }
 
@@ -117,6 +123,7 @@ export class WebhookDelivery {
     const isDelivered = failure === undefined || (failure.kind === 'refused' && failure.status === 410)
     if (!isDelivered) return { wasAccepted: false, failure }
     this.#sentStates.delete(id)
+    this.#sentSnapshots.delete(id)
     this.#lastInfos.delete(id)
     await this.#options.storage.deliveries.forget(this.#options.receiver, id)
     return { wasAccepted: true, failure: undefined }
@@ -137,6 +144,28 @@ export class WebhookDelivery {
     }
     turn.reportedAt = record.updated_at
     await this.#advance(turn)
+    return undefined
+  }
+
+  /** Sends a snapshot the first time in this process, and when the conversation has come to rest. */
+  async #sendSnapshot(turn: DeliveryTurn): Promise<FailedOutcome | undefined> {
+    const { readSnapshot } = this.#options
+    const { record, signal } = turn
+    const sentStatus = this.#sentSnapshots.get(record.id)
+    const isDue = sentStatus === undefined || (sentStatus !== record.status && record.status !== 'running')
+    if (readSnapshot !== undefined && isDue) {
+      const event = await readSnapshot(record)
+      const outcome = await this.#post(eventsPath(record), Buffer.from(JSON.stringify([event])), signal)
+      // A snapshot has no position: a receiver that says one has what it needs.
+      if (outcome.kind === 'refused' || outcome.kind === 'unreachable') {
+        // So that the conversation is pending until the snapshot is taken.
+        turn.reportedAt = record.updated_at - 1
+        await this.#advance(turn)
+        return outcome
+      }
+      turn.wasAccepted = true
+    }
+    this.#sentSnapshots.set(record.id, record.status)
     return undefined
   }
 
@@ -209,10 +238,9 @@ export class WebhookDelivery {
     { record, position, signal }: DeliveryTurn,
     events: readonly StoredEvent[],
   ): Promise<PostOutcome> {
-    const path = `events/${record.id.replaceAll('-', '')}`
     const cursor = await cursorAt(this.#options.storage.log, record.id, position)
     const headers = { 'x-slipway-after': String(position), 'x-slipway-cursor': cursor }
-    return await this.#post(path, eventListBytes(events), signal, headers)
+    return await this.#post(eventsPath(record), eventListBytes(events), signal, headers)
   }
 
   async #postJson(
@@ -245,6 +273,10 @@ export class WebhookDelivery {
     const { receiver, storage } = this.#options
     await storage.deliveries.advance(receiver, record.id, { position, updated_at: reportedAt })
   }
+}
+
+function eventsPath({ id }: ConversationRecord): string {
+  return `events/${id.replaceAll('-', '')}`
 }
 
 /** Nothing of a conversation that is gone. */

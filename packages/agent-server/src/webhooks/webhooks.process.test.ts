@@ -148,6 +148,7 @@ async function createSender() {
           webhookSpec.parse({ retry_delay: 0.001, flush_delay: 0.01, ...one }),
         ),
         readInfo: (record) => conversations.readInfo(record),
+        readSnapshot: async ({ id, status }) => ({ key: 'full_state', value: { id, status } }),
         sessionKey: new Secret('first-session-key'),
         fetch: unixFetch,
         log,
@@ -572,6 +573,37 @@ test('however much is behind, little of it is in memory', async () => {
   expect(most).toBeLessThanOrEqual(100)
   expect(far.maxConcurrent).toBe(1)
 }, 180_000)
+
+test('a receiver that wants snapshots gets one at first and one when a run stops, after refusals too', async () => {
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
+  const snapshots: { headers: IncomingHttpHeaders; status: unknown }[] = []
+  let refusals = 0
+  far.plan = ({ headers, body }, response) => {
+    const [event] = body.startsWith('[') ? JSON.parse(body) : []
+    if (event?.key !== 'full_state') return true
+    // Each snapshot is refused once.
+    if (refusals++ % 2 === 0) return answered(response.writeHead(500).end())
+    snapshots.push({ headers, status: event.value.status })
+    return answered(response.end('{}'))
+  }
+  const id = await from.create()
+  await from.append(id, 3)
+  from.start({ base_url: far.url, full_state: true })
+  const statuses = () => snapshots.map(({ status }) => status)
+  await waitUntil(() => expect(statuses()).toEqual(['idle']))
+  for (const status of ['running', 'finished'] as const) {
+    await from.append(id, 2)
+    await from.storage.log.append(id, [], { record: { status } })
+    await waitUntil(() => expect(far.infos.at(-1)?.execution_status).toBe(status))
+  }
+  await waitUntil(() => expect(statuses()).toEqual(['idle', 'finished']))
+  for (const { headers } of snapshots) expect(headers['x-slipway-after']).toBeUndefined()
+  expect(far.lines(id)).toBe(await from.exported(id))
+  await from.append(id, 1)
+  await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  expect(statuses()).toHaveLength(2)
+})
 
 test('a conversation has one request at a time, and a receiver four', async () => {
   await using from = await createSender()

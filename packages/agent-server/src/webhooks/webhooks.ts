@@ -20,6 +20,8 @@ interface WebhooksOptions {
   readonly receivers: readonly WebhookSpec[]
   /** ConversationInfo as the REST interface answers it, `id` included. */
   readonly readInfo: (record: ConversationRecord) => Promise<unknown>
+  /** The event `full_state` of a conversation, secrets redacted, for receivers that want it. */
+  readonly readSnapshot?: (record: ConversationRecord) => Promise<object>
   /** Sent as X-Session-API-Key unless a receiver's own headers have one. */
   readonly sessionKey: Secret | undefined
   readonly fetch: typeof fetch
@@ -39,6 +41,7 @@ interface WebhooksOptions {
  *   of this log. So a receiver with another history, and each one after an older log was accepted, is told.
  * - A conversation is announced when it is new (before its events), when its title, tags or status changed, and
  *   when it was removed (`execution_status` `deleting`). Quick changes are joined.
+ * - A receiver with `full_state` gets snapshots of the state between events, without those two headers.
  * - A failing receiver or conversation does not delay others.
  */
 export class Webhooks implements AsyncDisposable {
@@ -131,7 +134,7 @@ export class Webhooks implements AsyncDisposable {
   }
 
   #openReceiver(receiver: string, spec: WebhookSpec): WebhookReceiver {
-    const { storage, readInfo, log } = this.#options
+    const { storage, readInfo, readSnapshot, log } = this.#options
     const fetch = this.#countRequests(this.#options.fetch)
     const { now = () => performance.now(), random = Math.random } = this.#options
     const { address, headers } = this.#endpoint(spec)
@@ -144,6 +147,7 @@ export class Webhooks implements AsyncDisposable {
       timeoutMs: requestTimeoutMs,
       storage,
       readInfo,
+      readSnapshot: spec.full_state ? readSnapshot : undefined,
       fetch,
       log,
     })

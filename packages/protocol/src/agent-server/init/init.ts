@@ -24,6 +24,10 @@ export const webhookSpec = component('WebhookSpec', {
   }),
   num_retries: nullAsUndefined(z.int().min(0)),
   retry_delay: nullAsUndefined(z.number().min(0)),
+  full_state: nullAsUndefined(z.boolean()).meta({
+    description:
+      'Whether snapshots of the state are sent too, as events that are not stored: with the first change after each start of the server, and when a run stops. No unless given.',
+  }),
 })
 export type WebhookSpec = z.output<typeof webhookSpec>
 
