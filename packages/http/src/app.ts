@@ -183,7 +183,7 @@ export class App {
       this.#addInternal('/metrics', isOpen, render, metricsRoute)
     }
     for (const prefix of this.#proxy.prefixes) {
-      for (const path of [prefix, `${prefix}/*`]) {
+      for (const path of [prefix || '/', `${prefix}/*`]) {
         this.#fallbacks.reserve(path)
         const forward = this.#forwarding(path)
         this.#router.add(path, [], forward, () => forward)

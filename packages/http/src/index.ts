@@ -16,6 +16,7 @@ export type {
   SocketRoute,
 } from './core/handler.ts'
 export { unixFetch } from './core/unix-fetch.ts'
+export { unixSocketUrl } from './core/unix-socket.ts'
 export { type Listening, listen } from './listen.ts'
 export type { ProxyRequest, ProxyRoute } from './proxy/reverse-proxy.ts'
 export { createFrame } from './sockets/frame.ts'

@@ -3,6 +3,7 @@ import { Problem } from '@slipway/protocol'
 import { decodePercent } from '@slipway/shared/url'
 import { isSameOrigin } from '../auth/guard.ts'
 import { withoutConsoleSession } from '../console/console-credential.ts'
+import type { Reply } from '../core/handler.ts'
 import { getHeader } from '../core/incoming-request.ts'
 import { unixSocketPath } from '../core/unix-socket.ts'
 
@@ -46,9 +47,11 @@ export interface ProxyRoute {
   readonly isBridge?: boolean
   /**
    * With braces: `/sandboxes/{sandbox_id}/{name}`. A literal segment precedes routes with braces in the same
-   * place.
+   * place. Empty: every path that no route of the table has.
    */
   readonly prefix: string
+  /** Answers a request itself; undefined to forward it. Called after host and origin were checked. */
+  answer?(request: ProxyRequest): Reply | undefined
   /** Returns the target of a request; throws a Problem to refuse it. No key has been checked. */
   target(request: ProxyRequest): Promise<ProxyTarget>
 }
@@ -130,18 +133,26 @@ export interface ForwardedRequest {
   readonly signal: AbortSignal | undefined
 }
 
+export function createProxyRequest(
+  raw: IncomingMessage,
+  { params, path, query }: ProxyMatch,
+  isUpgrade: boolean,
+): ProxyRequest {
+  const header = (name: string) => getHeader(raw, name)
+  return { params, header, isUpgrade, method: raw.method ?? '', path, query }
+}
+
 /** Builds the request for the target of a route. `base` is the base path before the prefix. */
 export async function buildForwardedRequest(
   raw: IncomingMessage,
   match: ProxyMatch,
   { base, isUpgrade }: { readonly base: string; readonly isUpgrade: boolean },
 ): Promise<ForwardedRequest> {
-  const { route, params, prefix, path, query } = match
-  const header = (name: string) => getHeader(raw, name)
+  const { route, prefix, path, query } = match
   const { isUntrusted = false, isBridge = false } = route
-  if (isUntrusted && header('service-worker') !== undefined)
+  if (isUntrusted && getHeader(raw, 'service-worker') !== undefined)
     throw new Problem('forbidden', 'Service workers are not allowed here')
-  const request = { params, header, isUpgrade, method: raw.method ?? '', path, query }
+  const request = createProxyRequest(raw, match, isUpgrade)
   const { url, headers: overrides = {}, signal, ...replaced } = await route.target(request)
   const address = new URL(url)
   const target = parseTarget(address)

@@ -355,6 +355,28 @@ test('a proxy route that refuses replies with its Problem', async () => {
   expect(answer.headers['access-control-allow-origin']).toBe(origin)
 })
 
+test('a proxy route without a prefix takes every path, and may answer requests itself', async () => {
+  await using target = await TestServer.start(routes, new Upstream().handlers(), { sockets: [echo] })
+  const { url } = target.listening
+  const relay: ProxyRoute = {
+    prefix: '',
+    answer: ({ path, query }) =>
+      path === '/own' ? { status: 302, bytes: Buffer.alloc(0), headers: { location: query } } : undefined,
+    target: async () => ({ url }),
+  }
+  await using near = await TestServer.start({}, {}, { proxyRoutes: [relay] })
+  const own = await near.call('/own?x=1')
+  expect([own.status, own.headers.location]).toEqual([302, '?x=1'])
+  expect((await near.call('/api/items/1?q=2')).text).toBe('{"id":"1","q":"2"}')
+  expect((await near.call('/')).status).toBe(404)
+  const foreign = { origin: 'https://evil.example' }
+  expect((await near.call('/own', { headers: foreign })).status).toBe(403)
+  expect((await refusal(near, '/sockets/1', foreign)).status).toBe(403)
+  const ws = socketTo(near, '/sockets/1')
+  await once(ws, 'open')
+  ws.terminate()
+})
+
 test('a proxy route that throws is an internal error: 500 and a log line', async () => {
   const relay: ProxyRoute = { prefix, target: async () => ({ url: 'ftp://nobody' }) }
   await using near = await TestServer.start({}, {}, { proxyRoutes: [relay] })

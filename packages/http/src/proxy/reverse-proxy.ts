@@ -14,6 +14,7 @@ import { reportError } from '../telemetry/report-error.ts'
 import type { TrafficMetrics } from '../telemetry/traffic-metrics.ts'
 import {
   buildForwardedRequest,
+  createProxyRequest,
   type ForwardedRequest,
   isHopByHop,
   matchProxyPath,
@@ -66,6 +67,8 @@ export class ReverseProxy {
     try {
       const match = this.#find(raw.url ?? '')
       if (match === undefined) throw new Problem('not_found', 'Not Found')
+      const answer = match.route.answer?.(createProxyRequest(raw, match, false))
+      if (answer !== undefined) return answer
       const base = this.#options.basePath.prefixOf(raw)
       const request = await buildForwardedRequest(raw, match, { base, isUpgrade: false })
       this.#options.traffic.countProxied('request')
