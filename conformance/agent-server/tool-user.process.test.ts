@@ -13,6 +13,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { writeEditorProgram } from '../../packages/agent-server/src/testing/editor-program.ts'
 import { AgentDriver, bashStep, finishStep, toolCall, toolCallsStep } from '../support/agent-driver.ts'
 import { startAgentServer } from '../support/agent-server.ts'
 import { AgentServerApi } from '../support/agent-server-api.ts'
@@ -223,6 +224,22 @@ test.skipIf(!isRoot)(
     await expect.poll(names, { timeout: 20_000 }).toEqual([])
   },
 )
+
+test.skipIf(!isRoot)('the editor runs as the tool user', async () => {
+  const command = await writeEditorProgram(work)
+  const { api } = await start({
+    SLIPWAY_EDITOR: '1',
+    SLIPWAY_EDITOR_COMMAND: command,
+    SLIPWAY_EDITOR_PORT: '0',
+  })
+  const readUrl = async () => (await api.requestJson('/api/vscode/url')).body
+  await expect.poll(readUrl, { timeout: 20_000 }).toMatchObject({ url: expect.any(String) })
+  const { url } = (await readUrl()) as { readonly url: string }
+  const answer = await fetch(url, { redirect: 'manual' })
+  const cookie = answer.headers.getSetCookie()[0]?.split(';')[0] ?? ''
+  const state = await (await fetch(new URL('state', url), { headers: { cookie } })).json()
+  expect(state).toMatchObject({ uid, env: { HOME: home } })
+})
 
 test('a tool user that cannot be used is refused at the start, with the reason', async () => {
   const attempts: readonly (readonly [string, RegExp])[] = isRoot

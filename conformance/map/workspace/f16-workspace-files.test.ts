@@ -1,16 +1,24 @@
+import { once } from 'node:events'
 import { mkdir, mkdtemp, readFile, rename, symlink, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { endFamily, mapCase, notApplicable } from '../frame.ts'
+import {
+  type EditorProgramState,
+  writeEditorProgram,
+} from '../../../packages/agent-server/src/testing/editor-program.ts'
+import { isAlive } from '../extensions/application.ts'
+import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import {
   finishReply,
   type Json,
-  type MapClient,
+  MapClient,
   OwnMapServer,
   openMapServer,
   toolReply,
   unknownId,
+  waitFor,
   waitForFrames,
 } from '../map-server.ts'
 
@@ -276,16 +284,189 @@ mapCase('F16.vscode-auth', 'the routes of the editor need the key, not the cooki
       )
 })
 
-for (const [id, promise] of [
-  ['F16.vscode-enabled-status', 'an editor that cannot start is enabled and not running'],
-  ['F16.vscode-url-shape', 'the address of the editor'],
-  ['F16.vscode-url-not-running', 'no address while it is not running'],
-  ['F16.vscode-url-no-key', 'no address without a key'],
-  ['F16.vscode-url-after-init', 'no address after an init'],
-  ['F16.vscode-folder-encoding', 'the folder in the address is encoded'],
-  ['F16.vscode-running', 'the address opens the editor'],
-] as const)
-  notApplicable(id, promise, 'this server comes with no editor; its routes say that it is off')
+/** An editor that is on and cannot start, with the variables of other servers. */
+const broken = {
+  OH_ENABLE_VSCODE: 'true',
+  SLIPWAY_LOG_LEVEL: 'warn',
+  SLIPWAY_EDITOR_COMMAND: '/nothing/openvscode-server',
+  SLIPWAY_EDITOR_PORT: '0',
+}
+const onlyEnabled = { running: false, enabled: true }
+
+async function expectNoEditor(own: OwnMapServer, client: MapClient = own): Promise<void> {
+  await waitFor(
+    async () => own.output(),
+    (output) => output.includes('the editor could not be started, continuing without it'),
+  )
+  const { id } = await client.createConversation(undefined, plain)
+  for (const prefix of ['/api/vscode', `/api/conversations/${id}/vscode`]) {
+    expect(await client.requestOrThrow('GET', `${prefix}/status`)).toEqual(onlyEnabled)
+    expect(await client.requestOrThrow('GET', `${prefix}/url`)).toEqual({ url: null })
+  }
+  expect(await client.requestStatus('GET', '/ready')).toBe(200)
+}
+
+/** A server whose editor runs: a program of the test at a free port. */
+async function openWithEditor(env: Readonly<Record<string, string>> = {}) {
+  const directory = await mkdtemp(join(server.directory, 'editor-'))
+  const editor = { SLIPWAY_EDITOR_COMMAND: await writeEditorProgram(directory), SLIPWAY_EDITOR_PORT: '0' }
+  const other = await OwnMapServer.open({
+    key: 'map-key-1',
+    env: { OH_ENABLE_VSCODE: '1', ...editor, ...env },
+  })
+  await waitUntilEdited(other)
+  return other
+}
+const waitUntilEdited = (on: OwnMapServer) =>
+  waitFor(
+    () => on.requestOrThrow<Json>('GET', '/api/vscode/status'),
+    ({ running }) => running === true,
+  )
+const editorUrl = async (on: MapClient, path = '', query: Readonly<Record<string, string>> = {}) =>
+  (await on.requestOrThrow<{ url: string }>('GET', `/api${path}/vscode/url`, { query })).url
+
+/** Opens the address as a browser does; returns what the program says about itself. */
+async function openEditor(address: string): Promise<EditorProgramState> {
+  const answer = await fetch(address, { redirect: 'manual' })
+  expect(answer.status).toBe(302)
+  const cookie = answer.headers.getSetCookie()[0]?.split(';')[0] ?? ''
+  const page = new URL(answer.headers.get('location') ?? '', address)
+  expect(await (await fetch(page, { headers: { cookie } })).text()).toBe('<h1>editor</h1>')
+  return await (await fetch(new URL('state', page), { headers: { cookie } })).json()
+}
+
+mapCase(
+  'F16.vscode-enabled-status',
+  'an editor that cannot start is enabled and not running',
+  async () => {
+    const holder = createServer().listen(0, '127.0.0.1')
+    await once(holder, 'listening')
+    const address = holder.address()
+    const port = String(typeof address === 'object' ? address?.port : '')
+    const { SLIPWAY_EDITOR_PORT: _, ...env } = broken
+    const program = await writeEditorProgram(await mkdtemp(join(server.directory, 'editor-')))
+    await using other = await OwnMapServer.open({
+      key: 'map-key-1',
+      env: { ...env, OH_VSCODE_PORT: port, SLIPWAY_EDITOR_COMMAND: program },
+    })
+    await expectNoEditor(other)
+    expect(other.output()).toContain('the port is in use')
+    holder.close()
+  },
+  own,
+)
+
+differs(
+  'F16.vscode-url-shape',
+  'the address of the editor',
+  'token in the address of the editor',
+  async () => {
+    await using other = await openWithEditor({ OH_VSCODE_BASE_PATH: '/map/vscode/' })
+    const { id, folder } = await withFiles(other)
+    const global = new URL(await editorUrl(other))
+    expect(global.host).toMatch(/^localhost:\d+$/)
+    const token = global.searchParams.get('tkn') ?? ''
+    expect(token).toMatch(/^[0-9a-f]{64}$/)
+    const rest = (at: string) => `/map/vscode/?tkn=${token}&folder=${at}`
+    expect(global.href).toBe(`${global.origin}${rest('workspace')}`)
+    const elsewhere = { base_url: 'https://map.example:9443/', workspace_dir: '/map/f16' }
+    expect(await editorUrl(other, '', elsewhere)).toBe(`https://map.example:9443${rest('/map/f16')}`)
+    const scoped = `/conversations/${id}`
+    expect(await editorUrl(other, scoped)).toBe(`${global.origin}${rest(folder)}`)
+    const sub = { workspace_dir: join(folder, 'sub') }
+    expect(await editorUrl(other, scoped, sub)).toBe(`${global.origin}${rest(`${folder}/sub`)}`)
+    const outside = { query: { workspace_dir: '/etc' } }
+    expect(await other.requestStatus('GET', `/api${scoped}/vscode/url`, outside)).toBe(422)
+  },
+)
+
+mapCase(
+  'F16.vscode-url-not-running',
+  'no address while it is not running',
+  async () => {
+    await using other = await OwnMapServer.open({ key: 'map-key-1', env: broken })
+    await expectNoEditor(other)
+  },
+  own,
+)
+
+mapCase(
+  'F16.vscode-url-no-key',
+  'no address without a key',
+  async () => {
+    await using other = await OwnMapServer.open({ env: broken })
+    await expectNoEditor(other)
+  },
+  own,
+)
+
+mapCase(
+  'F16.vscode-url-after-init',
+  'no address after an init',
+  async () => {
+    const deferred = { OH_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: 'map-init-key' }
+    await using other = await OwnMapServer.open({ env: { ...broken, ...deferred } })
+    const headers = { 'x-init-api-key': 'map-init-key' }
+    const body = { session_api_keys: ['map-key-of-init'] }
+    expect(await other.request('POST', '/api/init', { body, headers })).toMatchObject({
+      status: 200,
+      body: { state: 'ready' },
+    })
+    expect(await other.requestStatus('GET', '/api/vscode/url')).toBe(401)
+    const client = new MapClient(other.url, 'map-key-of-init')
+    client.directory = other.directory
+    await expectNoEditor(other, client)
+  },
+  own,
+)
+
+mapCase(
+  'F16.vscode-folder-encoding',
+  'the folder in the address is encoded',
+  async () => {
+    await using other = await openWithEditor()
+    const folder = join(other.directory, 'map f16&x=1#frag')
+    await mkdir(folder)
+    const { id } = await other.createConversation(undefined, {
+      ...plain,
+      workspace: { working_dir: folder },
+    })
+    const { searchParams, hash } = new URL(await editorUrl(other, `/conversations/${id}`))
+    expect([searchParams.getAll('folder'), hash]).toEqual([[folder], ''])
+    expect([...searchParams.keys()]).toEqual(['tkn', 'folder'])
+  },
+  own,
+)
+
+mapCase(
+  'F16.vscode-running',
+  'the address opens the editor',
+  async () => {
+    await using other = await openWithEditor()
+    expect(await other.requestOrThrow('GET', '/api/vscode/status')).toEqual({ running: true, enabled: true })
+    const { id, folder } = await withFiles(other)
+    const address = await editorUrl(other, `/conversations/${id}`)
+    expect(address).toContain(`folder=${folder}`)
+    expect((await fetch(new URL('/', address))).status).toBe(401)
+    const first = await openEditor(address)
+    // It has the environment of tools, without the key of the server.
+    expect(JSON.stringify([first.args, first.env])).not.toContain('map-key-1')
+    // A killed server's editor ends when the next one starts, and a stopped server's with it.
+    await other.restart('SIGKILL')
+    await waitUntilEdited(other)
+    for (const pid of [first.pid, first.child]) await waitForEnd(pid)
+    const second = await openEditor(await editorUrl(other))
+    await other.stop()
+    for (const pid of [second.pid, second.child]) expect(await isAlive(pid)).toBe(false)
+  },
+  own,
+)
+
+const waitForEnd = (pid: number) =>
+  waitFor(
+    () => isAlive(pid),
+    (alive) => !alive,
+  )
 
 notApplicable(
   'F16.docker-root-cookie',

@@ -15,6 +15,7 @@ import type { Config } from './config/config.ts'
 import { ConversationInfoReader } from './conversations/conversation-info.ts'
 import { ConversationRegistry } from './conversations/registry.ts'
 import { startRetention } from './conversations/retention.ts'
+import { Editor } from './editor/editor.ts'
 import { openExtensionServices } from './extension-services.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { GitReader } from './git/git-reader.ts'
@@ -288,7 +289,19 @@ export async function openServices(options: ServicesOptions) {
     reader: new GitReader(environment),
     repositories: new RepositorySearch({ secrets, apiUrl: config.githubApiUrl, fetch }),
   })
-  const editor = editorHandlers()
+  const editor = editorHandlers(
+    config.editor &&
+      resources.use(
+        Editor.start({
+          settings: config.editor,
+          directory: join(filesDirectory, 'editor'),
+          environment,
+          allowedOrigins: config.allowedOrigins,
+          leftoversKilled: options.leftoversKilled,
+          log,
+        }),
+      ),
+  )
   const handlers = {
     ...conversationHandlers({ createDeps, infoReader, bash, webhooks, now }),
     ...conversationCommandHandlers({ storage, registry, llmProfiles, cipher, webhooks, bindings }),

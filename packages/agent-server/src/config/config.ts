@@ -67,6 +67,11 @@ export const environmentSchema = z.object({
   SLIPWAY_CHECKPOINTS: z.stringbool().default(false),
   SLIPWAY_LANGUAGE_SERVERS: z.stringbool().default(false),
   SLIPWAY_BROWSER: z.stringbool().default(true),
+  SLIPWAY_EDITOR: z.stringbool().default(false),
+  SLIPWAY_EDITOR_COMMAND: z.string().optional(),
+  SLIPWAY_EDITOR_HOST: z.string().default('127.0.0.1'),
+  SLIPWAY_EDITOR_PORT: numberSetting(0, 65_535, 8_001),
+  SLIPWAY_EDITOR_BASE_PATH: z.string().optional(),
   SLIPWAY_SUBSCRIPTION_CLIENT_ID: z.string().optional(),
   SLIPWAY_SUBSCRIPTION_ISSUER: z.url({ protocol: /^https?$/ }).default('https://auth.openai.com'),
   SLIPWAY_SUBSCRIPTION_MODELS_URL: z
@@ -196,6 +201,16 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
       path: env.PATH,
       playwrightDirectory: env.PLAYWRIGHT_BROWSERS_PATH ?? `${env.HOME ?? ''}/.cache/ms-playwright`,
     },
+    /** The editor in the browser; undefined: there is none. */
+    editor: values.SLIPWAY_EDITOR
+      ? {
+          command: values.SLIPWAY_EDITOR_COMMAND,
+          path: env.PATH,
+          host: values.SLIPWAY_EDITOR_HOST,
+          port: values.SLIPWAY_EDITOR_PORT,
+          basePath: readPath(values.SLIPWAY_EDITOR_BASE_PATH, 'SLIPWAY_EDITOR_BASE_PATH'),
+        }
+      : undefined,
     confineFiles: values.SLIPWAY_CONFINE_FILES,
     skillsSource,
     marketplaces,
@@ -251,6 +266,9 @@ export const aliases = {
   OH_APP_BACKEND_PUBLIC_URL: 'SLIPWAY_APP_BACKEND_URL',
   OH_TRUST_FORWARDED_HEADERS: 'SLIPWAY_TRUST_FORWARDED_HEADERS',
   OH_ENABLE_BROWSER: 'SLIPWAY_BROWSER',
+  OH_ENABLE_VSCODE: 'SLIPWAY_EDITOR',
+  OH_VSCODE_PORT: 'SLIPWAY_EDITOR_PORT',
+  OH_VSCODE_BASE_PATH: 'SLIPWAY_EDITOR_BASE_PATH',
   OH_CONVERSATION_WORKTREE_ROOT: 'SLIPWAY_WORKTREE_ROOT',
   OH_CONVERSATION_IDLE_TTL_SECONDS: 'SLIPWAY_CONVERSATION_IDLE_SECONDS',
   OH_BASH_EVENTS_RETENTION_SECONDS: 'SLIPWAY_BASH_RETENTION_SECONDS',
@@ -300,10 +318,14 @@ function readPattern(text: string): RegExp {
 }
 
 function readBasePath(url: string | undefined): string {
+  return readPath(url === undefined ? undefined : new URL(url).pathname, 'SLIPWAY_WEB_URL')
+}
+
+function readPath(path: string | undefined, variable: string): string {
   try {
-    return url === undefined ? '' : parseBasePath(new URL(url).pathname)
+    return path === undefined ? '' : parseBasePath(path)
   } catch {
-    throw new Error('SLIPWAY_WEB_URL: its path is not one like /slipway')
+    throw new Error(`${variable}: its path is not one like /slipway`)
   }
 }
 

@@ -47,7 +47,7 @@ test('subscription sign-in is neither active nor possible', async () => {
 })
 
 test('editor and desktop answer that they are not available', async () => {
-  await using server = await openTestServer(editorRoutes, editorHandlers)
+  await using server = await openTestServer(editorRoutes, () => editorHandlers(undefined))
   const { call } = server
   expect(await call('GET', '/api/vscode/status')).toEqual({
     status: 200,

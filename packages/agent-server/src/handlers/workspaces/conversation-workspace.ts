@@ -68,7 +68,11 @@ export function conversationWorkspaceHandlers(options: {
     conversationGitCommits: scoped(git.gitCommits),
     conversationGitCommitChanges: scoped(git.gitCommitChanges),
     getConversationEditorStatus: scoped(editor.getEditorStatus),
-    getConversationEditorUrl: scoped(editor.getEditorUrl, 'workspace_dir'),
+    async getConversationEditorUrl(request) {
+      const { workingDirectory } = await enterWorkspace(request, 'workspace_dir')
+      const query = { workspace_dir: workingDirectory, ...request.query }
+      return await (editor.getEditorUrl as ReplyFunction<unknown>)({ query })
+    },
     startConversationBashCommand: scopedBash('startBashCommand'),
     executeConversationBashCommand: scopedBash('executeBashCommand'),
     searchConversationBashEvents: scopedBash('searchBashEvents'),

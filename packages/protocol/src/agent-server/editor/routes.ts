@@ -6,7 +6,7 @@ import { component } from '../../core/schemas.ts'
 const base_url = z.string().optional()
 const urlResponse = component('EditorUrl', { url: z.string().nullable() })
 const unavailableResponses = {
-  200: { description: 'Its address.', schema: urlResponse },
+  200: { description: 'Its address; null while it is not running.', schema: urlResponse },
   503: { description: 'This server has none.' },
 }
 
@@ -16,13 +16,17 @@ const automationRoute = {
   responses: { 503: { description: 'There are none.' } },
 } as const
 
-/** Clients look for an editor, a desktop and a service for automations; this server has none. */
+/** Clients look for an editor, a desktop and a service for automations; this server has the first at most. */
 export const editorRoutes = defineRoutes('editor', {
   getEditorStatus: route.get('/api/vscode/status', {
     summary: 'Is there an editor in the browser?',
     responses: ok(
       'Whether it is enabled, and whether it runs.',
-      component('EditorStatus', { running: z.boolean(), enabled: z.boolean(), message: z.string() }),
+      component('EditorStatus', {
+        running: z.boolean(),
+        enabled: z.boolean(),
+        message: z.string().optional(),
+      }),
     ),
   }),
   getEditorUrl: route.get('/api/vscode/url', {
