@@ -303,7 +303,7 @@ test('an installed plugin is loaded into every new conversation until it is disa
       ref: null,
       repo_path: 'plugins/weather',
       installed: false,
-      path: null,
+      path: expect.stringMatching(/\/plugins\/weather$/),
       skills: [{ name: 'forecast' }, { name: 'weather:rain' }],
       files: expect.arrayContaining(['commands/rain.md']),
     },

@@ -1,7 +1,7 @@
-import { rm } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import { afterAll, afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { differs, endFamily, externalUrl, mapCase, notApplicable } from '../frame.ts'
+import { differs, endFamily, externalUrl, mapCase } from '../frame.ts'
 import {
   finishReply,
   type Json,
@@ -80,9 +80,6 @@ mapCase('F25.auth', 'every route needs the key', async () => {
     ['GET', '/api/skills/marketplace'],
   )
 })
-const noNetwork = 'the collection of skills is that of SLIPWAY_SKILLS_SOURCE; none is fetched without asking'
-notApplicable('F25.public-repo', 'skills of the public repository', noNetwork)
-notApplicable('F25.marketplace-public', 'entries of the public repository', noNetwork)
 mapCase(
   'F25.install-github',
   'a skill from github.com',
@@ -215,33 +212,17 @@ mapCase('F25.install-conflict', 'a second install is 409; with force it stays di
   expect((await get('map-twice')).enabled).toBe(false)
   await uninstall('map-twice')
 })
-async function checkInstallErrors(isStrict: boolean): Promise<void> {
+mapCase('F25.install-errors', 'sources that cannot be fetched are 400, no skills 422', async () => {
   const nothing = { source: `${map.directory}/nothing` }
   for (const body of [nothing, { source: 'no such form' }, { source: source.url, repo_path: '../out' }])
     await install(body, 400)
   await map.upload(`${map.directory}/map-plain/README.md`, 'no skill')
   await install({ source: `${map.directory}/map-plain` }, 422)
-  const mismatch = { source: await local('map-mismatch', skillText('map-other')) }
-  const nameless = { source: await local('Map_Bad', '---\ndescription: x\n---\nBody.\n') }
-  for (const [body, name] of [
-    [mismatch, 'map-other'],
-    [nameless, 'unnamed'],
-  ] as const) {
-    const made = await install(body, isStrict ? 422 : 200)
-    if (isStrict) continue
-    expect(made).toMatchObject({ name })
-    await uninstall(name)
-  }
+  await install({ source: await local('map-mismatch', skillText('map-other')) }, 422)
+  await install({ source: await local('Map_Bad', '---\ndescription: x\n---\nBody.\n') }, 422)
   for (const body of [{ source: '' }, {}]) await install(body, 422)
   expect(await map.requestOrThrow('GET', installed)).toEqual({ skills: [] })
-}
-differs(
-  'F25.install-errors',
-  'sources that cannot be fetched are 400, no skills 422',
-  'skills: a folder of another name',
-  () => checkInstallErrors(false),
-  () => checkInstallErrors(true),
-)
+})
 mapCase('F25.install-bad-frontmatter', 'a front matter that is no YAML is 422', async () => {
   const text = '---\nname: map-yaml\ndescription: [open\n---\nBody.\n'
   await install({ source: await local('map-yaml', text) }, 422)
@@ -325,6 +306,44 @@ const sync = (status: string, on: Server = map) =>
   expectAnswer(on, 200, 'POST', '/api/skills/sync', {}, { status })
 /** The collection of another server is on the internet. */
 const atOwnCollection = { isUnavailable: externalUrl !== undefined }
+mapCase(
+  'F25.public-repo',
+  'skills of the public repository',
+  async () => {
+    // The repository that the settings name; none is fetched without them.
+    await using server = await OwnMapServer.open({
+      key: 'map-key-2',
+      env: { SLIPWAY_SKILLS_SOURCE: collection.url },
+    })
+    await sync('success', server)
+    const { skills, sources } = await catalog({ load_public: true }, server)
+    expect(sources.sdk_base).toBe(skills.length)
+    const source = skills.find(({ name }) => name === 'map-public')?.source
+    expect(source).toMatch(/\/skills\/map-public\/SKILL\.md$/)
+    expect(await readFile(String(source), 'utf8')).toContain('Body of map-public.')
+  },
+  own,
+)
+mapCase(
+  'F25.marketplace-public',
+  'entries of the public repository',
+  async () => {
+    const { 'marketplaces/default.json': _, ...onlyPlugin } = manifests(entry)
+    const repository = await GitSource.create({
+      'skills/map-public/SKILL.md': skillText('map-public'),
+      ...onlyPlugin,
+    })
+    await using server = await OwnMapServer.open({
+      key: 'map-key-2',
+      env: { SLIPWAY_SKILLS_SOURCE: repository.url },
+    })
+    await sync('success', server)
+    const { skills } = await server.requestOrThrow<Market>('GET', '/api/skills/marketplace')
+    expect(skills).toMatchObject([{ name: 'map-public', installed: false }])
+    await rm(repository.directory, { recursive: true, force: true })
+  },
+  own,
+)
 mapCase(
   'F25.sync',
   'a sync shows new skills of the collection at once',

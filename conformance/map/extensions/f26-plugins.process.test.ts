@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises'
+import { access, rm } from 'node:fs/promises'
 import { afterAll, afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
 import { differs, endFamily, externalUrl, mapCase, notApplicable } from '../frame.ts'
@@ -131,25 +131,20 @@ mapCase('F26.install-local', 'a directory is copied, with its skills and files',
   expect(await ambientNames()).toEqual(['map-local'])
   await uninstall('map-local')
 })
-differs(
-  'F26.install-agent-plugins',
-  'the layout of a manifest at the root, told by its schema',
-  'a `plugin.json` without a schema',
-  async () => {
-    const layout = (name: string, more: object) => ({
-      [`${name}/plugin.json`]: JSON.stringify({ name, version: '0.2.0', ...more }),
-      [`${name}/skills/${name}-skill/SKILL.md`]: skillText(`${name}-skill`),
-      [`${name}/dev.openhands/commands/run.md`]: '---\ndescription: Runs.\n---\nRun.\n',
-    })
-    const $schema = 'https://agent-plugins.org/schemas/1.0.0/plugin.schema.json'
-    const at = await write({ ...layout('map-ap', { $schema }), ...layout('map-no', {}) }, map.directory)
-    const made = await install({ source: `${at}/map-ap` })
-    expect(skillNames(made)).toEqual(expect.arrayContaining(['map-ap-skill', 'map-ap:run']))
-    await uninstall('map-ap')
-    expect((await install({ source: `${at}/map-no` })).name).toBe('map-no')
-    await uninstall('map-no')
-  },
-)
+mapCase('F26.install-agent-plugins', 'the layout of a manifest at the root, told by its schema', async () => {
+  const layout = (name: string, more: object) => ({
+    [`${name}/plugin.json`]: JSON.stringify({ name, version: '0.2.0', ...more }),
+    [`${name}/skills/${name}-skill/SKILL.md`]: skillText(`${name}-skill`),
+    [`${name}/dev.openhands/commands/run.md`]: '---\ndescription: Runs.\n---\nRun.\n',
+  })
+  const $schema = 'https://agent-plugins.org/schemas/1.0.0/plugin.schema.json'
+  const at = await write({ ...layout('map-ap', { $schema }), ...layout('map-no', {}) }, map.directory)
+  const made = await install({ source: `${at}/map-ap` })
+  expect(skillNames(made)).toEqual(expect.arrayContaining(['map-ap-skill', 'map-ap:run']))
+  await uninstall('map-ap')
+  await install({ source: `${at}/map-no` }, 422)
+  await expectAnswer(map, 404, 'GET', `${installed}/map-no`)
+})
 mapCase('F26.install-git', 'a path of a repository installs with its commit', async () => {
   expect(await install(fromGit)).toMatchObject({
     name: 'map-git',
@@ -393,10 +388,27 @@ mapCase(
     await expect(client.getInstalledPlugin('map-git')).rejects.toMatchObject({ status: 404 })
   },
 )
-notApplicable(
+mapCase(
   'F26.marketplace-public',
   'entries of the public repository',
-  'the collection is that of SLIPWAY_SKILLS_SOURCE; none is fetched without asking',
+  async () => {
+    // The repository that the settings name; none is fetched without them.
+    const env = { SLIPWAY_SKILLS_SOURCE: collection.url }
+    await using server = await OwnMapServer.open({ key: 'map-key-2', env })
+    const { plugins: found } = await server.requestOrThrow<{ plugins: Plugin[] }>(
+      'GET',
+      '/api/plugins/marketplace',
+    )
+    const expected = plugins.filter(({ source }) => source.startsWith('./plugins/'))
+    expect(found.map(({ name }) => name)).toEqual(expected.map(({ name }) => name))
+    for (const { name, path, files } of found) {
+      expect(path).toMatch(new RegExp(`/plugins/${name}$`))
+      expect(files).toContain('.plugin/plugin.json')
+      await access(`${path}/.plugin/plugin.json`)
+    }
+    expect(found[0]?.installed).toBe(false)
+  },
+  own,
 )
 
 endFamily('F26', 25)

@@ -61,7 +61,10 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
     kind: 'plugin',
     environment,
     describe: async (folder, signal) =>
-      await (await extensionReaders()).readPlugin(folder, signal, { takesBareFolder: true }),
+      await (await extensionReaders()).readPlugin(folder, signal, {
+        takesBareFolder: true,
+        needsSchema: true,
+      }),
   })
   const marketplaces = new Marketplaces({
     registrations: options.marketplaces,

@@ -127,7 +127,8 @@ test('a skill in a repository is refreshed at its ref, and a failed refresh chan
   expect(await readFile(join(stored.install_path, 'SKILL.md'), 'utf8')).toContain('version: 2')
   expect(await listTrees(data)).toHaveLength(2)
   const later = open()
-  await later.install(installRequest(join(sources, 'skills/a')), never)
+  writeFileAt(join(sources, 'skills/b/SKILL.md'), text('b'))
+  await later.install(installRequest(join(sources, 'skills/b')), never)
   expect(await listTrees(data)).toHaveLength(2)
   expect((await later.list()).map(({ name }) => name)).toEqual(['a', 'b'])
 })
@@ -156,10 +157,12 @@ test.each([
   ['EMPTY', 'invalid'],
   ['BADNAME', 'invalid'],
   ['BROKEN', 'invalid'],
+  ['OTHER', 'invalid'],
 ])('the source %s is refused, and nothing is left', async (source, code) => {
   const { data, sources, open } = createDirectories()
   mkdirSync(join(sources, 'EMPTY'), { recursive: true })
   writeFileAt(join(sources, 'BADNAME/SKILL.md'), text('../x'))
+  writeFileAt(join(sources, 'OTHER/SKILL.md'), text('another'))
   writeFileAt(join(sources, 'BROKEN/SKILL.md'), '---\nname: [\n---\n')
   const path = /^[A-Z]/.test(source) ? join(sources, source) : source
   await expect(open().install(installRequest(path), never)).rejects.toMatchObject({ code })
@@ -172,6 +175,16 @@ test('a skill without a name gets that of its folder', async () => {
   expect(await open().install(installRequest(join(sources, 'no-name')), never)).toMatchObject({
     name: 'no-name',
   })
+})
+
+test('a skill at the root of a repository has its own name', async () => {
+  const { sources, open } = createDirectories()
+  writeFileAt(join(sources, 'SKILL.md'), text('own-name'))
+  git(sources, 'init', '-q')
+  git(sources, 'add', '-A')
+  git(sources, 'commit', '-q', '-m', 'one')
+  const request = installRequest(`file://${sources}`)
+  expect(await open().install(request, never)).toMatchObject({ name: 'own-name' })
 })
 
 test('credentials in a URL are in no file and no error', async () => {
@@ -212,12 +225,12 @@ for (;;) await installed.install({ source, force: true }, new AbortController().
   )
   const versions = 3
   for (let version = 0; version < versions; version++) {
-    const source = join(sources, `v${version}`)
+    const source = join(sources, `v${version}/a`)
     writeFileAt(join(source, 'SKILL.md'), text('a', `version: v${version}\n`))
     for (let file = 0; file < 20; file++) writeFileAt(join(source, `f${file}`), `v${version}`.repeat(100))
   }
   for (let round = 0; round < 6; round++) {
-    const child = spawn(process.execPath, [script, data, join(sources, `v${round % versions}`)], {
+    const child = spawn(process.execPath, [script, data, join(sources, `v${round % versions}/a`)], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     await once(child.stdout, 'data')
@@ -238,7 +251,7 @@ for (;;) await installed.install({ source, force: true }, new AbortController().
     }
   }
   const last = open()
-  await last.install(installRequest(join(sources, 'v0'), { force: true }), never)
+  await last.install(installRequest(join(sources, 'v0/a'), { force: true }), never)
   expect(await last.list()).toHaveLength(1)
   expect((await listTrees(data)).length).toBeLessThanOrEqual(2)
 }, 120_000)

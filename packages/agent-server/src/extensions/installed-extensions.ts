@@ -81,7 +81,13 @@ export class InstalledExtensions {
    */
   async install(request: InstallRequest, signal: AbortSignal): Promise<InstalledSkill> {
     const { force, ...source } = request
+    const folder = this.#options.kind === 'skill' ? sourceFolderName(source) : undefined
     return await this.#fetchAndCommit(source, signal, (rows, { name }) => {
+      if (folder !== undefined && folder !== name)
+        throw invalidInput(
+          ['body', 'source'],
+          `The skill has another name than its folder: ${name}, not ${folder}`,
+        )
       const isPresent = rows.some((row) => row.name === name)
       if (isPresent && !force)
         throw new Problem('conflict', `${this.#label} already installed. Use force=true to overwrite.`)
@@ -211,6 +217,14 @@ export class InstalledExtensions {
     for (const name of names)
       if (treeNamePattern.test(name) && !currentTrees.has(name)) await this.#removeTree(name)
   }
+}
+
+/** The name of the folder that a source names; undefined for a repository as a whole. */
+function sourceFolderName(request: ExtensionSource): string | undefined {
+  const source = parseSource(request)
+  if ('issue' in source) return undefined
+  const path = source.folder || (source.kind === 'directory' ? source.path : '')
+  return path === '' ? undefined : basename(path)
 }
 
 /** The name of a skill that has none: that of its source folder. */

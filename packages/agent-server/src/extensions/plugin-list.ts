@@ -116,11 +116,7 @@ export class PluginList {
   }
 
   /** The contents of a plugin in the marketplace itself. */
-  async #readContents(
-    { directory, commit }: OpenMarketplace,
-    folder: string | undefined,
-    signal: AbortSignal,
-  ) {
+  async #readContents({ directory }: OpenMarketplace, folder: string | undefined, signal: AbortSignal) {
     const none = { path: null, skills: null, files: null }
     if (folder === undefined) return none
     const { readPlugin } = await extensionReaders()
@@ -128,7 +124,7 @@ export class PluginList {
     const plugin = await readPlugin(path, signal)
     if ('issue' in plugin) return none
     const { skills, files } = toPluginInfo(plugin)
-    return { path: commit === undefined ? path : null, skills, files }
+    return { path, skills, files }
   }
 
   async #readPluginsBelow(base: string, signal: AbortSignal): Promise<Plugin[]> {

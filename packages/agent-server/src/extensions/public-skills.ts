@@ -1,4 +1,4 @@
-import { dirname, join, relative } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import {
   extensionReaders,
   type LoadedSkill,
@@ -62,6 +62,8 @@ export class PublicSkills {
     return skills.flatMap(({ name, description = null, file, isAgentSkill }) => {
       if (file === undefined || !isAgentSkill) return []
       const folder = relative(files.directory, dirname(file))
+      // A skill is installed by the name of its folder.
+      if (folder !== '' && basename(folder) !== name) return []
       const installSource =
         files.commit === undefined ? join(files.directory, folder) : subfolderSource(sourceName, folder)
       return [{ name, description, source: installSource, installed: isInstalled(name) }]

@@ -18,7 +18,8 @@ import { marketplacePaths, readFirstJson, readManifest } from './read-json.ts'
 import { isGitFolder } from './source.ts'
 
 /** Paths of a plugin's manifest; the first that exists is used. */
-const manifestPaths = ['.claude-plugin/plugin.json', '.plugin/plugin.json', 'plugin.json'] as const
+const rootManifest = 'plugin.json'
+const manifestPaths = ['.claude-plugin/plugin.json', '.plugin/plugin.json', rootManifest] as const
 /** Folders that make a folder without a manifest a plugin, unless it is a marketplace. */
 const partFolders: ReadonlySet<string> = new Set(['skills', 'commands', 'hooks'])
 const maxFiles = 1_000
@@ -47,18 +48,22 @@ export interface Plugin {
 /**
  * Reads the plugin of a folder. An invalid part is skipped and adds an issue. Without a valid manifest there
  * is only an issue, a sentence that begins with a verb. `takesBareFolder`: a folder without any manifest is a
- * plugin that it names, when it has a part of one. Rejects only when aborted.
+ * plugin that it names, when it has a part of one. `needsSchema`: a manifest at the root without the schema of
+ * agent-plugins.org is none. Rejects only when aborted.
  */
 export async function readPlugin(
   directory: string,
   signal: AbortSignal,
-  { takesBareFolder = false }: { readonly takesBareFolder?: boolean } = {},
+  options: { readonly takesBareFolder?: boolean; readonly needsSchema?: boolean } = {},
 ): Promise<Plugin | { readonly issue: string }> {
+  const { takesBareFolder = false, needsSchema = false } = options
   const read =
     (takesBareFolder ? await readBareFolder(directory) : undefined) ??
     (await readManifest(directory, manifestPaths, pluginManifest))
   if ('issue' in read) return read
   const { root, manifest } = read
+  if (needsSchema && 'file' in read && read.file === rootManifest && !isAgentPlugin(manifest))
+    return { issue: `has a ${rootManifest} without the $schema of agent-plugins.org` }
   const { name, version, description } = manifest
   const parts: PluginContext = { root, name, members: manifest, issues: [] }
   const skills = await readSkills(parts, signal)

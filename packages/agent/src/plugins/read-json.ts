@@ -47,21 +47,23 @@ type ParseResult<T> =
   | { readonly success: false; readonly error: Parameters<typeof validationIssues>[0] }
 
 /**
- * Reads and validates the manifest of a folder, the first of `names` that exists. `root`: the folder's real
- * path.
+ * Reads and validates the manifest of a folder, the first of `names` that exists (`file`). `root`: the
+ * folder's real path.
  */
 export async function readManifest<T>(
   directory: string,
   names: readonly string[],
   schema: { safeParse(value: unknown): ParseResult<T> },
-): Promise<{ readonly root: string; readonly manifest: T } | { readonly issue: string }> {
+): Promise<
+  { readonly root: string; readonly manifest: T; readonly file: string } | { readonly issue: string }
+> {
   const root = await realpath(directory).catch(() => undefined)
   if (root === undefined) return { issue: 'is not there' }
   const file = await readFirstJson(root, names)
   if (file === undefined) return { issue: `has no ${ellipsize(names.at(-1) ?? '', 200)}` }
   if ('issue' in file) return file
   const result = schema.safeParse(file.value)
-  if (result.success) return { root, manifest: result.data }
+  if (result.success) return { root, manifest: result.data, file: file.name }
   const [issue] = validationIssues(result.error, [], file.value)
   return { issue: `${file.name}: ${issue?.loc.join('.') || 'manifest'}: ${issue?.msg ?? 'is invalid'}` }
 }
