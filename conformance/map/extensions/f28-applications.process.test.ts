@@ -3,7 +3,7 @@ import { cp, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node
 import { promisify } from 'node:util'
 import { afterAll, afterEach, expect } from 'vitest'
 import { expectUnauthorized } from '../answers.ts'
-import { differs, endFamily, mapCase } from '../frame.ts'
+import { endFamily, mapCase } from '../frame.ts'
 import { type Json, OwnMapServer, openMapServer, waitFor } from '../map-server.ts'
 import {
   Applications,
@@ -313,13 +313,13 @@ interface Echo {
   readonly cwd: string
 }
 const echo = async (port: number): Promise<Echo> => JSON.parse(await fetchText(port, '/echo'))
-async function checkStart(hasMarker: boolean): Promise<void> {
+mapCase('F28.backend-start', 'a prepared program runs with little environment', async () => {
   const directory = await findRoot()
   await apps.install(await apps.write(page('map-page')))
   const { pid, port, revision } = await apps.start({ name: 'map-app' })
   const { env, data, cwd } = await echo(port)
   expect(data).toBe(`${directory}/backends/data/map-app`)
-  expect(Object.keys(env).sort()).toEqual(hasMarker ? ['HOME', 'SLIPWAY_SERVER'] : ['HOME'])
+  expect(Object.keys(env).sort()).toEqual(['HOME'])
   expect(env.HOME).toBe(`${data}/home`)
   expect(cwd).toBe(`${directory}/installed/map-app`)
   expect((await readFile(`/proc/${pid}/stat`, 'latin1')).split(') ')[1]?.split(' ')[2]).toBe(String(pid))
@@ -328,14 +328,7 @@ async function checkStart(hasMarker: boolean): Promise<void> {
   await apps.install(`${map.directory}/map-page`, 409, { force: true })
   await apps.ask(409, 'DELETE', 'installed/map-app/backend/data')
   expect(await isAlive(pid)).toBe(true)
-}
-differs(
-  'F28.backend-start',
-  'a prepared program runs with little environment',
-  'programs of applications: a variable by which programs of a killed server are found',
-  () => checkStart(true),
-  () => checkStart(false),
-)
+})
 mapCase('F28.backend-stop', 'a stop ends the whole group', async () => {
   const { pid, port } = await apps.start({ name: 'map-app' })
   const child = Number(await fetchText(port, '/fork'))
@@ -454,7 +447,7 @@ const inherit = (...names: string[]): TestApplication => ({
   name: 'map-env',
   backend: { inherit_environment: names },
 })
-async function checkEnvironment(hasMarker: boolean): Promise<void> {
+mapCase('F28.backend-inherit-environment', 'only allowed variables are inherited', async () => {
   for (const names of [
     ['TZ', 'OH_SECRET_KEY'],
     ['TZ', 'TZ'],
@@ -463,15 +456,8 @@ async function checkEnvironment(hasMarker: boolean): Promise<void> {
   await apps.get('map-env', 404)
   const { port } = await apps.start(inherit('PATH', 'LC_CTYPE'))
   const names = Object.keys((await echo(port)).env).filter((name) => name !== 'LC_CTYPE')
-  expect(names.sort()).toEqual(hasMarker ? ['HOME', 'PATH', 'SLIPWAY_SERVER'] : ['HOME', 'PATH'])
-}
-differs(
-  'F28.backend-inherit-environment',
-  'only allowed variables are inherited',
-  'programs of applications: a variable by which programs of a killed server are found',
-  () => checkEnvironment(true),
-  () => checkEnvironment(false),
-)
+  expect(names.sort()).toEqual(['HOME', 'PATH'])
+})
 mapCase('F28.disable-stops-backend', 'a disabled application stops', async () => {
   const { pid } = await apps.start({ name: 'map-app' })
   await apps.ask(200, 'PATCH', 'installed/map-app', { enabled: false })
@@ -544,11 +530,12 @@ mapCase(
   'programs do not outlive a killed server',
   async () => {
     await using own = await openOwn()
-    const { pid } = await own.apps.start({ name: 'map-app' })
+    const { pid, port } = await own.apps.start({ name: 'map-app' })
+    const child = Number(await fetchText(port, '/fork'))
     await own.server.stop('SIGKILL')
-    expect(await isAlive(pid)).toBe(true)
+    expect([await isAlive(pid), await isAlive(child)]).toEqual([true, true])
     await own.server.start()
-    await waitForEnd(pid)
+    for (const left of [pid, child]) await waitForEnd(left)
     expect(await own.apps.backend('map-app')).toMatchObject({ state: 'stopped' })
   },
   own,

@@ -33,6 +33,11 @@ interface ExtensionServicesOptions {
   readonly log: LogFunction
 }
 
+/** Holds the programs of applications of a data directory. */
+export function applicationDirectory(directory: string): string {
+  return join(directory, 'canvas-extensions/backends')
+}
+
 /** Services for skills, plugins and applications, for conversations and handlers. Reads nothing yet. */
 export function openExtensionServices(options: ExtensionServicesOptions) {
   const { directory, environment, homeDirectory, log } = options
@@ -81,7 +86,7 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
     ...{ homeDirectory, installed: plugins, marketplaces, publicSkills, log },
   })
   const backends = new ApplicationBackends({
-    directory: subdirectory('canvas-extensions/backends'),
+    directory: applicationDirectory(directory),
     environment,
     find: async (name) => await applications.find(name),
   })

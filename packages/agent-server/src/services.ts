@@ -8,6 +8,7 @@ import type { LogFunction } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
 import { toolUser } from '@slipway/shared/tool-files'
 import { Cipher, type ServerStorage } from '@slipway/storage'
+import { applicationHomes } from './applications/application-backends.ts'
 import type { Ingress } from './applications/bridge/ingress.ts'
 import { BashService } from './bash/bash-service.ts'
 import { bashSocket } from './bash/socket.ts'
@@ -16,7 +17,7 @@ import { ConversationInfoReader } from './conversations/conversation-info.ts'
 import { ConversationRegistry } from './conversations/registry.ts'
 import { startRetention } from './conversations/retention.ts'
 import { Editor } from './editor/editor.ts'
-import { openExtensionServices } from './extension-services.ts'
+import { applicationDirectory, openExtensionServices } from './extension-services.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { GitReader } from './git/git-reader.ts'
 import { RepositorySearch } from './git/repository-search.ts'
@@ -90,7 +91,10 @@ interface ServicesOptions {
   readonly port: () => number | undefined
 }
 
-/** The value of `SLIPWAY_SERVER` in the environment of all programs that this server starts. */
+/**
+ * The value of `SLIPWAY_SERVER` in the environment of all programs that this server starts, except those of
+ * applications, which have a `HOME` of their own in the data directory.
+ */
 async function serverMarker(directory: string): Promise<string> {
   const path = await realpath(directory)
   return createHash('sha256').update(path).digest('hex').slice(0, 16)
@@ -98,7 +102,10 @@ async function serverMarker(directory: string): Promise<string> {
 
 /** Ends the programs that the last process on this directory left running. */
 export async function killLeftovers(directory: string): Promise<void> {
-  await Workspace.killLeftovers(await serverMarker(directory))
+  await Workspace.killLeftovers(
+    await serverMarker(directory),
+    applicationHomes(applicationDirectory(await realpath(directory))),
+  )
 }
 
 /** Opens everything that depends on keys and secrets, and continues the runs of the last process. */

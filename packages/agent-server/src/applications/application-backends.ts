@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { rm } from 'node:fs/promises'
+import { realpath, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
   type ApplicationBackend,
@@ -29,7 +29,7 @@ interface Approval {
 interface ApplicationBackendsOptions {
   /** Holds `approvals`, `artifacts`, `data` and `downloads`. */
   readonly directory: string
-  /** Of tools: programs get what their manifest names, and the marker of this server. */
+  /** Of tools: programs get what their manifest names. */
   readonly environment: Readonly<Record<string, string>>
   readonly find: (name: string) => Promise<InstalledApplication | undefined>
 }
@@ -40,6 +40,11 @@ interface Startable {
   readonly backend: ApplicationBackend
   readonly revision: string
   readonly manifest: string
+}
+
+/** Below it are the data of the programs, and their home directories. `directory`: of the programs. */
+export function applicationHomes(directory: string): string {
+  return join(directory, 'data')
 }
 
 /** The programs of applications: a revision is approved, then it may be started. */
@@ -180,11 +185,13 @@ export class ApplicationBackends implements AsyncDisposable {
     const dataDirectory = this.#dataDirectory(name)
     const home = join(dataDirectory, 'home')
     await makeDirectory(home, 0o700)
+    // By it, a program that outlived a killed server is found and ended at the next start.
+    const realHome = await realpath(home)
     const output = new OutputTail()
     this.#output.set(name, output)
     const process = await BackendProcess.start({
       folder: found.folder,
-      environment: { HOME: home, ...this.#environment(found.backend) },
+      environment: { ...this.#environment(found.backend), HOME: realHome },
       backend: found.backend,
       revision,
       artifactDirectory: approval.artifact_dir,
@@ -196,12 +203,10 @@ export class ApplicationBackends implements AsyncDisposable {
     return process
   }
 
-  /** By the marker, a program that outlived a killed server is found and ended at the next start. */
   #environment({ inherit_environment }: ApplicationBackend): Record<string, string> {
     const { environment } = this.#options
-    const names = ['SLIPWAY_SERVER', ...inherit_environment]
     return Object.fromEntries(
-      names.flatMap((name) => {
+      inherit_environment.flatMap((name) => {
         const value = environment[name]
         return value === undefined ? [] : [[name, value]]
       }),
@@ -217,7 +222,7 @@ export class ApplicationBackends implements AsyncDisposable {
   }
 
   #dataDirectory(name: string): string {
-    return join(this.#options.directory, 'data', name)
+    return join(applicationHomes(this.#options.directory), name)
   }
 
   #approvalPath(name: string): string {

@@ -125,11 +125,25 @@ export async function killByEnvironment(matches: (environment: Buffer) => boolea
   await killMatching(({ environment }) => matches(environment))
 }
 
-async function killMatching(matches: (process: ProcessInfo) => boolean): Promise<void> {
+/** The same, with the process groups that such processes lead, whatever the environment of their members. */
+export async function killGroupsByEnvironment(matches: (environment: Buffer) => boolean): Promise<void> {
+  await killMatching(
+    ({ environment }) => matches(environment),
+    (pid) => killProcessGroup(pid),
+  )
+}
+
+async function killMatching(
+  matches: (process: ProcessInfo) => boolean,
+  onMatch: (pid: number) => void = () => {},
+): Promise<void> {
   for (let round = 0; round < 8; round++) {
     const pids = (await listProcesses()).filter(matches).map(({ pid }) => pid)
     if (pids.length === 0) return
-    for (const pid of pids) sendSignal(pid, 'SIGKILL')
+    for (const pid of pids) {
+      onMatch(pid)
+      sendSignal(pid, 'SIGKILL')
+    }
     await new Promise((done) => setTimeout(done, 5 * round))
   }
 }

@@ -102,6 +102,24 @@ test('processes that an earlier server process left running are killed by its na
   await waitUntil(() => countProcesses(mark) === 0)
 })
 
+test.each([{ TZ: 'UTC' }, {}])(
+  'they are killed by a home directory of the server, too (%j)',
+  async (others) => {
+    const homes = `/nothing/left-${process.pid}`
+    await using it = await openWorkspace({ ...others, HOME: `${homes}/app/home` })
+    const mark = `8${process.pid}.5`
+    // A child in its group has another home directory.
+    const leader = `HOME=/ sleep ${mark} & sleep ${mark}; wait`
+    await it.follow(`setsid bash -c '${leader}' > /dev/null 2>&1 &`)
+    await waitUntil(() => countProcesses(mark) === 3)
+    await Workspace.killLeftovers('none-of-this-name', `${homes}/ap`)
+    await Workspace.killLeftovers('none-of-this-name')
+    expect(countProcesses(mark)).toBe(3)
+    await Workspace.killLeftovers('none-of-this-name', homes)
+    await waitUntil(() => countProcesses(mark) === 0)
+  },
+)
+
 test('what goes on in the background is read on, and not handed on', async () => {
   await using it = await openWorkspace()
   let sizeBytes = 0

@@ -9,7 +9,7 @@ import { loadLibc } from '@slipway/shared/process'
 import * as toolFiles from '@slipway/shared/tool-files'
 import { BoundedBuffer } from './bounded-buffer.ts'
 import { type ActiveSandbox, sandboxCommand } from './command-sandbox.ts'
-import { killByEnvironment, killProcessGroup, killSession } from './processes.ts'
+import { killByEnvironment, killGroupsByEnvironment, killProcessGroup, killSession } from './processes.ts'
 import { PathNotAllowedError, type PathReader, resolveRealPath } from './resolve-path.ts'
 import { type ExitStatus, type StreamProcessOptions, streamProcess } from './stream-process.ts'
 
@@ -295,13 +295,18 @@ export class Workspace implements AsyncDisposable {
   }
 
   /**
-   * Kills all processes whose environment has `SLIPWAY_SERVER=<server>`: what an earlier process of a server
-   * left running. Needs /proc; does not find processes that cleared their environment.
+   * Kills what an earlier process of a server left running: all processes whose environment has
+   * `SLIPWAY_SERVER=<server>`, or a `HOME` below the directory `homes`, and the process groups that they lead.
+   * Needs /proc; of other processes it does not find those that cleared their environment.
    */
-  static async killLeftovers(server: string): Promise<void> {
-    const pattern = new RegExp(`(?:^|\\0)SLIPWAY_SERVER=${RegExp.escape(server)}(?:\\0|$)`)
-    await killByEnvironment(
-      (environment) => environment.includes(server) && pattern.test(environment.toString('latin1')),
+  static async killLeftovers(server: string, homes?: string): Promise<void> {
+    const escaped = RegExp.escape(server)
+    const isMarked = new RegExp(`(?:^|\\0)SLIPWAY_SERVER=${escaped}(?:\\0|$)`)
+    const home = homes === undefined ? undefined : Buffer.from(`\0HOME=${homes}/`)
+    await killGroupsByEnvironment(
+      (environment) =>
+        (environment.includes(server) && isMarked.test(environment.toString('latin1'))) ||
+        (home !== undefined && (environment.includes(home) || startsWith(environment, home.subarray(1)))),
     )
   }
 
@@ -373,6 +378,10 @@ export class Workspace implements AsyncDisposable {
       this.#killHandlers.delete(kill)
     })
   }
+}
+
+function startsWith(bytes: Buffer, prefix: Buffer): boolean {
+  return bytes.subarray(0, prefix.length).equals(prefix)
 }
 
 let lastForkTurn: Promise<void> = Promise.resolve()
