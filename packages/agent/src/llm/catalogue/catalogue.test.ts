@@ -28,8 +28,10 @@ test('each model in the list has a route to the provider that is named in front 
 })
 
 test('models are listed by provider; nothing is listed for one that is not known', () => {
-  const known = providers().flatMap((provider) => models(provider))
-  expect(known.sort()).toEqual(models())
+  const others = providers().filter((provider) => provider !== 'bedrock')
+  expect(others.flatMap((provider) => models(provider)).sort()).toEqual(models())
+  expect(models('bedrock').every((model) => model.startsWith('bedrock/'))).toBe(true)
+  expect(models('bedrock')).not.toEqual([])
   expect(models('anthropic').every((model) => model.startsWith('anthropic/claude-'))).toBe(true)
   expect(models('azure')).toEqual([])
   for (const provider of ['nobody', '', '__proto__', 'google', 'constructor'])

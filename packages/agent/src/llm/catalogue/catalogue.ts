@@ -16,7 +16,10 @@ const nonChatModels =
 export interface Catalogue {
   /** The prefixes of model names, sorted. */
   providers(): string[]
-  /** `provider/model` names of one provider or of all, sorted; empty for an unknown provider. */
+  /**
+   * `provider/model` names, sorted: of one provider, none for an unknown one, or of all but Bedrock, whose
+   * models need AWS credentials.
+   */
   models(provider?: string): string[]
   /** By provider, without the prefix; the best first. */
   verified(): Record<string, string[]>
@@ -36,7 +39,7 @@ export function catalogue(): Catalogue {
     providers: () => [...providerNames()].sort(),
     models: (provider) =>
       [...listed.keys()]
-        .filter((name) => provider === undefined || name === provider)
+        .filter((name) => (provider === undefined ? name !== 'bedrock' : name === provider))
         .flatMap(modelsOf)
         .sort(),
     verified: () =>
