@@ -1,7 +1,7 @@
 import { access, rm } from 'node:fs/promises'
 import { afterAll, afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { differs, endFamily, externalUrl, mapCase, notApplicable } from '../frame.ts'
+import { differs, endFamily, externalUrl, mapCase } from '../frame.ts'
 import {
   finishReply,
   type Json,
@@ -367,10 +367,42 @@ mapCase(
   // The marketplace of another server is on the internet.
   { isUnavailable: externalUrl !== undefined },
 )
-notApplicable(
+mapCase(
   'F26.marketplace-cache',
   'entries are kept for five minutes',
-  'the marketplace is read at each request; a sync is what brings new entries',
+  async () => {
+    const entries = [...plugins]
+    const manifest = () => ({
+      '.plugin/marketplace.json': JSON.stringify({ name: 'map', owner: { name: 'map' }, plugins: entries }),
+    })
+    const repository = await GitSource.create({
+      ...pluginFiles('map-public', 'plugins/map-public'),
+      ...manifest(),
+    })
+    const env = { SLIPWAY_SKILLS_SOURCE: repository.url }
+    await using server = await OwnMapServer.open({ key: 'map-key-2', env })
+    const found = async () => {
+      const { plugins } = await server.requestOrThrow<{ plugins: Plugin[] }>(
+        'GET',
+        '/api/plugins/marketplace',
+      )
+      return plugins.map(({ name, installed }) => [name, installed])
+    }
+    expect(await found()).toEqual([['map-public', false]])
+    await install({ source: `file://${repository.directory}`, repo_path: 'plugins/map-public' }, 200, server)
+    entries.push({ name: 'map-later', source: './plugins/map-later', description: 'Later.' })
+    await repository.commit({ ...pluginFiles('map-later', 'plugins/map-later'), ...manifest() })
+    expect(await found()).toEqual([['map-public', true]])
+    await expectAnswer(server, 200, 'DELETE', `${installed}/map-public`)
+    expect(await found()).toEqual([['map-public', false]])
+    await server.restart()
+    expect(await found()).toEqual([
+      ['map-public', false],
+      ['map-later', false],
+    ])
+    await rm(repository.directory, { recursive: true, force: true })
+  },
+  own,
 )
 mapCase(
   'F26.ts-client',

@@ -13,6 +13,8 @@ import type { SourceCache, SourceFiles } from './source-cache.ts'
 
 /** Older files are fetched again on use. */
 const refreshAfterMs = 3_600_000
+/** The same for lists of what can be installed; the first list after a start is always of new files. */
+const relistAfterMs = 300_000
 
 interface PublicSkillsOptions {
   /** Undefined when the server has no collection. */
@@ -24,6 +26,7 @@ interface PublicSkillsOptions {
 /** The collection of skills that the server's settings may name, for all users. */
 export class PublicSkills {
   readonly #options: PublicSkillsOptions
+  #hasListed = false
 
   constructor(options: PublicSkillsOptions) {
     this.#options = options
@@ -35,7 +38,7 @@ export class PublicSkills {
 
   /** Only the skills in the file `marketplacePath`, all when it is missing. Rejects only when aborted. */
   async load(marketplacePath: string | undefined, signal: AbortSignal): Promise<readonly LoadedSkill[]> {
-    const files = await this.#getFiles(signal)
+    const files = await this.#getFiles(refreshAfterMs, signal)
     if (files === undefined) return []
     const skills = await this.#loadFrom(files.directory, signal)
     if (marketplacePath === undefined) return skills
@@ -55,7 +58,7 @@ export class PublicSkills {
     signal: AbortSignal,
   ): Promise<MarketplaceSkill[]> {
     const { source } = this.#options
-    const files = await this.#getFiles(signal)
+    const files = await this.#getListedFiles(signal)
     if (files === undefined || source === undefined) return []
     const skills = await this.#loadFrom(files.directory, signal)
     const sourceName = publicSource(toExtensionSource(source))
@@ -73,7 +76,7 @@ export class PublicSkills {
   /** The plugins that the collection's own catalogue names; undefined without one. */
   async openMarketplace(signal: AbortSignal): Promise<OpenMarketplace | undefined> {
     const { source } = this.#options
-    const files = await this.#getFiles(signal)
+    const files = await this.#getListedFiles(signal)
     if (files === undefined || source === undefined) return undefined
     const { readMarketplace } = await extensionReaders()
     const read = await readMarketplace(files.directory)
@@ -99,9 +102,15 @@ export class PublicSkills {
     return skills
   }
 
-  async #getFiles(signal: AbortSignal) {
+  async #getListedFiles(signal: AbortSignal) {
+    const maxAgeMs = this.#hasListed ? relistAfterMs : 0
+    this.#hasListed = true
+    return await this.#getFiles(maxAgeMs, signal)
+  }
+
+  async #getFiles(maxAgeMs: number, signal: AbortSignal) {
     if (!this.isConfigured) return undefined
-    const files = await this.#open((source) => this.#options.sourceCache.get(source, refreshAfterMs, signal))
+    const files = await this.#open((source) => this.#options.sourceCache.get(source, maxAgeMs, signal))
     if (!('issue' in files)) return files
     this.#logIssues([`the collection ${files.issue}`])
     return undefined
