@@ -16,8 +16,11 @@ const sidecarPattern = /\.db-(?:wal|shm|journal)$/
 export const draftPattern = /^\..+\.draft$/
 /** A copy that a migration made before it. */
 export const migrationCopyPattern = /\.db\.v\d+\.bak$/
-/** A folder of a sandbox server that makes starts faster. */
-const cacheFolder = 'code'
+/**
+ * Folders at the top that no backup has: that of a sandbox server which makes starts faster, and the files of
+ * the editor, which may have secrets of its extensions.
+ */
+const omittedFolders: ReadonlySet<string> = new Set(['code', 'editor'])
 
 export interface DataFile {
   /** From the data directory, with `/`. */
@@ -31,9 +34,9 @@ export interface DataFile {
  */
 export async function* listDataFiles(directory: string, folder = ''): AsyncGenerator<DataFile> {
   for (const name of (await readdir(join(directory, folder))).toSorted()) {
-    const isCache = folder === '' && (name === cacheFolder || serverNotes.has(name))
+    const isOmitted = folder === '' && (omittedFolders.has(name) || serverNotes.has(name))
     const isTransient = transientNames.has(name) || sidecarPattern.test(name) || draftPattern.test(name)
-    if (isCache || isTransient || migrationCopyPattern.test(name)) continue
+    if (isOmitted || isTransient || migrationCopyPattern.test(name)) continue
     const path = folder === '' ? name : `${folder}/${name}`
     const stats = await statOrUndefined(join(directory, path))
     if (stats === undefined) continue
