@@ -9,6 +9,7 @@ import {
   unixSocketUrl,
 } from '@slipway/http'
 import { type LogFunction, Problem } from '@slipway/protocol'
+import { errorCode } from '@slipway/shared/fs'
 import type { Secret } from '@slipway/shared/redaction'
 
 export interface EditorGateOptions {
@@ -27,12 +28,35 @@ export interface EditorGateOptions {
   readonly log: LogFunction
 }
 
+/** How often a free port is looked for that the other loopback address has, too. */
+const maxPortAttempts = 5
+
 /**
- * Listens at the address of the editor and forwards requests to its Unix socket. The address with the token
+ * Opens the gate at its address; for 127.0.0.1 also at ::1, because the address says `localhost`: another
+ * user of the machine who listens there would be sent the token. Rejects when one of them is in use.
+ */
+export async function openEditorGates(options: EditorGateOptions): Promise<Listening> {
+  for (let attempt = 1; ; attempt++) {
+    const first = await openEditorGate(options)
+    if (options.host !== '127.0.0.1') return first
+    try {
+      const second = await openEditorGate({ ...options, host: '::1', port: first.port })
+      return { ...first, close: async () => void (await Promise.all([first.close(), second.close()])) }
+    } catch (error) {
+      const code = error instanceof Error ? errorCode(error.cause ?? error) : undefined
+      if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT') return first
+      await first.close()
+      if (code !== 'EADDRINUSE' || options.port !== 0 || attempt === maxPortAttempts) throw error
+    }
+  }
+}
+
+/**
+ * Listens at an address of the editor and forwards requests to its Unix socket. The address with the token
  * sets a cookie and leads to the same address without it; every other request needs the cookie, and a
  * WebSocket a page of this address.
  */
-export async function openEditorGate(options: EditorGateOptions): Promise<Listening> {
+async function openEditorGate(options: EditorGateOptions): Promise<Listening> {
   const { host, basePath, token, allowedOrigins, log } = options
   const isToken = (text: string) => timingSafeEqual(hash('sha256', text, 'buffer'), digest)
   const digest = hash('sha256', token.reveal(), 'buffer')

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
+import { networkInterfaces, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -9,6 +9,9 @@ import { WebSocket } from 'ws'
 import { type EditorProgramState, writeEditorProgram } from '../testing/editor-program.ts'
 import { Editor, type EditorSettings } from './editor.ts'
 
+const hasIpv6 = Object.values(networkInterfaces()).some((all) =>
+  all?.some(({ address }) => address === '::1'),
+)
 let directory: string
 let logLines: string[]
 
@@ -27,6 +30,14 @@ function start(settings: Partial<EditorSettings> = {}): Editor {
     leftoversKilled: Promise.resolve(),
     log: (_, message, members) => logLines.push(`${message} ${JSON.stringify(members)}`),
   })
+}
+
+async function holdPort(host: string): Promise<AsyncDisposable & { readonly port: number }> {
+  const server = createServer().listen(0, host)
+  await once(server, 'listening')
+  const address = server.address()
+  const port = typeof address === 'object' && address !== null ? address.port : 0
+  return { port, [Symbol.asyncDispose]: async () => void server.close() }
 }
 
 async function until(isDone: () => boolean | Promise<boolean>): Promise<void> {
@@ -116,6 +127,21 @@ test('without the token, with a wrong one and from foreign pages nothing is open
   expect(answer.headers.get('location')).toBe('?folder=%2Fw')
 })
 
+test.skipIf(!hasIpv6)('nobody else can listen at the other address of localhost', async () => {
+  await writeEditorProgram(directory)
+  {
+    await using editor = start()
+    await until(() => editor.isRunning)
+    const { port, search } = new URL(editor.url('/w') ?? '')
+    expect((await fetch(`http://[::1]:${port}/${search}`, { redirect: 'manual' })).status).toBe(302)
+    expect((await fetch(`http://[::1]:${port}/`)).status).toBe(401)
+  }
+  await using holder = await holdPort('::1')
+  await using editor = start({ port: holder.port })
+  await until(() => logLines.some((line) => line.includes('the port is in use')))
+  expect(editor.url('/w')).toBe(undefined)
+})
+
 test('a base path stands before every path of the editor', async () => {
   await writeEditorProgram(directory)
   await using editor = start({ basePath: '/team/editor' })
@@ -152,10 +178,7 @@ test('an editor that ends is no longer running', async () => {
 })
 
 test('an editor that cannot be started leaves a line in the log', async () => {
-  const holder = createServer().listen(0, '127.0.0.1')
-  await once(holder, 'listening')
-  const address = holder.address()
-  const port = typeof address === 'object' && address !== null ? address.port : 0
+  await using holder = await holdPort('127.0.0.1')
   const failure = async (settings: Partial<EditorSettings>) => {
     await using editor = start(settings)
     await until(() => logLines.length > 0)
@@ -165,10 +188,9 @@ test('an editor that cannot be started leaves a line in the log', async () => {
   expect(await failure({})).toContain('neither openvscode-server nor code-server is on the PATH')
   expect(await failure({ command: '/nothing/here' })).toContain('/nothing/here is no program')
   const program = await writeEditorProgram(directory)
-  expect(await failure({ port })).toContain('the port is in use')
+  expect(await failure({ port: holder.port })).toContain('the port is in use')
   await writeFile(program, '#!/bin/sh\necho out of order\nexit 7\n')
   expect(await failure({})).toMatch(/the editor has ended .*"exit_code":7,"output":"out of order/)
   await writeFile(program, '#!/nothing/interpreter\n')
   expect(await failure({})).toContain('could not be started')
-  holder.close()
 })

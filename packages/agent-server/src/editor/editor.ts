@@ -6,7 +6,7 @@ import { type Listening, unixFetch, unixSocketUrl } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
 import { makeDirectory, rm } from '@slipway/shared/tool-files'
-import { openEditorGate } from './editor-gate.ts'
+import { openEditorGates } from './editor-gate.ts'
 import { findEditorProgram } from './editor-program.ts'
 
 export interface EditorOptions {
@@ -100,7 +100,7 @@ export class Editor implements AsyncDisposable {
     await rm(socketPath, { force: true })
     await using resources = new AsyncDisposableStack()
     const targetPath = program.servesBasePath ? basePath : ''
-    const gate = await openEditorGate({
+    const gate = await openEditorGates({
       ...{ host, port, basePath, socketPath, targetPath, allowedOrigins, log },
       token: this.#token,
     })
