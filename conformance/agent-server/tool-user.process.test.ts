@@ -11,7 +11,7 @@ import {
   writeFile,
 } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { writeEditorProgram } from '../../packages/agent-server/src/testing/editor-program.ts'
 import { AgentDriver, bashStep, finishStep, toolCall, toolCallsStep } from '../support/agent-driver.ts'
@@ -227,7 +227,8 @@ test.skipIf(!isRoot)(
 
 test.skipIf(!isRoot)('the editor runs as the tool user', async () => {
   const command = await writeEditorProgram(work)
-  const { api } = await start({
+  const { api, driver } = await start({
+    SLIPWAY_CONFINE_FILES: 'false',
     SLIPWAY_EDITOR: '1',
     SLIPWAY_EDITOR_COMMAND: command,
     SLIPWAY_EDITOR_PORT: '0',
@@ -239,6 +240,9 @@ test.skipIf(!isRoot)('the editor runs as the tool user', async () => {
   const cookie = answer.headers.getSetCookie()[0]?.split(';')[0] ?? ''
   const state = await (await fetch(new URL('state', url), { headers: { cookie } })).json()
   expect(state).toMatchObject({ uid, env: { HOME: home } })
+  const socket = state.args[state.args.indexOf('--socket-path') + 1]
+  const view = toolCall('file_editor', { command: 'view', path: dirname(socket) })
+  expect(await play(driver, [toolCallsStep(view)])).toContain('which tools must not touch')
 })
 
 test('a tool user that cannot be used is refused at the start, with the reason', async () => {

@@ -121,6 +121,8 @@ export async function openServices(options: ServicesOptions) {
     SLIPWAY_SERVER: server,
   })
   const filesDirectory = toolFilesDirectory(dataDirectory, server)
+  // Hidden from sandboxed commands: its socket leads out of the sandbox.
+  const editorDirectory = join(filesDirectory, 'editor')
   const infoReader = new ConversationInfoReader(storage, filesDirectory)
   const cipher = await Cipher.open({ directory: dataDirectory, secretKey: config.secretKey, log })
   const settings = new ServerSettings({ directory: dataDirectory, cipher })
@@ -208,7 +210,10 @@ export async function openServices(options: ServicesOptions) {
       repositoryConsents,
       mcpOAuth,
       findCredential: (id, name) => bindings.find(id, name),
-      server: { directories: [...new Set([dataDirectory, await realpath(dataDirectory)])], port },
+      server: {
+        directories: [...new Set([dataDirectory, await realpath(dataDirectory), editorDirectory])],
+        port,
+      },
       storage,
       cipher,
       profiles: llmProfiles,
@@ -251,6 +256,18 @@ export async function openServices(options: ServicesOptions) {
       now,
     }),
   )
+  const runningEditor =
+    config.editor &&
+    resources.use(
+      await Editor.start({
+        settings: config.editor,
+        directory: editorDirectory,
+        environment,
+        allowedOrigins: config.allowedOrigins,
+        leftoversKilled: options.leftoversKilled,
+        log,
+      }),
+    )
   await options.leftoversKilled
   await registry.recover()
   webhooks.start()
@@ -296,19 +313,7 @@ export async function openServices(options: ServicesOptions) {
     reader: new GitReader(environment),
     repositories: new RepositorySearch({ secrets, apiUrl: config.githubApiUrl, fetch }),
   })
-  const editor = editorHandlers(
-    config.editor &&
-      resources.use(
-        Editor.start({
-          settings: config.editor,
-          directory: join(filesDirectory, 'editor'),
-          environment,
-          allowedOrigins: config.allowedOrigins,
-          leftoversKilled: options.leftoversKilled,
-          log,
-        }),
-      ),
-  )
+  const editor = editorHandlers(runningEditor)
   const handlers = {
     ...conversationHandlers({ createDeps, infoReader, bash, webhooks, now }),
     ...conversationCommandHandlers({ storage, registry, llmProfiles, cipher, webhooks, bindings }),

@@ -21,8 +21,8 @@ beforeEach(async () => {
 })
 afterEach(() => rm(directory, { recursive: true, force: true }))
 
-function start(settings: Partial<EditorSettings> = {}): Editor {
-  return Editor.start({
+async function start(settings: Partial<EditorSettings> = {}): Promise<Editor> {
+  return await Editor.start({
     settings: { command: undefined, path: directory, host: '127.0.0.1', port: 0, basePath: '', ...settings },
     directory: join(directory, 'files'),
     environment: { PATH: '/usr/bin:/bin', HOME: directory, SLIPWAY_SERVER: 'marker-of-the-server' },
@@ -85,7 +85,7 @@ async function openSocket(url: string, headers: Record<string, string>): Promise
 
 test.each(['openvscode-server', 'code-server'])('%s of the PATH is opened by the token', async (name) => {
   await writeEditorProgram(directory, name)
-  await using editor = start()
+  await using editor = await start()
   expect([editor.isRunning, editor.url('/w')]).toEqual([false, undefined])
   const { cookie, url } = await signIn(editor, '/w/a b&c=1#d')
   expect(await (await fetch(url, { headers: { cookie } })).text()).toBe('<h1>editor</h1>')
@@ -106,7 +106,7 @@ test.each(['openvscode-server', 'code-server'])('%s of the PATH is opened by the
 
 test('without the token, with a wrong one and from foreign pages nothing is opened', async () => {
   await writeEditorProgram(directory)
-  await using editor = start()
+  await using editor = await start()
   const { cookie, url } = await signIn(editor)
   const [name = ''] = cookie.split('=')
   const status = async (path: string, headers: Record<string, string> = {}) =>
@@ -130,21 +130,21 @@ test('without the token, with a wrong one and from foreign pages nothing is open
 test.skipIf(!hasIpv6)('nobody else can listen at the other address of localhost', async () => {
   await writeEditorProgram(directory)
   {
-    await using editor = start()
+    await using editor = await start()
     await until(() => editor.isRunning)
     const { port, search } = new URL(editor.url('/w') ?? '')
     expect((await fetch(`http://[::1]:${port}/${search}`, { redirect: 'manual' })).status).toBe(302)
     expect((await fetch(`http://[::1]:${port}/`)).status).toBe(401)
   }
   await using holder = await holdPort('::1')
-  await using editor = start({ port: holder.port })
+  await using editor = await start({ port: holder.port })
   await until(() => logLines.some((line) => line.includes('the port is in use')))
   expect(editor.url('/w')).toBe(undefined)
 })
 
 test('a base path stands before every path of the editor', async () => {
   await writeEditorProgram(directory)
-  await using editor = start({ basePath: '/team/editor' })
+  await using editor = await start({ basePath: '/team/editor' })
   const { cookie, url } = await signIn(editor)
   expect(new URL(url).pathname).toBe('/team/editor/')
   const state = await readState(url, cookie)
@@ -156,7 +156,7 @@ test('a base path stands before every path of the editor', async () => {
 
 test('a stop ends the editor and what it has started', async () => {
   await writeEditorProgram(directory)
-  const editor = start()
+  const editor = await start()
   const { cookie, url } = await signIn(editor)
   const { pid, child } = await readState(url, cookie)
   expect(await Promise.all([isAlive(pid), isAlive(child)])).toEqual([true, true])
@@ -168,7 +168,7 @@ test('a stop ends the editor and what it has started', async () => {
 
 test('an editor that ends is no longer running', async () => {
   await writeEditorProgram(directory)
-  await using editor = start()
+  await using editor = await start()
   const { cookie, url } = await signIn(editor)
   const { child } = await readState(url, cookie)
   await fetch(new URL('exit', url), { headers: { cookie } }).catch(() => {})
@@ -180,7 +180,7 @@ test('an editor that ends is no longer running', async () => {
 test('an editor that cannot be started leaves a line in the log', async () => {
   await using holder = await holdPort('127.0.0.1')
   const failure = async (settings: Partial<EditorSettings>) => {
-    await using editor = start(settings)
+    await using editor = await start(settings)
     await until(() => logLines.length > 0)
     expect([editor.isRunning, editor.url('/w')]).toEqual([false, undefined])
     return logLines.splice(0).join()

@@ -59,8 +59,10 @@ export class Editor implements AsyncDisposable {
     })
   }
 
-  /** Starts it; nothing waits for it. */
-  static start(options: EditorOptions): Editor {
+  /** Makes its directory, and starts it without waiting for it. */
+  static async start(options: EditorOptions): Promise<Editor> {
+    // A failure is reported by the start.
+    await makeDirectory(options.directory, 0o700).catch(() => {})
     return new Editor(options)
   }
 
