@@ -14,6 +14,7 @@ import { definedMembers, mapMembers } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
 import { rm } from '@slipway/shared/tool-files'
 import type { ConversationRecord, ConversationRecords, PagedEvent, Storage } from '@slipway/storage'
+import { InfoBytesCache, liveKeyOf } from './info-bytes-cache.ts'
 import { readStoredRequest, type StoredRequest, withoutNulls } from './stored-request.ts'
 
 /** The agent of a conversation that has none: clients fail on null. */
@@ -49,6 +50,14 @@ interface LogFacts {
   readonly lastUserMessageId: string | null
 }
 
+interface InfoOptions {
+  /** Shown as the skills of the agent's context. */
+  readonly skills?: unknown
+  /** Those of plugins, which follow the conversation's own. */
+  readonly pluginHooks?: HookConfig | undefined
+  readonly loaded?: Conversation | undefined
+}
+
 /** Where conversations run: in this server, so always there. */
 export const localRuntime = { runtime_status: 'available', can_resume: true, runtime_error: null } as const
 
@@ -63,6 +72,7 @@ export class ConversationInfoReader {
     sizeCalculation: (_, text) => text.length + 1,
   })
   readonly #facts = new LruMap<string, LogFacts>({ max: maxKept })
+  readonly #bytes = new InfoBytesCache()
 
   constructor(storage: Storage, directory: string) {
     this.#storage = storage
@@ -76,24 +86,52 @@ export class ConversationInfoReader {
   /** ConversationInfo of the wire, null members included. Some members need `loaded`. */
   async readInfo(
     record: ConversationRecord,
-    options: {
-      /** Shown as the skills of the agent's context. */
-      readonly skills?: unknown
-      /** Those of plugins, which follow the conversation's own. */
-      readonly pluginHooks?: HookConfig | undefined
-      readonly loaded?: Conversation | undefined
+    options: InfoOptions & {
       /** Looked up unless they are known. */
       readonly children?: readonly string[] | undefined
     } = {},
   ) {
+    const [children, facts] = await Promise.all([
+      options.children ?? this.#storage.conversations.listChildren([record.id]).then((lists) => lists.flat()),
+      this.#readFacts(record),
+    ])
+    return this.#toInfo(record, { ...options, children, facts })
+  }
+
+  /** The same as JSON; the bytes are shared and not to be changed. At once where nothing has to be read. */
+  readInfoBytes(
+    record: ConversationRecord,
+    options: InfoOptions & { readonly children: readonly string[] },
+  ): Buffer | Promise<Buffer> {
+    const { loaded, children } = options
+    const kept = isKeepable(options) ? this.#bytes.get(record, liveKeyOf(loaded, children)) : undefined
+    return kept ?? this.#makeInfoBytes(record, options)
+  }
+
+  async #makeInfoBytes(
+    record: ConversationRecord,
+    options: InfoOptions & { readonly children: readonly string[] },
+  ): Promise<Buffer> {
+    const facts = await this.#readFacts(record)
+    // A conversation that runs changes while it is awaited: its key is that of the same moment.
+    const liveKey = liveKeyOf(options.loaded, options.children)
+    const info = this.#toInfo(record, { ...options, facts })
+    const bytes = Buffer.from(JSON.stringify(info))
+    // Usage that a limit counts changes with the time.
+    if (isKeepable(options) && !('limits' in info)) this.#bytes.set(record, liveKey, bytes)
+    return bytes
+  }
+
+  #toInfo(
+    record: ConversationRecord,
+    options: InfoOptions & { readonly children: readonly string[]; readonly facts: LogFacts },
+  ) {
+    const { children, facts } = options
+    const { leafEventId, lastUserMessageId } = facts
     const state = options.loaded?.state
     const stats = options.loaded?.stats ?? new UsageStats(record.stats)
     const { request, agent, secrets } = this.#displayRequest(record)
     const { agent_state: agentState = {} } = request
-    const [children, { leafEventId, lastUserMessageId }] = await Promise.all([
-      options.children ?? this.#storage.conversations.listChildren([record.id]).then((lists) => lists.flat()),
-      this.#readFacts(record),
-    ])
     return {
       id: record.id,
       workspace: { working_dir: this.#directory, ...request.workspace, kind: 'LocalWorkspace' },
@@ -263,6 +301,11 @@ function displayedAgent({ agent }: StoredRequest, skills: unknown): Record<strin
 
 function acpModelOf({ agent }: StoredRequest): string | undefined {
   return agent !== undefined && isAcpAgent(agent) ? agent.acp_model : undefined
+}
+
+/** Skills and hooks are read from files that change without a notice. */
+function isKeepable({ skills, pluginHooks }: InfoOptions): boolean {
+  return !hasSkills(skills) && pluginHooks === undefined
 }
 
 function hasSkills(skills: unknown): boolean {

@@ -168,8 +168,10 @@ export class ConversationRegistry implements AsyncDisposable {
     return join(this.#options.directory, id.replaceAll('-', ''))
   }
 
-  async peek(id: string): Promise<Conversation | undefined> {
-    return await this.#loaded.get(id)?.opening.catch(() => undefined)
+  /** A conversation that is loaded, or a promise of one that is being opened; it is not loaded for this. */
+  peek(id: string): Conversation | undefined | Promise<Conversation | undefined> {
+    const loaded = this.#loaded.get(id)
+    return loaded?.conversation ?? loaded?.opening.catch(() => undefined)
   }
 
   /** The transient updates of a conversation, loaded or not. */

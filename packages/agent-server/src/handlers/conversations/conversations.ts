@@ -1,4 +1,4 @@
-import { finalResponse } from '@slipway/agent'
+import { type Conversation, finalResponse } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
 import {
   type agentServerRoutes,
@@ -23,6 +23,9 @@ import { type CommandHistory, removeConversation } from '../../conversations/rem
 import { displayPluginAdditions, hasPlugins, readWireVersion } from '../../conversations/stored-request.ts'
 import type { Webhooks } from '../../webhooks/webhooks.ts'
 
+const [openPage, openList, closeList, comma, nullBytes] = ['{"items":[', '[', ']', ',', 'null'].map((text) =>
+  Buffer.from(text),
+) as [Buffer, Buffer, Buffer, Buffer, Buffer]
 const success = { json: { success: true } }
 
 export function conversationHandlers(options: {
@@ -55,6 +58,23 @@ export function conversationHandlers(options: {
       }),
     )
   }
+  /** The same as JSON, without skills. */
+  const readInfosBytes = async (records: readonly (ConversationRecord | undefined)[]) => {
+    const children = await storage.conversations.listChildren(records.map((record) => record?.id ?? ''))
+    const infos = records.map((record, index) => {
+      if (record === undefined) return nullBytes
+      const read = (loaded: Conversation | undefined) => {
+        const added = loaded?.pluginAdditions
+        const pluginHooks =
+          loaded && added?.hooks && displayPluginAdditions(loaded.settings, { ...added, skills: [] }).hooks
+        return infoReader.readInfoBytes(record, { loaded, pluginHooks, children: children[index] ?? [] })
+      }
+      const loaded = registry.peek(record.id)
+      return loaded instanceof Promise ? loaded.then(read) : read(loaded)
+    })
+    const parts = await Promise.all(infos)
+    return parts.flatMap((part, index) => (index === 0 ? [part] : [comma, part]))
+  }
   return {
     async createConversation({ body, query, header }) {
       const wire = parseWireHeader(header('x-slipway-wire'))
@@ -64,14 +84,17 @@ export function conversationHandlers(options: {
       return { status: created ? 201 : 200, json: info }
     },
     async getConversations({ query }) {
-      return { json: await readInfos(await storage.conversations.get(query.ids), query.include_skills) }
+      const records = await storage.conversations.get(query.ids)
+      if (query.include_skills) return { json: await readInfos(records, true) }
+      return { bytes: Buffer.concat([openList, ...(await readInfosBytes(records)), closeList]) }
     },
     async searchConversations({ query }) {
       const { tag: tags, ...rest } = query
       const page = await storage.conversations.search({ ...rest, tags })
-      return {
-        json: { items: await readInfos(page.items, query.include_skills), next_page_id: page.next_page_id },
-      }
+      const { items, next_page_id } = page
+      if (query.include_skills) return { json: { items: await readInfos(items, true), next_page_id } }
+      const end = Buffer.from(`],"next_page_id":${JSON.stringify(next_page_id)}}`)
+      return { bytes: Buffer.concat([openPage, ...(await readInfosBytes(items)), end]) }
     },
     async countConversations({ query }) {
       return { json: await storage.conversations.count({ status: query.status, tags: query.tag }) }

@@ -20,8 +20,12 @@ interface SavedStats {
   readonly limits?: ConstructorParameters<typeof LimitUsage>[0]
 }
 
+let lastVersion = 0
+
 /** The model usage of a conversation by usage id (wire: stats). */
 export class UsageStats {
+  /** Another number after each change of what `toJSON` says; no two objects share one. */
+  version = ++lastVersion
   /** What limits count besides cost and tokens. */
   readonly limits: LimitUsage
   readonly #metrics: Map<string, UsageMetrics>
@@ -43,6 +47,7 @@ export class UsageStats {
   addAttempt(reply: BrokenAttempt, usageId: string, now: number): void {
     const metrics = this.#metrics.get(usageId) ?? emptyMetrics(reply.model)
     this.#metrics.set(usageId, metrics)
+    this.version = ++lastVersion
     metrics.model_name = reply.model
     metrics.accumulated_cost += reply.cost
     metrics.accumulated_token_usage = addUsage(metrics.accumulated_token_usage, reply.usage)
@@ -58,7 +63,9 @@ export class UsageStats {
   /** Replaces the usage under an id by the total of other statistics. */
   replace(usageId: string, other: UsageStats): void {
     const total = totalMetrics([...other.#metrics.values()])
-    if (total !== undefined) this.#metrics.set(usageId, total)
+    if (total === undefined) return
+    this.#metrics.set(usageId, total)
+    this.version = ++lastVersion
   }
 
   /** Dollars over all usage ids. */
