@@ -23,11 +23,11 @@ export const lazyImports: Readonly<Record<string, readonly string[]>> = {
 
 /**
  * The subpaths by which a package may be imported; the others have one front door (''). A worker thread
- * imports `message-texts` alone, because the schemas would cost it more memory than its work.
+ * imports the small ones of `protocol` alone, because the schemas would cost it more memory than its work.
  */
 export const frontDoors: Readonly<Record<string, readonly string[]>> = {
   shared: ['async', 'collections', 'fs', 'json', 'metrics', 'process', 'redaction', 'tool-files', 'url'],
-  protocol: ['', 'message-texts'],
+  protocol: ['', 'instant', 'message-texts', 'problem'],
   storage: ['', 'control-plane', 'maintenance'],
   'agent-server': ['', 'maintenance'],
   'sandbox-server': ['', 'settings'],

@@ -1,5 +1,6 @@
 import { hash, randomUUID } from 'node:crypto'
-import { type Instant, Problem } from '@slipway/protocol'
+import type { Instant } from '@slipway/protocol/instant'
+import { Problem } from '@slipway/protocol/problem'
 import { type EventDraft, isReceivedEvent, type ReceivedEvent, type StoredEvent } from './event-log.ts'
 import { serializeEvent } from './serialize-event.ts'
 

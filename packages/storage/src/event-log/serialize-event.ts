@@ -1,4 +1,4 @@
-import { formatInstant, type Instant } from '@slipway/protocol'
+import { formatInstant, type Instant } from '@slipway/protocol/instant'
 import type { EventDraft } from './event-log.ts'
 
 /**

@@ -12,7 +12,7 @@ import { SqliteConversationRecords } from './conversations/conversation-records.
 import { startImport } from './conversations/import-session.ts'
 import { Purge } from './conversations/purge.ts'
 import { CommitQueue } from './database/commit-queue.ts'
-import { DamageReport } from './database/damage.ts'
+import { DamageReport } from './database/damage-report.ts'
 import { Database } from './database/database.ts'
 import { DirectoryLock } from './database/directory-lock.ts'
 import { HighWaterMark } from './database/high-water-mark.ts'

@@ -1,5 +1,4 @@
-import { type LogFunction, Problem } from '@slipway/protocol'
-import { createCounter } from '@slipway/shared/metrics'
+import { Problem } from '@slipway/protocol/problem'
 
 /** A stored event, an index or the record of a conversation is not what was written. It is never served. */
 export class DamageError extends Problem {
@@ -30,32 +29,5 @@ export class DamagedRowError extends Error {
   constructor(row: number) {
     super(`The event of row ${row} does not match its checksum`)
     this.row = row
-  }
-}
-
-/** Counts damaged reads, and logs each damaged event once. */
-export class DamageReport {
-  readonly reads = createCounter(
-    'slipway_damaged_reads_total',
-    'Reads that were refused because what is stored is missing or damaged.',
-  )
-  readonly #log: LogFunction
-  readonly #logged = new Set<string>()
-
-  constructor(log: LogFunction) {
-    this.#log = log
-  }
-
-  add({ conversation, part, position, message }: DamageError): void {
-    this.reads.inc()
-    if (this.#logged.has(message)) return
-    this.#logged.add(message)
-    const what =
-      typeof part === 'number'
-        ? 'an event is damaged'
-        : part === 'index'
-          ? 'an index is damaged'
-          : 'a record is damaged'
-    this.#log('error', what, { conversation, position, error: message })
   }
 }

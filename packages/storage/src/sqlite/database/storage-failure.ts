@@ -1,5 +1,5 @@
 import { basename } from 'node:path'
-import { Problem, storageFullProblem, storageUnavailableProblem } from '@slipway/protocol'
+import { Problem, storageFullProblem, storageUnavailableProblem } from '@slipway/protocol/problem'
 import { errorCode } from '@slipway/shared/fs'
 
 /** Failures by SQLite's primary result code. */

@@ -20,6 +20,8 @@ type NewRequest<R = TextRequest> = R extends TextRequest ? Omit<R, 'id'> : never
 
 /** An idle thread ends after this time, to free its memory. */
 const idleMs = 60_000
+/** Rows are read and dropped one by one: more room would only be filled later. */
+const maxYoungGenerationSizeMb = 6
 /** A thread that has not closed the index after this time is ended; the next one builds the index again. */
 const maxCloseMs = 5_000
 /**
@@ -151,9 +153,10 @@ export class TextIndex {
 
   #start(): Worker {
     const { logPath, indexPath } = this.#options
-    const worker = new Worker(new URL('./text-worker.ts', import.meta.url), {
+    const worker = new Worker(new URL('./text-worker-main.js', import.meta.url), {
       workerData: { logPath, indexPath },
       execArgv: [],
+      resourceLimits: { maxYoungGenerationSizeMb },
       name: 'text-index',
     })
     worker.on('message', (response: TextResponse) => this.#handleResponse(worker, response))
