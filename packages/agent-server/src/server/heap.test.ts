@@ -1,3 +1,4 @@
+import { loadLibc } from '@slipway/shared/process'
 import { expect, test } from 'vitest'
 import { collectGarbage, shrinkHeapWhenIdle } from './heap.ts'
 
@@ -26,3 +27,17 @@ test('it happens by itself in a calm second, and again after work', async () => 
   held.length = 0
   await expect.poll(heapBytes, { timeout: 20_000 }).toBeLessThan(grown - 48 * 1024 * 1024)
 })
+
+test.skipIf((await loadLibc()) === undefined)(
+  'what was freed between buffers that are in use is given back',
+  async () => {
+    const held = Array.from({ length: 40_000 }, () => Buffer.allocUnsafeSlow(4_000).fill(1))
+    const rest = held.filter((_, index) => index % 100 === 0)
+    held.length = 0
+    using _ = shrinkHeapWhenIdle()
+    const before = process.memoryUsage.rss()
+    await expect.poll(() => process.memoryUsage.rss(), { timeout: 20_000 }).toBeLessThan(before - 100e6)
+    expect(rest).toHaveLength(400)
+  },
+  30_000,
+)

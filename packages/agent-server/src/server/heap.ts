@@ -1,12 +1,15 @@
 import { performance } from 'node:perf_hooks'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { loadLibc } from '@slipway/shared/process'
 
 const checkIntervalMs = 1_000
 /** Event loop utilization of an idle second, in which a short stop delays no request. */
 const maxIdleUtilization = 0.05
 /** Idle seconds in a row after which memory of work that is over is released. */
 const idleSecondsAfterWork = 3
+/** Until the threads that free what a collection has found have done so. */
+const trimDelayMs = 100
 /** Less than that is not worth a stop. */
 const minGrowthBytes = 48 * 1024 * 1024
 
@@ -21,13 +24,20 @@ export function relaxHeapGrowth(): void {
 /**
  * Releases the memory of loading, about a fifth of an idle server, in the first idle second, and that of work
  * which made the process grow, after three idle seconds: V8 collects as memory is asked for, and an idle
- * server asks for none. Each stops the process for about 0.1 s. The young generation is small again after it,
- * so page buffers are collected cheaply. The timer does not keep the process alive.
+ * server asks for none; the allocator of the C library keeps what was freed between what is in use. Each stops
+ * the process for about 0.1 s. The young generation is small again after it, so page buffers are collected
+ * cheaply. The timers do not keep the process alive.
  */
 export function shrinkHeapWhenIdle(): Disposable {
   let previous = performance.eventLoopUtilization()
   let idleSeconds = 0
   let smallest: number | undefined
+  let trimTimer: NodeJS.Timeout | undefined
+  const trim = async () => {
+    const libc = await loadLibc()
+    libc?.trimMemory()
+    smallest = process.memoryUsage.rss()
+  }
   const timer = setInterval(() => {
     const current = performance.eventLoopUtilization()
     const { utilization } = performance.eventLoopUtilization(current, previous)
@@ -41,8 +51,14 @@ export function shrinkHeapWhenIdle(): Disposable {
     }
     collectGarbage()
     smallest = process.memoryUsage.rss()
+    trimTimer = setTimeout(() => void trim(), trimDelayMs).unref()
   }, checkIntervalMs).unref()
-  return { [Symbol.dispose]: () => clearInterval(timer) }
+  return {
+    [Symbol.dispose]() {
+      clearInterval(timer)
+      clearTimeout(trimTimer)
+    },
+  }
 }
 
 /** The thorough collection that V8 does before it gives up; only a flag shows it to programs. */

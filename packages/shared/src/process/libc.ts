@@ -16,6 +16,8 @@ export interface Libc {
   lockExclusively(fd: number): boolean
   /** Overwrites memory of this process with zeros. The caller answers for the range. */
   eraseMemory(address: number, length: number): void
+  /** Gives pages of freed native memory back to the system (malloc_trim). False when there were none. */
+  trimMemory(): boolean
   /**
    * Programs that this process starts from now on gain no privileges (prctl PR_SET_NO_NEW_PRIVS); call it on
    * the main thread.
@@ -80,6 +82,7 @@ async function open(): Promise<Libc> {
   const fcntl = library.func('int fcntl(int fd, int command, ...)')
   const flock = library.func('int flock(int fd, int operation)')
   const memset = library.func('void memset(uintptr_t address, int value, size_t length)')
+  const mallocTrim = library.func('int malloc_trim(size_t pad)')
   const prctl = library.func('int prctl(int option, ...)')
   const syscall = library.func('long syscall(long number, ...)')
   const setfsuid = library.func('uint32_t setfsuid(uint32_t uid)')
@@ -93,6 +96,7 @@ async function open(): Promise<Libc> {
     // A file system without such locks is no holder.
     lockExclusively: (fd) => flock(fd, LOCK_EX_NB) === 0 || koffi.errno() !== EWOULDBLOCK,
     eraseMemory: (address, length) => void memset(address, 0, length),
+    trimMemory: () => mallocTrim(0) === 1,
     forbidNewPrivileges: () =>
       prctl(PR_SET_NO_NEW_PRIVS, ...[1, 0, 0, 0].flatMap((value) => ['unsigned long', value])) === 0,
     becomeFileUser: (uid, gid) => {
