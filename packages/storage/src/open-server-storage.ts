@@ -64,6 +64,7 @@ export async function openServerStorage(options: {
       leases: storage.leases,
       startImport: (conversation) => storage.startImport(conversation),
       waitUntilIndexed: () => storage.waitUntilIndexed(),
+      releaseMemory: () => storage.releaseMemory(),
       compact: async () => [],
       metrics: [...storage.metrics, ...health.metrics],
       async [Symbol.asyncDispose]() {

@@ -8,8 +8,8 @@ const checkIntervalMs = 1_000
 const maxIdleUtilization = 0.05
 /** Idle seconds in a row after which memory of work that is over is released. */
 const idleSecondsAfterWork = 3
-/** Until the threads that free what a collection has found have done so. */
-const trimDelayMs = 100
+/** Until threads that end, and those that free what a collection has found, have done so. */
+const trimDelayMs = 500
 /** Less than that is not worth a stop. */
 const minGrowthBytes = 48 * 1024 * 1024
 
@@ -26,9 +26,9 @@ export function relaxHeapGrowth(): void {
  * which made the process grow, after three idle seconds: V8 collects as memory is asked for, and an idle
  * server asks for none; the allocator of the C library keeps what was freed between what is in use. Each stops
  * the process for about 0.1 s. The young generation is small again after it, so page buffers are collected
- * cheaply. The timers do not keep the process alive.
+ * cheaply. `releaseCaches` is called before the collection after work. The timers do not keep the process alive.
  */
-export function shrinkHeapWhenIdle(): Disposable {
+export function shrinkHeapWhenIdle(releaseCaches: () => void = () => {}): Disposable {
   let previous = performance.eventLoopUtilization()
   let idleSeconds = 0
   let smallest: number | undefined
@@ -48,6 +48,7 @@ export function shrinkHeapWhenIdle(): Disposable {
       const size = process.memoryUsage.rss()
       smallest = Math.min(smallest, size)
       if (idleSeconds < idleSecondsAfterWork || size < smallest + minGrowthBytes) return
+      releaseCaches()
     }
     collectGarbage()
     smallest = process.memoryUsage.rss()

@@ -15,6 +15,8 @@ export interface Storage extends AsyncDisposable {
   startImport(conversation: string): Promise<ImportSession>
   /** Resolves when the text index has every durable event. For tests, benches and a quiet stop. */
   waitUntilIndexed(): Promise<void>
+  /** Drops what is kept to answer faster: later calls read it again. */
+  releaseMemory(): void
   /** Finishes pending calls, then closes. */
   [Symbol.asyncDispose](): Promise<void>
 }

@@ -34,6 +34,10 @@ export class PageCache {
     })
   }
 
+  clear(): void {
+    this.#pages.clear()
+  }
+
   get(key: string, current: PageVersion): EventPage | undefined {
     const cached = this.#pages.get(key)
     if (cached === undefined) return undefined

@@ -169,6 +169,10 @@ export class PostgresStorage implements Storage {
   /** Texts are searchable when an append resolves. */
   async waitUntilIndexed(): Promise<void> {}
 
+  releaseMemory(): void {
+    this.log.releaseMemory()
+  }
+
   get metrics(): readonly Metric[] {
     return this.#context.writer.metrics.all
   }

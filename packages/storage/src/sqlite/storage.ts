@@ -197,6 +197,12 @@ export class SqliteStorage implements Storage {
     return [log, ...(index === undefined ? [] : [index])]
   }
 
+  releaseMemory(): void {
+    this.log.releaseMemory()
+    this.#context.db.releaseMemory()
+    this.#context.text.endIdleThread()
+  }
+
   get metrics(): readonly Metric[] {
     const { writer, damage, health } = this.#context
     return [...writer.metrics.all, damage.reads, ...health.metrics]

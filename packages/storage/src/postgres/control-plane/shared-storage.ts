@@ -67,6 +67,10 @@ export class SharedPostgresStorage implements Storage {
     return this.#storage.waitUntilIndexed()
   }
 
+  releaseMemory(): void {
+    this.#storage.releaseMemory()
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#turns
     await this.#storage[Symbol.asyncDispose]()

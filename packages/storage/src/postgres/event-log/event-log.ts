@@ -71,6 +71,11 @@ export class PostgresEventLog implements EventLog {
     this.#context = context
   }
 
+  /** Drops all kept pages. */
+  releaseMemory(): void {
+    this.#pages.clear()
+  }
+
   append(
     conversation: string,
     events: readonly (EventDraft | ReceivedEvent)[],

@@ -196,6 +196,11 @@ export class SqliteEventLog implements EventLog {
     }
   }
 
+  /** Drops all kept pages. */
+  releaseMemory(): void {
+    this.#pages.clear()
+  }
+
   /** Ends all tails. */
   close(): void {
     this.#closing.abort()

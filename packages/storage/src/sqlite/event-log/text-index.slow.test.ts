@@ -138,6 +138,32 @@ test('removing a conversation removes it from the index', async () => {
   expect(await countRows(directory.path, 'log.db', 'conversation')).toBe(0)
 })
 
+test('a storage that has released its memory answers as before, and its idle thread has ended', async () => {
+  using directory = temporaryDirectory()
+  await using storage = await openStorage({ directory: directory.path })
+  const texts = Array.from({ length: 50 }, (_, i) => message(`m${i}`, 1_000 + i, `needle-${i}x`))
+  await importEvents(storage, texts)
+  const find = async (body: string) =>
+    positions((await storage.log.search(conversation, { ...ascending, body })).items)
+  const page = async () => positions((await storage.log.search(conversation, ascending)).items)
+  const [found, all] = [await find('needle-7x'), await page()]
+  expect(found).toEqual([8])
+  // SQLite removes it with the last connection.
+  const isIndexOpen = () => existsSync(join(directory.path, 'index.db-wal'))
+  await storage.waitUntilIndexed()
+  expect(isIndexOpen()).toBe(true)
+  storage.releaseMemory()
+  await expect.poll(isIndexOpen, { timeout: 10_000 }).toBe(false)
+  expect(await find('needle-7x')).toEqual(found)
+  expect(await page()).toEqual(all)
+  // A search that has begun is not cut off.
+  const searching = find('needle-9x')
+  storage.releaseMemory()
+  expect(await searching).toEqual([10])
+  storage.releaseMemory()
+  expect(await Promise.all([find('needle-1x'), find('needle-2x')])).toEqual([[2], [3]])
+})
+
 test('the index thread starts on demand', async () => {
   using directory = temporaryDirectory()
   await using storage = await openStorage({ directory: directory.path })

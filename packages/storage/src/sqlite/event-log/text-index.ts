@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { type LogFunction, storageUnavailableProblem } from '@slipway/protocol'
@@ -22,6 +22,8 @@ type NewRequest<R = TextRequest> = R extends TextRequest ? Omit<R, 'id'> : never
 const idleMs = 60_000
 /** Rows are read and dropped one by one: more room would only be filled later. */
 const maxYoungGenerationSizeMb = 6
+/** Each start verifies the whole index: a larger one is not closed before `idleMs`. */
+const maxSoonVerifiedBytes = 64 * 1024 * 1024
 /** A thread that has not closed the index after this time is ended; the next one builds the index again. */
 const maxCloseMs = 5_000
 /**
@@ -97,6 +99,14 @@ export class TextIndex {
   async waitUntilIndexed(): Promise<void> {
     this.#flush()
     await this.#request({ kind: 'settle' })
+  }
+
+  /** Ends the thread where it has nothing to do and the next one starts soon, to free its memory. */
+  endIdleThread(): void {
+    const isBusy = this.#pendingRequests.size > 0 || this.#pendingOrdinals.size > 0
+    if (this.#worker === undefined || isBusy || this.#isClosed) return
+    const size = statSync(this.#options.indexPath, { throwIfNoEntry: false })?.size ?? 0
+    if (size <= maxSoonVerifiedBytes) this.#end(this.#worker)
   }
 
   /** Ends the thread, which holds the files open; the next request starts another. */
@@ -182,12 +192,15 @@ export class TextIndex {
     if (this.#isClosed) return
     worker.unref()
     clearTimeout(this.#idleTimer)
-    this.#idleTimer = setTimeout(() => {
-      this.#worker = undefined
-      this.#ending = endWorker(worker).finally(() => {
-        this.#ending = undefined
-      })
-    }, idleMs).unref()
+    this.#idleTimer = setTimeout(() => this.#end(worker), idleMs).unref()
+  }
+
+  #end(worker: Worker): void {
+    clearTimeout(this.#idleTimer)
+    this.#worker = undefined
+    this.#ending = endWorker(worker).finally(() => {
+      this.#ending = undefined
+    })
   }
 
   #fail(worker: Worker, cause: unknown): void {
