@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '95f101bf88faf2d454075146508baf5d1fa6947baac43681ecb60e4297b4af85'
+const expectedHash = '3580380c46146708436d071c68be80a37f99f5511a581877abcb83af97f35ef5'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas
