@@ -101,7 +101,7 @@ test('the active rule is in the settings until it is deleted or the agent is ano
 
 test('a damaged file is a conflict and stays as it is', async () => {
   await using server = await openServer()
-  await writeFile(join(server.directory, file), '[{"name":"a"}]')
+  await writeFile(join(server.directory, file), '[{"name":"a"')
   for (const [method, name, body] of [
     ['GET', '', undefined],
     ['GET', '/a', undefined],
