@@ -79,3 +79,26 @@ test.each([
   expect(() => guard.ensure(group, head)).toThrow(DamageError)
   expect(errors[0]?.message).toContain('one')
 })
+
+test('indexes are right while another connection removes the events that are compared', async () => {
+  using directory = temporaryDirectory()
+  const path = await writeLog(directory.path)
+  const db = new Database(path, {
+    readOnly: true,
+    synchronous: 'FULL',
+    cacheBytes: 1_000_000,
+    migrations: [],
+  })
+  using writer = new DatabaseSync(path)
+  let removed = 0
+  const get = db.get.bind(db)
+  vi.spyOn(db, 'get').mockImplementation((sql, ...values) => {
+    const row = get(sql, ...values)
+    // As the purge of a removed conversation, some rows at a time.
+    writer.exec(`DELETE FROM event WHERE row % 268435456 = ${++removed}`)
+    return row as never
+  })
+  for (const group of ['order', 'ids'] as const) expect(areIndexesRight(db, group, 1, 20)).toBe(true)
+  expect(removed).toBeGreaterThan(2)
+  db.close()
+})

@@ -48,7 +48,10 @@ const checks: Readonly<Record<IndexGroup, readonly (readonly [rows: string, inde
 export function areIndexesRight(db: Database, group: IndexGroup, ordinal: number, head: number): boolean {
   const base = rowBase(ordinal)
   return checks[group].every((pair) => {
-    const [rows, index] = pair.map((sql) => db.get<[number, number]>(sql, ordinal, base + 1, base + head))
+    // Both see the same events, also while another thread removes some.
+    const [rows, index] = db.savepoint(() =>
+      pair.map((sql) => db.get<[number, number]>(sql, ordinal, base + 1, base + head)),
+    )
     return rows?.[0] === index?.[0] && rows?.[1] === index?.[1]
   })
 }
