@@ -238,7 +238,7 @@ async function continueSession(
   const isSamePlace = (earlier?.acp_session_cwd ?? workspace.directory) === workspace.directory
   const id = (isSamePlace ? earlier?.acp_session_id : undefined) ?? agent.acp_resume_session_id
   const method = abilities.canResume ? 'session/resume' : 'session/load'
-  if (id === undefined || !(abilities.canLoad || abilities.canResume)) return undefined
+  if (id === undefined || id === '' || !(abilities.canLoad || abilities.canResume)) return undefined
   try {
     return { id, result: await rpc.request(method, { sessionId: id, ...place }, signal) }
   } catch (error) {

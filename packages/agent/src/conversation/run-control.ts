@@ -249,6 +249,7 @@ export class RunControl {
     })
     const runtime = await this.#runtimes.opened()
     runtime?.rules.reset()
+    await this.#external.forgetSession()
     this.#deadline.schedule(undefined)
     context.publish({ kind: 'idle' })
   }

@@ -32,6 +32,8 @@ export type ScriptStep =
   | { readonly update: object }
   /** Asks, and says what it was answered; a rejection does not end the turn. */
   | { readonly permission: object; readonly options?: readonly object[] }
+  /** The same, several at once. */
+  | { readonly permissions: readonly object[] }
   | { readonly waitMs: number }
   | { readonly hang: true }
   | { readonly stderr: string }
@@ -85,6 +87,12 @@ const defaultOptions = [
   { optionId: 'no', name: 'Reject', kind: 'reject_once' },
 ]
 
+async function askPermission(toolCall: object, options: readonly object[] = defaultOptions): Promise<void> {
+  const answer = await ask('session/request_permission', { sessionId: 'session-1', toolCall, options })
+  const { outcome, optionId } = answer.outcome as { outcome: string; optionId?: string }
+  textUpdate('agent_message_chunk', `<${optionId ?? outcome}>`)
+}
+
 async function play(step: ScriptStep): Promise<Json | undefined> {
   const { signal } = cancelled
   if ('renews' in step) {
@@ -104,15 +112,10 @@ async function play(step: ScriptStep): Promise<Json | undefined> {
   else if ('variable' in step) textUpdate('agent_message_chunk', String(process.env[step.variable]))
   else if ('file' in step)
     textUpdate('agent_message_chunk', readFileSync(String(process.env[step.file]), 'utf8'))
-  else if ('permission' in step) {
-    const answer = await ask('session/request_permission', {
-      sessionId: 'session-1',
-      toolCall: step.permission,
-      options: step.options ?? defaultOptions,
-    })
-    const { outcome, optionId } = answer.outcome as { outcome: string; optionId?: string }
-    textUpdate('agent_message_chunk', `<${optionId ?? outcome}>`)
-  } else if ('error' in step) return { error: step.error }
+  else if ('permission' in step) await askPermission(step.permission, step.options)
+  else if ('permissions' in step)
+    await Promise.all(step.permissions.map((permission) => askPermission(permission)))
+  else if ('error' in step) return { error: step.error }
   else return { result: step.result }
   return undefined
 }

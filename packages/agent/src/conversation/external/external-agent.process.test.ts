@@ -452,6 +452,76 @@ test('secrets are variables and files of the program, and hidden in what it says
   await expect(access(file)).rejects.toThrow()
 })
 
+test('a message instead of an answer rejects the request, and follows the turn', async () => {
+  const { conversation, received } = await create(
+    { turns: [[{ permission: permission('ls') }, { text: ' Then this.' }], [{ text: 'Stopped.' }]] },
+    { request: always },
+  )
+  await conversation.sendAndWait('Begin.')
+  expect(conversation.status).toBe('waiting_for_confirmation')
+  await conversation.sendAndWait('Stop that.')
+  expect(conversation.status).toBe('finished')
+  expect(await texts(conversation)).toEqual(['<no> Then this.', 'Stopped.'])
+  expect((await received('session/prompt'))[1].prompt).toEqual([{ type: 'text', text: 'Stop that.' }])
+})
+
+test('two requests at once wait together, and one answer is for both', async () => {
+  const update = (id: string) => ({ ...permission('ls'), toolCallId: id })
+  const { conversation } = await create(
+    { turns: [[{ permissions: [update('a'), update('b')] }]] },
+    { request: always },
+  )
+  await conversation.send('Begin.', { run: true })
+  await waitUntil(async () => (await conversation.eventsOfKind('ActionEvent')).length === 2)
+  const actions = await conversation.eventsOfKind('ActionEvent')
+  await expect(
+    conversation.conversation.resolveConfirmation({
+      accept: true,
+      reason: '',
+      action_ids: [actions[0]?.id ?? ''],
+    }),
+  ).rejects.toMatchObject({ code: 'conflict' })
+  await conversation.conversation.resolveConfirmation({
+    accept: true,
+    reason: '',
+    action_ids: actions.map(({ id }) => id),
+  })
+  await waitFor(conversation, 'finished')
+  expect(await texts(conversation)).toEqual(['<yes><yes>'])
+})
+
+test('from another event on, a new session gets the texts of that branch', async () => {
+  const { conversation, received } = await create({
+    turns: [[{ text: 'One.' }], [{ text: 'Two.' }], [{ text: 'Three.' }]],
+    sessions: join(fixtures.directory, 'branched'),
+  })
+  await conversation.sendAndWait('First.')
+  const [, answer] = await conversation.eventsOfKind('MessageEvent')
+  await conversation.sendAndWait('Second.')
+  await conversation.conversation.navigate(answer?.id ?? null)
+  await conversation.sendAndWait('Instead.')
+  expect(await received('session/load')).toEqual([])
+  expect(await received('session/new')).toHaveLength(2)
+  const [history, message] = (await received('session/prompt'))[2].prompt
+  expect(history.text).toContain('One.')
+  expect(history.text).not.toContain('Second.')
+  expect(message.text).toBe('Instead.')
+})
+
+test('a secret that is added later reaches the program, in the same session', async () => {
+  const { conversation, received } = await create({
+    turns: [[{ variable: 'LATE' }], [{ variable: 'LATE' }]],
+    sessions: join(fixtures.directory, 'late-secret'),
+  })
+  await conversation.sendAndWait('First.')
+  await conversation.conversation.addSecrets({
+    LATE: { kind: 'StaticSecret', value: 'late-value-1' } as never,
+  })
+  await conversation.sendAndWait('Second.')
+  expect(await texts(conversation)).toEqual(['undefined', '<secret-hidden>'])
+  expect(await received('session/load')).toHaveLength(1)
+})
+
 test('the servers of the conversation are passed on', async () => {
   const { conversation, received } = await create(
     { turns: [[{ text: 'One.' }]] },

@@ -7,6 +7,7 @@ import { readRecord } from '../../acp/session-messages.ts'
 import { agentErrorEvent, endedExternalCalls, stateUpdate } from '../events/event-drafts.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
+import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import { withAcpModel } from './external-model.ts'
 import { ExternalTurn, type ReplyStream } from './external-turn.ts'
 import { externalPrompt } from './prompt.ts'
@@ -22,6 +23,7 @@ export class ExternalAgent {
   #turn: ExternalTurn | undefined
   /** By the session's own account, in dollars. */
   #cost = 0
+  #secretsAtStart: ResolvedSettings['secrets']
 
   constructor(context: ConversationContext) {
     this.#context = context
@@ -55,14 +57,15 @@ export class ExternalAgent {
   async step(runtime: AgentRuntime, createReply: () => ReplyStream, signal: AbortSignal): Promise<void> {
     const turn = this.#turn ?? (await this.#begin(runtime, createReply, signal))
     if (turn === undefined) return
-    await turn.settlePermissions()
-    const outcome = await turn.wait(signal)
-    if (outcome === 'waiting') return
-    this.#turn = undefined
-    if (outcome === 'stopped') {
-      if (!(await turn.stop())) await this.#closeSession()
-      return
+    let outcome: Awaited<ReturnType<ExternalTurn['wait']>> = 'stopped'
+    try {
+      await turn.settlePermissions()
+      outcome = await turn.wait(signal)
+    } finally {
+      if (outcome !== 'waiting') this.#turn = undefined
+      if (outcome === 'stopped' && !(await turn.stop())) await this.#closeSession()
     }
+    if (outcome !== 'ended') return
     this.#cost = turn.cost
     try {
       await turn.store()
@@ -93,6 +96,18 @@ export class ExternalAgent {
     )
   }
 
+  /** The conversation goes on from another event: the session knows what does not belong to it any more. */
+  async forgetSession(): Promise<void> {
+    if (!isAcpAgent(this.#context.settings.current.agent)) return
+    await this.close()
+    if (this.#context.settings.current.agent_state?.acp_session_id === undefined) return
+    await this.#saveState({
+      acp_session_id: '',
+      acp_session_cwd: undefined,
+      acp_prompted_message_id: undefined,
+    })
+  }
+
   /** Ends the program. */
   async close(): Promise<void> {
     this.#turn = undefined
@@ -112,7 +127,7 @@ export class ExternalAgent {
     signal: AbortSignal,
   ): Promise<ExternalTurn | undefined> {
     const context = this.#context
-    if (this.#session?.endReason !== undefined) await this.#closeSession()
+    if (this.#session?.endReason !== undefined || this.#hasOtherSecrets()) await this.#closeSession()
     let isNewSession = false
     if (this.#session === undefined) {
       const session = await this.#open(runtime, signal).catch((error: unknown) => {
@@ -132,14 +147,15 @@ export class ExternalAgent {
       suffix: agent.agent_context?.system_message_suffix,
       acceptsImages: session.abilities.acceptsImages,
     })
-    const sent = ids.at(-1)
-    if (sent !== undefined) await this.#saveState({ acp_prompted_message_id: sent })
     if (signal.aborted) return undefined
-    this.#turn = new ExternalTurn(
+    const turn = new ExternalTurn(
       { context, runtime, session, reply: createReply(), costBefore: this.#cost },
       blocks,
     )
-    return this.#turn
+    this.#turn = turn
+    const sent = ids.at(-1)
+    if (sent !== undefined) await this.#saveState({ acp_prompted_message_id: sent })
+    return turn
   }
 
   async #open(runtime: AgentRuntime, signal: AbortSignal): Promise<AcpSession> {
@@ -147,6 +163,7 @@ export class ExternalAgent {
     const { agent, agent_state } = settings.current
     if (!isAcpAgent(agent)) throw new Error('the agent is no external one')
     const { AcpSession } = await import('../../acp/session.ts')
+    this.#secretsAtStart = settings.current.secrets
     const session = await AcpSession.open(
       {
         agent,
@@ -171,6 +188,10 @@ export class ExternalAgent {
       },
       signal,
     )
+    // It was switched while the program started.
+    const { acp_model: model } = settings.current.agent
+    if (typeof model === 'string' && model !== agent.acp_model)
+      await session.setModel(model, signal).catch(() => undefined)
     const { models, abilities } = session
     await this.#saveState({
       ...(session.isContinued ? {} : { acp_prompted_message_id: undefined }),
@@ -185,6 +206,13 @@ export class ExternalAgent {
         : { acp_available_models: [...models.available] }),
     })
     return session
+  }
+
+  /** The secrets have changed since the program started, and it can go on with its session. */
+  #hasOtherSecrets(): boolean {
+    const { abilities } = this.#session ?? {}
+    const canGoOn = abilities?.canLoad === true || abilities?.canResume === true
+    return canGoOn && this.#secretsAtStart !== this.#context.settings.current.secrets
   }
 
   async #saveState(changes: Partial<AcpState>): Promise<void> {

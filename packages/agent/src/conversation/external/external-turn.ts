@@ -18,11 +18,14 @@ import {
 import { agentErrorEvent, observationEvent, stateUpdate, statusUpdate } from '../events/event-drafts.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
+import type { ConversationState } from '../state/state.ts'
 import { decidePermission, permissionEvent } from './permission.ts'
 import { ExternalToolCalls } from './tool-calls.ts'
 
 /** A turn that does not end after it was cancelled is ended with its program. */
 const cancelMs = 5_000
+/** The same while its conversation is closed. */
+const closeMs = 1_000
 const checkMs = 1_000
 const maxTextChars = 2_000_000
 const notWaitedForText = 'The external agent no longer waits for an answer to this.'
@@ -82,7 +85,7 @@ export class ExternalTurn {
       (result) => this.#end(result),
       (error: unknown) => this.#end(undefined, error),
     )
-    void this.#watch()
+    this.#watch().catch(() => undefined)
   }
 
   /** A notification of the program: `session/update`. */
@@ -112,12 +115,13 @@ export class ExternalTurn {
       rules: runtime.commandRules,
       server: runtime.serverPlace,
     })
-    if (decision !== 'ask' && context.state.status === 'running')
-      return permissionAnswer(request, decision === 'allow')
+    if (decision === 'deny') return permissionAnswer(request, false)
+    if (decision === 'allow')
+      return isGoingOn(context.state) ? permissionAnswer(request, true) : cancelledAnswer
     const event = permissionEvent(request, { risk, redact: (text) => secrets.redact(text) })
     let isAsked = false
     await context.appendPatiently((now) => {
-      isAsked = !this.#isOver && /^(running|waiting_for_confirmation)$/.test(now.status)
+      isAsked = !this.#isOver && isGoingOn(now)
       if (!isAsked) return []
       const status = now.status === 'running' ? [statusUpdate('waiting_for_confirmation')] : []
       return [event, ...this.#lateInputs(), ...status]
@@ -183,7 +187,7 @@ export class ExternalTurn {
     const { context, session, reply } = this.#options
     this.#cancelPermissions()
     await session.cancel()
-    const late = sleep(cancelMs, false, { ref: false })
+    const late = sleep(context.closing.signal.aborted ? closeMs : cancelMs, false, { ref: false })
     const isStopped = await Promise.race([this.#ended.promise.then(() => true), late])
     this.#isOver = true
     reply.abort('cancelled')
@@ -299,8 +303,7 @@ export class ExternalTurn {
     const write = () =>
       context.appendPatiently((now) => {
         const isOpen = now.externalCalls?.some((call) => call.tool_call_id === draft.tool_call_id) === true
-        const isRunning = /^(running|waiting_for_confirmation)$/.test(now.status)
-        return isOpen || isRunning ? [masked] : []
+        return isOpen || isGoingOn(now) ? [masked] : []
       })
     this.#writes = this.#writes.then(write).catch(() => undefined)
   }
@@ -359,6 +362,10 @@ export class ExternalTurn {
 }
 
 const cancelledAnswer = { outcome: { outcome: 'cancelled' } }
+
+function isGoingOn({ status }: ConversationState): boolean {
+  return status === 'running' || status === 'waiting_for_confirmation'
+}
 
 function emptyText(stopReason: unknown): string {
   if (stopReason === 'refusal') return '(The external agent refused to answer.)'
