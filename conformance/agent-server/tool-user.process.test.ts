@@ -97,6 +97,32 @@ test.skipIf(!isRoot)(
   },
 )
 
+test.skipIf(!isRoot)(
+  'an external agent runs as the tool user, and reads the file of its secret',
+  async () => {
+    const { driver } = await start()
+    const output = join(work, 'external.txt')
+    const script = `(${identity}; stat -c %a/%u "$LOGIN"; cat "$LOGIN"; cat ${join(directory, 'private/secret.txt')}) > ${output} 2>&1`
+    const { id } = await driver.create(
+      {
+        kind: 'ACPAgent',
+        tools: [],
+        acp_command: ['sh', '-c', script],
+        acp_file_secrets: [{ secret_name: 'LOGIN_FILE', filename: 'login', env_var: 'LOGIN', subdir: 'own' }],
+      },
+      {
+        secrets: { LOGIN_FILE: 'the-login-of-the-program' },
+        initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+      },
+    )
+    expect(JSON.stringify(await driver.waitUntilIdle(id))).toContain('ACPInitError')
+    const text = await readFile(output, 'utf8')
+    expect(text).toContain(`${expected}${home}`)
+    expect(text).toContain(`600/${uid}\nthe-login-of-the-program`)
+    expect(text).not.toContain(secret)
+  },
+)
+
 test.skipIf(!isRoot)('file tools write as the tool user, and read and write nothing else', async () => {
   const { api, driver } = await start({ SLIPWAY_CONFINE_FILES: 'false' })
   const edit = (args: object) => toolCall('file_editor', args)

@@ -1,12 +1,13 @@
 import { constants } from 'node:fs'
 import { access } from 'node:fs/promises'
-import { delimiter, dirname, join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import type { AcpAgent, AcpFileSecret } from '@slipway/protocol'
 import { parseJsonObject } from '@slipway/shared/json'
 import { Secret } from '@slipway/shared/redaction'
 import { makeDirectory, readFile, rm, writeFile } from '@slipway/shared/tool-files'
 import type { Secrets } from '../secrets/secrets.ts'
 import type { CredentialSource } from './credentials.ts'
+import { AcpFailure } from './failure.ts'
 import { defaultFileSecrets, findAcpProvider, findProviderOfCommand } from './providers.ts'
 
 /** How long the source of a credential may take to store a new one, in milliseconds. */
@@ -62,23 +63,32 @@ export async function prepareLaunch(
   const root = join(directory, 'acp')
   const writable: string[] = []
   const provider = findAcpProvider(agent.acp_server) ?? findProviderOfCommand(words)
-  if (agent.acp_isolate_data_dir && provider !== undefined) {
-    const path = join(root, provider.binary)
-    await makeDirectory(path, 0o700)
-    env[provider.dataVariable] = path
-    writable.push(path)
+  const dataDirectory =
+    agent.acp_isolate_data_dir && provider !== undefined ? join(root, provider.binary) : undefined
+  if (provider !== undefined && dataDirectory !== undefined) {
+    await makeDirectory(dataDirectory, 0o700)
+    env[provider.dataVariable] = dataDirectory
+    writable.push(dataDirectory)
   }
   const files: string[] = []
+  const dispose = async () => {
+    for (const path of files) await rm(path, { force: true }).catch(() => undefined)
+  }
   for (const spec of inFiles) {
-    const folder = fileFolder(spec, { env, root })
+    const folder = fileFolder(spec, { env, root, dataDirectory })
     const path = join(folder, spec.filename)
-    await makeDirectory(folder, 0o700)
-    await rm(path, { force: true })
-    await writeFile(path, values[spec.secret_name] ?? '', { mode: 0o600 })
     files.push(path)
     for (const file of bound) if (file.name === spec.secret_name) file.path = path
+    try {
+      await makeDirectory(folder, 0o700)
+      await rm(path, { force: true })
+      await writeFile(path, values[spec.secret_name] ?? '', { mode: 0o600 })
+    } catch {
+      await dispose()
+      throw new AcpFailure('ACPInitError', `The file for the secret ${spec.secret_name} could not be written`)
+    }
     writable.push(folder)
-    env[spec.env_var] = spec.env_points_to === 'dir' ? dirname(path) : path
+    env[spec.env_var] = spec.env_points_to === 'dir' ? folder : path
     const unset = spec.warn_if_unset.filter(
       (name) => env[name] === undefined && environment[name] === undefined,
     )
@@ -92,9 +102,7 @@ export async function prepareLaunch(
     saveCredentials: async () => {
       for (const file of bound) await saveCredential(file, { secrets, warn })
     },
-    dispose: async () => {
-      for (const path of files) await rm(path, { force: true }).catch(() => undefined)
-    },
+    dispose,
   }
 }
 
@@ -130,12 +138,18 @@ async function saveCredential(
   }
 }
 
-/** A file of the folder that the program has for its data anyway goes there. */
+/** The folder of a file: that of the program's data where it is made here, never one of the user. */
 function fileFolder(
   { subdir, env_var, env_points_to }: AcpFileSecret,
-  { env, root }: { readonly env: Readonly<Record<string, string>>; readonly root: string },
+  options: {
+    readonly env: Readonly<Record<string, string>>
+    readonly root: string
+    readonly dataDirectory: string | undefined
+  },
 ): string {
-  return env_points_to === 'dir' && env[env_var] !== undefined ? env[env_var] : join(root, subdir)
+  const { env, root, dataDirectory } = options
+  const isOfData = env_points_to === 'dir' && dataDirectory !== undefined && env[env_var] === dataDirectory
+  return isOfData ? dataDirectory : join(root, subdir)
 }
 
 /** A subscription counts only where no key of an account is beside it. */
