@@ -299,7 +299,7 @@ test('health and server_info return what clients read', async () => {
   expect(await api.requestJson('/ready')).toEqual({ status: 200, body: { status: 'ready' } })
   for (const path of ['/server_info', '/']) {
     expect((await api.requestJson(path)).body).toMatchObject({
-      version: '1.44.0',
+      version: '1.58.2',
       uptime: expect.any(Number),
       idle_time: expect.any(Number),
       usable_tools: expect.arrayContaining(['terminal', 'file_editor', 'finish']),

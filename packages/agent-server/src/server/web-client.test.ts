@@ -64,7 +64,7 @@ test('the page is at the address of the server for browsers, and what the server
   expect((await server.get('/assets/app-Ab12Cd34.js')).text).toBe('let app')
   expect(JSON.parse((await server.get('/')).text)).toMatchObject({ title: 'Slipway Agent Server' })
   expect(JSON.parse((await server.get('/server_info', pageHeaders)).text)).toMatchObject({
-    version: '1.44.0',
+    version: '1.58.2',
   })
   for (const path of ['/api/nothing', '/sockets/nothing', '/docs'])
     expect((await server.get(path, pageHeaders)).text).not.toContain('An app')

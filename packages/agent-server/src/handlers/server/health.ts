@@ -8,7 +8,7 @@ import {
 } from '@slipway/protocol'
 
 /** The version of the contract that clients look for in `/server_info` (not our own). */
-const contractVersion = '1.44.0'
+const contractVersion = '1.58.2'
 
 /** `getLastActivityMs` answers when the server was last used. */
 export function healthHandlers(options: {
