@@ -204,7 +204,12 @@ export async function serve(options: ServeOptions): Promise<void> {
   const [key] = deferredInit.keys ?? []
   const link = key === undefined ? '' : `#token=${tokens.create(key.reveal()).token}`
   options.ready?.(listening.url, storedKey, consoleSite && `${config.webUrl ?? listening.url}/${link}`)
-  using _ = config.isDeferred ? undefined : shrinkHeapWhenIdle(() => activeStorage.releaseMemory())
+  using _ = config.isDeferred
+    ? undefined
+    : shrinkHeapWhenIdle(async () => {
+        await deferredInit.services.releaseMemory()
+        activeStorage.releaseMemory()
+      })
   if (!options.signal.aborted) await once(options.signal, 'abort')
   await listening.close()
 }

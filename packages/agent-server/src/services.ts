@@ -379,6 +379,7 @@ export async function openServices(options: ServicesOptions) {
     handlers: peers?.wrap(guarded) ?? guarded,
     sockets,
     applicationProxy: extensionServices.applicationProxy,
+    releaseMemory: () => registry.releaseMemory(),
     pass,
     metrics: [
       ...createStateMetrics({ records: storage.conversations, registry, bash, webhooks }),

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startConversationRequest } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { openCreateDeps, openRegistry, temporaryDirectory } from '../testing/fixtures.ts'
 import { createConversation } from './create.ts'
 
@@ -41,4 +41,38 @@ test('a conversation that rests is closed, and goes on where it was when it is n
       : [],
   )
   expect(texts.map((text) => /One|Two/.exec(text)?.[0])).toEqual(['One', 'Two'])
+})
+
+test('memory is released of conversations that nothing was started for, and that nobody watches', async () => {
+  using place = temporaryDirectory()
+  const directory = place.path
+  await using storage = await openStorage({ directory })
+  await using agents = await openRegistry(storage, directory, 1_000_000)
+  const deps = await openCreateDeps(storage, agents, directory)
+  const create = async (run: boolean) => {
+    const id = randomUUID()
+    const request = startConversationRequest.parse({
+      agent: { llm: { model: 'scripted/x', script: [{ text: 'One.' }] } },
+      workspace: { working_dir: join(directory, 'workspace') },
+      conversation_id: id,
+      initial_message: { content: [{ type: 'text', text: 'Begin.' }], run },
+      autotitle: false,
+    })
+    await createConversation(deps, request)
+    await (await agents.get(id)).waitUntilIdle()
+    return id
+  }
+  const [written, watched, ran] = [await create(false), await create(false), await create(true)]
+  const stop = agents.transientUpdates(watched).subscribe(() => {})
+  const isLoaded = async (id: string) => (await agents.peek(id)) !== undefined
+  await agents.releaseMemory()
+  expect(await isLoaded(written)).toBe(true)
+  const later = Date.now() + 10_000
+  vi.spyOn(Date, 'now').mockReturnValue(later)
+  await agents.releaseMemory()
+  expect(await Promise.all([written, watched, ran].map(isLoaded))).toEqual([false, true, true])
+  vi.restoreAllMocks()
+  stop()
+  const again = await agents.get(written)
+  expect(again.state.inputs).toHaveLength(1)
 })

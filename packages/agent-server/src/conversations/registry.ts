@@ -40,6 +40,8 @@ import { readTask, TaskConversations } from './task-conversations.ts'
 
 /** Tools that run when a sandbox is about to be paused may go on for so long. */
 const pauseMs = 4_000
+/** A conversation that nobody has used for so long may be closed to free its memory. */
+const restMs = 3_000
 /** Between two attempts to take a conversation over that cannot be opened. */
 const takeoverRetryMs = 5_000
 /** Between two attempts to give a lease back while the database is away. */
@@ -282,6 +284,16 @@ export class ConversationRegistry implements AsyncDisposable {
       .then(() => void this.#closing.delete(id))
     this.#closing.set(id, closed)
     await closed
+  }
+
+  /** Closes conversations that were read or written to a while ago, and have nothing that would end with them. */
+  async releaseMemory(): Promise<void> {
+    const { isInUse = () => false } = this.#options
+    for (const [id, { conversation, lastUsedAt }] of this.#loaded) {
+      if (conversation === undefined || lastUsedAt >= Date.now() - restMs || isInUse(id)) continue
+      if (conversation.isAtRest && !conversation.transientUpdates.hasListeners)
+        await this.close(id, { releases: true })
+    }
   }
 
   /**

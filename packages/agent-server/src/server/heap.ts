@@ -26,33 +26,41 @@ export function relaxHeapGrowth(): void {
  * which made the process grow, after three idle seconds: V8 collects as memory is asked for, and an idle
  * server asks for none; the allocator of the C library keeps what was freed between what is in use. Each stops
  * the process for about 0.1 s. The young generation is small again after it, so page buffers are collected
- * cheaply. `releaseCaches` is called before the collection after work. The timers do not keep the process alive.
+ * cheaply. `release` is awaited before the collection after work. The timers do not keep the process alive.
  */
-export function shrinkHeapWhenIdle(releaseCaches: () => void = () => {}): Disposable {
+export function shrinkHeapWhenIdle(release: () => Promise<void> = async () => {}): Disposable {
   let previous = performance.eventLoopUtilization()
   let idleSeconds = 0
   let smallest: number | undefined
   let trimTimer: NodeJS.Timeout | undefined
+  let isReleasing = false
   const trim = async () => {
     const libc = await loadLibc()
     libc?.trimMemory()
     smallest = process.memoryUsage.rss()
+  }
+  const collect = () => {
+    collectGarbage()
+    smallest = process.memoryUsage.rss()
+    trimTimer = setTimeout(() => void trim(), trimDelayMs).unref()
   }
   const timer = setInterval(() => {
     const current = performance.eventLoopUtilization()
     const { utilization } = performance.eventLoopUtilization(current, previous)
     previous = current
     idleSeconds = utilization > maxIdleUtilization ? 0 : idleSeconds + 1
-    if (idleSeconds === 0) return
-    if (smallest !== undefined) {
-      const size = process.memoryUsage.rss()
-      smallest = Math.min(smallest, size)
-      if (idleSeconds < idleSecondsAfterWork || size < smallest + minGrowthBytes) return
-      releaseCaches()
-    }
-    collectGarbage()
-    smallest = process.memoryUsage.rss()
-    trimTimer = setTimeout(() => void trim(), trimDelayMs).unref()
+    if (idleSeconds === 0 || isReleasing) return
+    if (smallest === undefined) return collect()
+    const size = process.memoryUsage.rss()
+    smallest = Math.min(smallest, size)
+    if (idleSeconds < idleSecondsAfterWork || size < smallest + minGrowthBytes) return
+    isReleasing = true
+    void release()
+      .catch(() => {})
+      .then(() => {
+        isReleasing = false
+        collect()
+      })
   }, checkIntervalMs).unref()
   return {
     [Symbol.dispose]() {

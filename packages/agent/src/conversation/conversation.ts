@@ -103,6 +103,12 @@ export class Conversation implements AsyncDisposable {
     return isWaitedFor || this.state.goal?.active === true
   }
 
+  /** True while closing it would end nothing: neither a run nor a program, and no session of hooks. */
+  get isAtRest(): boolean {
+    const { runtimes, external } = this.#parts
+    return !this.isBusy && !this.isRunning && !runtimes.hasSessionStarted && !external.hasSession
+  }
+
   /** True while a run is active or about to begin. */
   get isRunning(): boolean {
     return this.#parts.runs.isActive || this.state.status === 'running'

@@ -22,7 +22,8 @@ export class RuntimeLoader {
   #runtime: Promise<AgentRuntime> | undefined
   /** The runtime that is open now. */
   current: AgentRuntime | undefined
-  #hasSessionStarted = false
+  /** It was prepared for a step: its servers and terminals may run. */
+  hasSessionStarted = false
 
   constructor(context: ConversationContext) {
     this.#context = context
@@ -72,8 +73,8 @@ export class RuntimeLoader {
     if (runtime.repository.isPending) return runtime
     await runtime.connect(signal)
     await this.#savePlugins(runtime)
-    if (!this.#hasSessionStarted) {
-      this.#hasSessionStarted = true
+    if (!this.hasSessionStarted) {
+      this.hasSessionStarted = true
       const { events } = await runtime.hooks.run('session_start', {}, signal)
       await this.#context.appendPatiently(() => events)
       await secrets.resolveAll()
@@ -101,7 +102,7 @@ export class RuntimeLoader {
   async close({ isDeleted }: { readonly isDeleted: boolean }): Promise<void> {
     const runtime = await this.opened()
     if (runtime === undefined) return
-    if (this.#hasSessionStarted) {
+    if (this.hasSessionStarted) {
       const limit = AbortSignal.timeout(sessionEndMs)
       const verdict = await runtime.hooks.run('session_end', {}, limit).catch(() => undefined)
       if (verdict !== undefined && !isDeleted)
