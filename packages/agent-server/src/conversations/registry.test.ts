@@ -76,3 +76,34 @@ test('memory is released of conversations that nothing was started for, and that
   const again = await agents.get(written)
   expect(again.state.inputs).toHaveLength(1)
 })
+
+test('a conversation whose actions are rejected after some time is not closed before', async () => {
+  using place = temporaryDirectory()
+  const directory = place.path
+  await using storage = await openStorage({ directory })
+  const id = randomUUID()
+  const request = startConversationRequest.parse({
+    agent: {
+      llm: {
+        model: 'scripted/x',
+        script: [{ tool_calls: [{ name: 'terminal', arguments: { command: 'true' } }] }],
+      },
+      tools: [{ name: 'terminal' }],
+    },
+    workspace: { working_dir: join(directory, 'workspace') },
+    conversation_id: id,
+    confirmation_policy: { kind: 'AlwaysConfirm', deadline_seconds: 1 },
+    initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+    autotitle: false,
+  })
+  const isRejected = async () =>
+    (await storage.log.search(id, { limit: 1, sort_order: 'TIMESTAMP', kind: 'UserRejectObservation' })).items
+      .length > 0
+  await using agents = await openRegistry(storage, directory, 50)
+  await createConversation(await openCreateDeps(storage, agents, directory), request)
+  const conversation = await agents.get(id)
+  await conversation.waitUntilIdle()
+  expect(conversation.state.status).toBe('waiting_for_confirmation')
+  await expect.poll(isRejected, { timeout: 10_000 }).toBe(true)
+  expect(conversation.state.pending.size).toBe(0)
+})

@@ -506,7 +506,8 @@ export class ConversationRegistry implements AsyncDisposable {
     for (const [id, loaded] of this.#loaded) {
       const conversation = await loaded.opening.catch(() => undefined)
       if (conversation === undefined || loaded.lastUsedAt >= Date.now() - this.#options.idleMs) continue
-      if (conversation.isBusy || conversation.transientUpdates.hasListeners) continue
+      const { isBusy, hasDeadline, transientUpdates } = conversation
+      if (isBusy || hasDeadline || transientUpdates.hasListeners) continue
       await this.close(id, { releases: true })
     }
     const { storage, isInUse = () => false } = this.#options

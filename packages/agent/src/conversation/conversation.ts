@@ -96,6 +96,11 @@ export class Conversation implements AsyncDisposable {
     return this.#parts.context.settings.analyzer
   }
 
+  /** True while actions wait for the user, and are rejected when their time is over. */
+  get hasDeadline(): boolean {
+    return this.#parts.runs.hasDeadline
+  }
+
   /** True while closing it would interrupt something. */
   get isBusy(): boolean {
     const { runs, external } = this.#parts
@@ -106,7 +111,13 @@ export class Conversation implements AsyncDisposable {
   /** True while closing it would end nothing: neither a run nor a program, and no session of hooks. */
   get isAtRest(): boolean {
     const { runtimes, external } = this.#parts
-    return !this.isBusy && !this.isRunning && !runtimes.hasSessionStarted && !external.hasSession
+    return (
+      !this.isBusy &&
+      !this.isRunning &&
+      !this.hasDeadline &&
+      !runtimes.hasSessionStarted &&
+      !external.hasSession
+    )
   }
 
   /** True while a run is active or about to begin. */

@@ -284,6 +284,10 @@ export class RunControl {
     this.#deadline.schedule(isWaiting ? { since, limitMs } : undefined)
   }
 
+  get hasDeadline(): boolean {
+    return this.#deadline.isScheduled
+  }
+
   /** Aborts the run and the conversation's other work. Writes nothing when the conversation is deleted. */
   async close({ isDeleted }: { readonly isDeleted: boolean }): Promise<void> {
     this.#deadline.schedule(undefined)

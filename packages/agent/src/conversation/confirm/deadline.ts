@@ -18,9 +18,14 @@ export class ConfirmationDeadline {
     this.#expire = expire
   }
 
+  get isScheduled(): boolean {
+    return this.#timer !== undefined
+  }
+
   /** Replaces the current wait, by none when undefined. A start in the future counts as now. */
   schedule(waiting: ConfirmationWait | undefined): void {
     clearTimeout(this.#timer)
+    this.#timer = undefined
     if (waiting === undefined) return
     const { since, limitMs } = waiting
     const now = this.#now()
