@@ -131,20 +131,35 @@ mapCase('F26.install-local', 'a directory is copied, with its skills and files',
   expect(await ambientNames()).toEqual(['map-local'])
   await uninstall('map-local')
 })
-mapCase('F26.install-agent-plugins', 'the layout of a manifest at the root, told by its schema', async () => {
-  const layout = (name: string, more: object) => ({
-    [`${name}/plugin.json`]: JSON.stringify({ name, version: '0.2.0', ...more }),
-    [`${name}/skills/${name}-skill/SKILL.md`]: skillText(`${name}-skill`),
-    [`${name}/dev.openhands/commands/run.md`]: '---\ndescription: Runs.\n---\nRun.\n',
-  })
-  const $schema = 'https://agent-plugins.org/schemas/1.0.0/plugin.schema.json'
-  const at = await write({ ...layout('map-ap', { $schema }), ...layout('map-no', {}) }, map.directory)
-  const made = await install({ source: `${at}/map-ap` })
-  expect(skillNames(made)).toEqual(expect.arrayContaining(['map-ap-skill', 'map-ap:run']))
-  await uninstall('map-ap')
-  await install({ source: `${at}/map-no` }, 422)
-  await expectAnswer(map, 404, 'GET', `${installed}/map-no`)
-})
+mapCase(
+  'F26.install-agent-plugins',
+  'the layout of a manifest at the root, told by its schema',
+  async () => {
+    const layout = (name: string, more: object) => ({
+      [`${name}/plugin.json`]: JSON.stringify({ name, version: '0.2.0', ...more }),
+      [`${name}/skills/${name}-skill/SKILL.md`]: skillText(`${name}-skill`),
+      [`${name}/dev.openhands/commands/run.md`]: '---\ndescription: Runs.\n---\nRun.\n',
+    })
+    const $schema = 'https://agent-plugins.org/schemas/1.0.0/plugin.schema.json'
+    const manifest = { 'map-no/plugin.json': '{"name": "map-no", "version": "0.2.0"}' }
+    const at = await write(
+      { ...layout('map-ap', { $schema }), ...layout('map-other', { name: 'x' }), ...manifest },
+      map.directory,
+    )
+    const made = await install({ source: `${at}/map-ap` })
+    expect(skillNames(made)).toEqual(expect.arrayContaining(['map-ap-skill', 'map-ap:run']))
+    await uninstall('map-ap')
+    await install({ source: `${at}/map-no` }, 422)
+    await expectAnswer(map, 404, 'GET', `${installed}/map-no`)
+    // With parts of a plugin its folder names it, as without any manifest.
+    expect(await install({ source: `${at}/map-other` })).toMatchObject({
+      name: 'map-other',
+      version: '1.0.0',
+    })
+    await uninstall('map-other')
+  },
+  { faultThere: 'a folder without a manifest and without parts is installed' },
+)
 mapCase('F26.install-git', 'a path of a repository installs with its commit', async () => {
   expect(await install(fromGit)).toMatchObject({
     name: 'map-git',

@@ -49,7 +49,7 @@ export interface Plugin {
  * Reads the plugin of a folder. An invalid part is skipped and adds an issue. Without a valid manifest there
  * is only an issue, a sentence that begins with a verb. `takesBareFolder`: a folder without any manifest is a
  * plugin that it names, when it has a part of one. `needsSchema`: a manifest at the root without the schema of
- * agent-plugins.org is none. Rejects only when aborted.
+ * agent-plugins.org is none, and belongs to something else. Rejects only when aborted.
  */
 export async function readPlugin(
   directory: string,
@@ -57,13 +57,15 @@ export async function readPlugin(
   options: { readonly takesBareFolder?: boolean; readonly needsSchema?: boolean } = {},
 ): Promise<Plugin | { readonly issue: string }> {
   const { takesBareFolder = false, needsSchema = false } = options
-  const read =
-    (takesBareFolder ? await readBareFolder(directory) : undefined) ??
-    (await readManifest(directory, manifestPaths, pluginManifest))
+  const found = await readManifest(directory, manifestPaths, pluginManifest)
+  const isOther =
+    needsSchema && !('issue' in found) && found.file === rootManifest && !isAgentPlugin(found.manifest)
+  const bare = takesBareFolder ? await readBareFolder(directory, isOther) : undefined
+  if (isOther && bare === undefined)
+    return { issue: `has a ${rootManifest} without the $schema of agent-plugins.org` }
+  const read = bare ?? found
   if ('issue' in read) return read
   const { root, manifest } = read
-  if (needsSchema && 'file' in read && read.file === rootManifest && !isAgentPlugin(manifest))
-    return { issue: `has a ${rootManifest} without the $schema of agent-plugins.org` }
   const { name, version, description } = manifest
   const parts: PluginContext = { root, name, members: manifest, issues: [] }
   const skills = await readSkills(parts, signal)
@@ -88,9 +90,9 @@ export async function hasManifest(directory: string): Promise<boolean> {
   return root !== undefined && (await readFirstJson(root, manifestPaths)) !== undefined
 }
 
-async function readBareFolder(directory: string) {
+async function readBareFolder(directory: string, hasOtherManifest: boolean) {
   const root = await realpath(directory).catch(() => undefined)
-  const others = [...manifestPaths, ...marketplacePaths]
+  const others = hasOtherManifest ? marketplacePaths : [...manifestPaths, ...marketplacePaths]
   if (root === undefined || (await readFirstJson(root, others)) !== undefined) return undefined
   const { files, folders } = await listFolder(root, maxEntries)
   const hasPart = folders.some((name) => partFolders.has(name)) || files.includes('.mcp.json')
