@@ -136,7 +136,7 @@ test('search pages through all conversations, newest first by default', async ()
   expect((await api.requestJson('/api/conversations/search?limit=101')).status).toBe(422)
 })
 
-test('a page is the same whether it was kept or is made anew', async () => {
+test('a page is the same whether it was kept or is built', async () => {
   const made = [(await create()).body.id, (await create()).body.id]
   const missing = '6f9619ff-8b86-4011-b42d-00c04fc964ff'
   const list = `/api/conversations?ids=${made[0]}&ids=${missing}&ids=${made[1]}`
@@ -147,7 +147,7 @@ test('a page is the same whether it was kept or is made anew', async () => {
     }
     const first = await read()
     expect(await read()).toEqual(first)
-    // Lists with skills are made anew each time, and these conversations have none.
+    // Lists with skills are built each time, and these conversations have none.
     expect(await read('&include_skills=true')).toEqual(first)
     await api.sendJson('PATCH', `/api/conversations/${made[1]}`, { title: path.slice(-50) })
     expect((await read()).text).toContain(path.slice(-50))

@@ -103,7 +103,7 @@ test('after a kill of the server the program is gone, its calls end once, and th
     turns: [[{ text: 'I start.' }, started('a'), { hang: true }], [{ text: 'Went on.' }]],
     sessions,
     pidFile,
-    // It does not notice that nobody reads any more.
+    // It does not notice that its reader is gone.
     ignoresEnd: true,
   }
   const { id } = await server.driver.create(external(script), begin)
@@ -196,7 +196,7 @@ async function readPids(path: string): Promise<number[]> {
   return (await readFile(path, 'utf8')).trim().split('\n').map(Number)
 }
 
-/** False for one that has ended and that nobody has waited for. */
+/** False for a zombie too. */
 async function isAlive(pid: number): Promise<boolean> {
   const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => undefined)
   return stat !== undefined && !/^[ZX]/.test(stat.slice(stat.lastIndexOf(')') + 2))

@@ -14,7 +14,7 @@ import type { McpOAuthState } from './tools/core/mcp-oauth-states.ts'
 import type { McpSignInOptions } from './tools/mcp/oauth.ts'
 import type { McpProbeOptions, McpProbeResult } from './tools/mcp/probe.ts'
 
-export { acpProviders, findAcpProvider, findProviderOfCommand } from './acp/providers.ts'
+export { acpProviders, findAcpProvider, findProviderOf } from './acp/providers.ts'
 export { splitCommand } from './acp/split-command.ts'
 export type { FoundAgents } from './agents/find-agents.ts'
 export type { ChildConversation, ChildConversations, StoredTask } from './agents/tasks/child-conversations.ts'

@@ -93,7 +93,7 @@ async function openScene(directory: string) {
   return { storage, registry, apply }
 }
 
-test('whatever happens to conversations, the kept JSON is what is made anew', {
+test('whatever happens to conversations, the kept JSON is what a new reader builds', {
   timeout: 120_000,
 }, async () => {
   let hits = 0
@@ -111,8 +111,8 @@ test('whatever happens to conversations, the kept JSON is what is made anew', {
             const options = { loaded, children: family }
             const known = kept.readInfoBytes(record, options)
             if (!(known instanceof Promise)) hits++
-            const anew = await new ConversationInfoReader(storage, place.path).readInfo(record, options)
-            expect((await known).toString()).toBe(JSON.stringify(anew))
+            const fresh = await new ConversationInfoReader(storage, place.path).readInfo(record, options)
+            expect((await known).toString()).toBe(JSON.stringify(fresh))
           }
         }
         for (const id of ids) await apply({ verb: 'create', id, text: 'one', isRead: false })

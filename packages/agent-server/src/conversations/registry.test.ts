@@ -43,7 +43,7 @@ test('a conversation that rests is closed, and goes on where it was when it is n
   expect(texts.map((text) => /One|Two/.exec(text)?.[0])).toEqual(['One', 'Two'])
 })
 
-test('memory is released of conversations that nothing was started for, and that nobody watches', async () => {
+test('memory is released of conversations that nothing was started for, without listeners', async () => {
   using place = temporaryDirectory()
   const directory = place.path
   await using storage = await openStorage({ directory })

@@ -40,7 +40,7 @@ import { readTask, TaskConversations } from './task-conversations.ts'
 
 /** Tools that run when a sandbox is about to be paused may go on for so long. */
 const pauseMs = 4_000
-/** A conversation that nobody has used for so long may be closed to free its memory. */
+/** A conversation without use for so long may be closed to free its memory. */
 const restMs = 3_000
 /** Between two attempts to take a conversation over that cannot be opened. */
 const takeoverRetryMs = 5_000

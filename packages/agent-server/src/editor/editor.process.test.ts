@@ -127,7 +127,7 @@ test('without the token, with a wrong one and from foreign pages nothing is open
   expect(answer.headers.get('location')).toBe('?folder=%2Fw')
 })
 
-test.skipIf(!hasIpv6)('nobody else can listen at the other address of localhost', async () => {
+test.skipIf(!hasIpv6)('no other program can listen at the other address of localhost', async () => {
   await writeEditorProgram(directory)
   {
     await using editor = await start()

@@ -1,4 +1,5 @@
 import type { LogFunction } from '@slipway/protocol'
+import { readLimited } from '@slipway/shared/async'
 import type { Secret } from '@slipway/shared/redaction'
 
 const maxBytes = 16_384
@@ -38,7 +39,8 @@ export function createKeyRefresh(options: KeyRefreshOptions): KeyRefresh {
         redirect: 'error',
         signal: AbortSignal.any([signal, timeout]),
       })
-      const key = response.ok ? (await readText(response)).trim() : ''
+      const bytes = response.ok ? await readLimited(response, maxBytes) : undefined
+      const key = bytes?.toString().trim() ?? ''
       if (/^[\x21-\x7e]+$/.test(key)) return key
       await response.body?.cancel()
       log('warn', 'the source of managed keys gave no key', { status: response.status })
@@ -49,16 +51,4 @@ export function createKeyRefresh(options: KeyRefreshOptions): KeyRefresh {
     }
     return undefined
   }
-}
-
-/** Rejects when it is longer than a key. */
-async function readText(response: Response): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of response.body ?? []) {
-    size += chunk.length
-    if (size > maxBytes) throw new Error(`the answer has more than ${maxBytes} bytes`)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString()
 }

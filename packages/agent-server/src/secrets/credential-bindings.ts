@@ -1,4 +1,4 @@
-import { findAcpProvider, findProviderOfCommand } from '@slipway/agent'
+import { findProviderOf } from '@slipway/agent'
 import type { Handlers, Socket, SocketRequest, SocketRoute } from '@slipway/http'
 import { type Agent, type agentServerRoutes, conversationId, isAcpAgent, Problem } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
@@ -179,8 +179,8 @@ const requiredReply = { status: 409, json: { detail: requiredReason, retryable: 
 
 function usesBoundSecret(agent: Agent): boolean {
   if (!isAcpAgent(agent)) return false
-  const { acp_file_secrets, acp_server, acp_command } = agent
-  const provider = findAcpProvider(acp_server) ?? findProviderOfCommand(acp_command)
+  const { acp_file_secrets, acp_command } = agent
+  const provider = findProviderOf(agent, acp_command)
   const files = acp_file_secrets ?? provider?.fileSecrets ?? []
   return files.some(({ secret_name }) => secret_name === boundSecret)
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Problem, serverFailure } from '@slipway/protocol'
-import { isRecord } from '@slipway/shared/json'
+import { readLimited } from '@slipway/shared/async'
+import { isRecord, parseJson } from '@slipway/shared/json'
 import { Secret } from '@slipway/shared/redaction'
 
 const timeoutMs = 5_000
@@ -82,12 +83,12 @@ export class CredentialSource {
         signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
       })
       status = response.status
-      text = await readText(response)
+      text = (await readLimited(response, maxBytes))?.toString()
     } catch (error) {
       if (signal.aborted) throw error
       return undefined
     }
-    if (status >= 200 && status < 300) return { json: parseJson(text) }
+    if (status >= 200 && status < 300) return { json: parseJson(text ?? '') }
     if (status === 401 || status === 403) throw rejectedBinding()
     if (status === 400 || status === 404 || status === 422) throw invalidSource()
     if (status === 409) throw new Problem('conflict', 'Credential binding source changed')
@@ -109,24 +110,4 @@ function invalidSource(): Problem {
 function readVersion(answer: unknown): string {
   if (!isRecord(answer) || typeof answer.version !== 'string' || answer.version === '') throw invalidSource()
   return answer.version
-}
-
-function parseJson(text: string | undefined): unknown {
-  try {
-    return JSON.parse(text ?? '')
-  } catch {
-    return undefined
-  }
-}
-
-/** Undefined when it is too long. */
-async function readText(response: Response): Promise<string | undefined> {
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of response.body ?? []) {
-    size += chunk.length
-    if (size > maxBytes) return undefined
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString()
 }

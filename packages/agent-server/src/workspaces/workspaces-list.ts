@@ -72,7 +72,7 @@ export class WorkspacesList {
   }
 }
 
-/** A file that somebody wrote by hand may have no version. */
+/** A file written by hand may have no version. */
 function parseLists(value: unknown): StoredLists {
   const version = isRecord(value) ? (value.schema_version ?? schemaVersion) : undefined
   if (version !== schemaVersion) throw new Error('not of a version that this server reads')

@@ -8,7 +8,7 @@ import { makeDirectory, readFile, rm, writeFile } from '@slipway/shared/tool-fil
 import type { Secrets } from '../secrets/secrets.ts'
 import type { CredentialSource } from './credentials.ts'
 import { AcpFailure } from './failure.ts'
-import { defaultFileSecrets, findAcpProvider, findProviderOfCommand } from './providers.ts'
+import { defaultFileSecrets, findProviderOf } from './providers.ts'
 
 /** How long the source of a credential may take to store a new one, in milliseconds. */
 const saveMs = 20_000
@@ -62,7 +62,7 @@ export async function prepareLaunch(
   )
   const root = join(directory, 'acp')
   const writable: string[] = []
-  const provider = findAcpProvider(agent.acp_server) ?? findProviderOfCommand(words)
+  const provider = findProviderOf(agent, words)
   const dataDirectory =
     agent.acp_isolate_data_dir && provider !== undefined ? join(root, provider.binary) : undefined
   if (provider !== undefined && dataDirectory !== undefined) {
@@ -179,7 +179,7 @@ async function preferInstalled(
   agent: AcpAgent,
   path: string | undefined,
 ): Promise<readonly string[]> {
-  const provider = findAcpProvider(agent.acp_server) ?? findProviderOfCommand(words)
+  const provider = findProviderOf(agent, words)
   const [first, ...rest] = words
   const at = rest.findIndex((word) => !word.startsWith('-'))
   const name = (word: string | undefined) => word?.replace(/(?!^)@[^/]*$/, '')

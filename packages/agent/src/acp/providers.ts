@@ -1,4 +1,4 @@
-import { type AcpFileSecret, acpFileSecret } from '@slipway/protocol'
+import { type AcpAgent, type AcpFileSecret, acpFileSecret } from '@slipway/protocol'
 
 /** What is known of an external agent before it starts. */
 export interface AcpProvider {
@@ -68,8 +68,15 @@ export function findAcpProvider(key: string | undefined): AcpProvider | undefine
     : undefined
 }
 
-/** The provider whose package or program a command names. */
-export function findProviderOfCommand(command: readonly string[]): AcpProvider | undefined {
+/** The provider of an agent: the one that it names, or whose package or program its command names. */
+export function findProviderOf(
+  { acp_server }: Pick<AcpAgent, 'acp_server'>,
+  command: readonly string[],
+): AcpProvider | undefined {
+  return findAcpProvider(acp_server) ?? findProviderOfCommand(command)
+}
+
+function findProviderOfCommand(command: readonly string[]): AcpProvider | undefined {
   const names = command.map((word) => (word.split('/').at(-1) ?? '').toLowerCase())
   return Object.values(acpProviders).find((provider) =>
     provider.names.some((name) => names.some((word) => word.startsWith(name))),

@@ -126,7 +126,7 @@ export function readPermission(params: Json): PermissionRequest {
 /** The answer to a request: once, if the program offers that. Without a fitting option it is cancelled. */
 export function permissionAnswer({ options }: PermissionRequest, isAllowed: boolean): object {
   const kinds = isAllowed ? ['allow_once', 'allow_always'] : ['reject_once', 'reject_always']
-  // "Always" would allow what nobody has seen.
+  // "Always" would allow calls that the user has not seen.
   const chosen =
     options.find(({ kind }) => kind === kinds[0]) ??
     (isAllowed ? undefined : options.find(({ kind }) => kind === kinds[1]))

@@ -1,11 +1,9 @@
 import { access, constants } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import type { AcpAgent, AcpState, McpServer } from '@slipway/protocol'
-import { Problem } from '@slipway/protocol'
+import { type AcpAgent, type AcpState, type McpServer, Problem } from '@slipway/protocol'
 import type { Secrets } from '../secrets/secrets.ts'
 import type { McpOAuthStates } from '../tools/core/mcp-oauth-states.ts'
-import { valueWithin } from '../tools/core/value-within.ts'
 import { resolveEndpoint } from '../tools/mcp/endpoint.ts'
 import { LineProcess } from '../tools/mcp/line-process.ts'
 import type { Workspace } from '../workspace/workspace.ts'
@@ -320,13 +318,4 @@ async function isFile(path: string): Promise<boolean> {
     () => path !== '',
     () => false,
   )
-}
-
-/** Whether work ends in time. */
-export async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
-  const ended = work.then(
-    () => true,
-    () => true,
-  )
-  return (await valueWithin(ms, ended)) === true
 }

@@ -200,7 +200,7 @@ export class RunControl {
         if (accept && isAwaitingConsent(now)) return []
         if (accept) return [statusUpdate(status)]
         const rejections = now.openActions().map((call) => rejectionEvent(call, reason, source))
-        // An external agent is told, and goes on with its turn.
+        // An external agent receives the rejection, and continues its turn.
         const next = this.#external.hasTurn ? 'running' : status
         return [...rejections, ...endGoalEvents(now), statusUpdate(next)]
       }),

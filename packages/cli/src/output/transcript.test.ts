@@ -238,8 +238,8 @@ test.each([
 })
 
 test('a call of an external agent has its title once and its output; its message is not shown again', () => {
-  const steps = new TranscriptRenderer({ columns: 60, directory: '/work' })
-  const call = { kind: 'ACPToolCallEvent', tool_call_id: 'a', title: 'Read /work/a.txt', is_error: false }
+  const steps = new TranscriptRenderer({ columns: 60, directory: '/project' })
+  const call = { kind: 'ACPToolCallEvent', tool_call_id: 'a', title: 'Read /project/a.txt', is_error: false }
   const output = [{ type: 'content', content: { type: 'text', text: 'one\ntwo' } }]
   expect(
     render(

@@ -1,5 +1,5 @@
+import { readLimited } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
-import { readLimited } from './read-limited.ts'
 
 export type Health =
   | { readonly kind: 'ready' }

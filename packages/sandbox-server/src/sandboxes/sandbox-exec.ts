@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CallError, type Client } from '@slipway/client'
+import { readLimited } from '@slipway/shared/async'
 import type { Secret } from '@slipway/shared/redaction'
-import { readLimited } from '../network/read-limited.ts'
 
 export interface ExecTarget {
   readonly client: Pick<Client, 'call'>

@@ -2,5 +2,6 @@ export { ByteBudget, ByteBudgetError, type ByteBudgetOptions, type ByteLease } f
 export { KeyedMutex, Mutex } from './keyed-mutex.ts'
 export { maxTimerMs } from './max-timer.ts'
 export { raceAbort } from './race-abort.ts'
+export { readLimited } from './read-limited.ts'
 export { Semaphore } from './semaphore.ts'
 export { KeyedSignal, Signal, Waiter } from './signal.ts'

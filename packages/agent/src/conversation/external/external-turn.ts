@@ -252,7 +252,7 @@ export class ExternalTurn {
     this.#waiting = []
   }
 
-  /** Ends the turn when the program says nothing for too long and waits for nobody. */
+  /** Ends the turn when the program sends nothing for too long and waits for no answer. */
   async #watch(): Promise<void> {
     const { context, session } = this.#options
     const { agent } = context.settings.current

@@ -59,7 +59,7 @@ test('a damaged stored form is another text, never an error', () => {
     const damaged = Buffer.from(stored)
     damaged[bit >> 3] = (damaged[bit >> 3] ?? 0) ^ (1 << (bit & 7))
     const isHeaderLength = wholeBody(damaged, find).equals(text)
-    // The length of the whole text stands beside, and nobody reads a text by it.
+    // The length of the whole text is not used to read a text.
     if (isHeaderLength) expect(bit >> 3).toBeLessThan(stored.indexOf(',"blobs"'))
   }
   expect(wholeBody(stored, () => undefined).equals(stored)).toBe(true)
