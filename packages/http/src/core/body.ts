@@ -21,24 +21,29 @@ export function hasUnreadBody(raw: IncomingMessage): boolean {
 
 /** The whole body. Longer than the limit is a Problem `too_large`. */
 export async function readBody(raw: IncomingMessage, limitBytes: number, timeoutMs: number): Promise<Buffer> {
-  const tooLarge = new Problem('too_large', `The body is longer than ${limitBytes} bytes`)
-  if (Number(raw.headers['content-length'] ?? 0) > limitBytes) throw tooLarge
+  const tooLarge = () => new Problem('too_large', `The body is longer than ${limitBytes} bytes`)
+  if (Number(raw.headers['content-length'] ?? 0) > limitBytes) throw tooLarge()
   const chunks: Buffer[] = []
   let sizeBytes = 0
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const onData = (chunk: Buffer) => {
     sizeBytes += chunk.length
-    if (sizeBytes > limitBytes) reject(tooLarge)
+    if (sizeBytes > limitBytes) reject(tooLarge())
     else chunks.push(chunk)
   }
   const onDisconnect = () => reject(new ClientDisconnected('The client went away'))
+  /** 'close' follows at once: it would cost every request an error that nobody sees. */
+  const onEnd = () => {
+    raw.off('close', onDisconnect)
+    resolve()
+  }
   const timer = setTimeout(() => reject(new BodyTimeout('The body did not arrive in time')), timeoutMs)
-  raw.on('data', onData).on('end', resolve).on('close', onDisconnect).on('error', onDisconnect)
+  raw.on('data', onData).on('end', onEnd).on('close', onDisconnect).on('error', onDisconnect)
   try {
     await promise
   } finally {
     clearTimeout(timer)
-    raw.off('data', onData).off('end', resolve).off('close', onDisconnect)
+    raw.off('data', onData).off('end', onEnd).off('close', onDisconnect)
   }
   return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)
 }

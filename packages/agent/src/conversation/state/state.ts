@@ -349,7 +349,8 @@ export class ConversationState {
     } else if (key === 'last_user_message_id' && typeof value === 'string') {
       this.#setAwaiting(true)
       // The update after a message names one that waits already.
-      if (!this.inputs.some(({ id }) => id === value)) this.inputs.push({ id: value, position })
+      if (this.inputs.findLast(({ id }) => id === value) === undefined)
+        this.inputs.push({ id: value, position })
     } else if (key === 'blocked_messages' && typeof value === 'object' && value !== null) {
       for (const [id, reason] of Object.entries(value)) this.blockedMessages.set(id, String(reason))
       this.inputs = this.inputs.filter(({ id }) => !this.blockedMessages.has(id))
