@@ -10,8 +10,10 @@ const maxIdleUtilization = 0.05
 const idleSecondsAfterWork = 3
 /** Until threads that end, and those that free what a collection has found, have done so. */
 const trimDelayMs = 500
+/** A start takes less: what works for longer before its first idle second has more to release. */
+const maxLoadingSeconds = 3
 /** Less than that is not worth a stop. */
-const minGrowthBytes = 48 * 1024 * 1024
+const minGrowthBytes = 16 * 1024 * 1024
 
 /**
  * Lets the heap double before the next full collection; V8 grows a small heap by a fraction. Call it before
@@ -31,6 +33,8 @@ export function relaxHeapGrowth(): void {
 export function shrinkHeapWhenIdle(release: () => Promise<void> = async () => {}): Disposable {
   let previous = performance.eventLoopUtilization()
   let idleSeconds = 0
+  let hasWorkedSinceStart = false
+  let busySeconds = 0
   let smallest: number | undefined
   let trimTimer: NodeJS.Timeout | undefined
   let isReleasing = false
@@ -48,13 +52,20 @@ export function shrinkHeapWhenIdle(release: () => Promise<void> = async () => {}
     const current = performance.eventLoopUtilization()
     const { utilization } = performance.eventLoopUtilization(current, previous)
     previous = current
-    idleSeconds = utilization > maxIdleUtilization ? 0 : idleSeconds + 1
+    const isBusy = utilization > maxIdleUtilization
+    idleSeconds = isBusy ? 0 : idleSeconds + 1
+    busySeconds += Number(isBusy)
     if (idleSeconds === 0 || isReleasing) return
-    if (smallest === undefined) return collect()
+    if (smallest === undefined) {
+      hasWorkedSinceStart = busySeconds > maxLoadingSeconds
+      return collect()
+    }
     const size = process.memoryUsage.rss()
     smallest = Math.min(smallest, size)
-    if (idleSeconds < idleSecondsAfterWork || size < smallest + minGrowthBytes) return
+    const hasGrown = hasWorkedSinceStart || size >= smallest + minGrowthBytes
+    if (idleSeconds < idleSecondsAfterWork || !hasGrown) return
     isReleasing = true
+    hasWorkedSinceStart = false
     void release()
       .catch(() => {})
       .then(() => {
