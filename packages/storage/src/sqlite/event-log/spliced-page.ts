@@ -1,5 +1,5 @@
 import { originalId, positionsPerConversation } from '../../event-log/append-planner.ts'
-import type { EventPage } from '../../event-log/event-log.ts'
+import type { EncodedPage, EventPage, PagedEvent } from '../../event-log/event-log.ts'
 import { pageEnd, pageStart } from '../../event-log/page-bytes.ts'
 import { isSplit } from '../blobs/stored-body.ts'
 import { type Database, toBuffer } from '../database/database.ts'
@@ -44,15 +44,30 @@ export function splicePage(
   const json = toBuffer(body)
   for (const [meta, bytes] of bodiesOf(json, metas))
     if (isSplit(bytes) || !events.matchesChecksum(meta, bytes)) return undefined
-  return {
-    get items() {
-      return Array.from(bodiesOf(json, metas), ([[row], bytes]) => ({
-        position: row % positionsPerConversation,
-        bytes,
-      }))
-    },
-    next_page_id,
-    json,
+  return new SplicedPage(json, metas, next_page_id)
+}
+
+/**
+ * A class, because the getter of an object literal makes a hidden class for each object, outside the young
+ * generation: the page would wait for a full collection.
+ */
+class SplicedPage implements EventPage {
+  readonly next_page_id: string | null
+  readonly json: Buffer
+  encoded?: EncodedPage
+  readonly #metas: readonly EventMeta[]
+
+  constructor(json: Buffer, metas: readonly EventMeta[], nextPageId: string | null) {
+    this.json = json
+    this.#metas = metas
+    this.next_page_id = nextPageId
+  }
+
+  get items(): PagedEvent[] {
+    return Array.from(bodiesOf(this.json, this.#metas), ([[row], bytes]) => ({
+      position: row % positionsPerConversation,
+      bytes,
+    }))
   }
 }
 
