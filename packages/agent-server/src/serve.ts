@@ -13,7 +13,7 @@ import {
 } from '@slipway/http'
 import { agentServerOpenApi, agentServerRoutes, type LogFunction } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
-import { hideFromDebuggers } from '@slipway/shared/process'
+import { hideFromDebuggers, loadLibc } from '@slipway/shared/process'
 import { Cipher, openServerStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
 import { applicationPrefix, Ingress } from './applications/bridge/ingress.ts'
@@ -62,6 +62,7 @@ export interface ServeOptions {
 /** Runs the server. Resolves after a graceful stop; rejects when it cannot start. */
 export async function serve(options: ServeOptions): Promise<void> {
   relaxHeapGrowth()
+  ;(await loadLibc())?.returnFreedMemory()
   const settings = readConfig(options.env)
   const directory = resolve(options.data)
   const log = createLogger(process.stderr, settings.logLevel)

@@ -70,3 +70,26 @@ testOnLinux('disableDumps hides the environment from another process of the same
     }
   }
 })
+
+testOnLinux('returnFreedMemory: what is freed does not wait for a trim', () => {
+  const measure = (prelude: string) => {
+    const program = `
+      import { loadLibc } from '${new URL('./libc.ts', import.meta.url)}'
+      const libc = await loadLibc()
+      ${prelude}
+      const use = (count, bytes) => {
+        Array.from({ length: count }, () => Buffer.allocUnsafeSlow(bytes).fill(1))
+      }
+      const collect = () => new Promise((done) => setTimeout(() => done(gc()), 50))
+      const release = () => collect().then(collect)
+      // The largest buffer that is freed raises the thresholds of the library.
+      use(1, 30_000_000)
+      await release()
+      use(200, 200_000)
+      await release()
+      console.log(process.memoryUsage.rss())`
+    const args = ['--expose-gc', '--input-type=module', '-e', program]
+    return Number(spawnSync(process.execPath, args, { encoding: 'utf8' }).stdout)
+  }
+  expect(measure('libc.returnFreedMemory()')).toBeLessThan(measure('') - 20e6)
+})

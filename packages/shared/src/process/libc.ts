@@ -19,6 +19,11 @@ export interface Libc {
   /** Gives pages of freed native memory back to the system (malloc_trim). False when there were none. */
   trimMemory(): boolean
   /**
+   * Gives native memory back while it is freed, in all threads (mallopt): the C library keeps up to twice the
+   * size of the largest buffer that was ever freed, at most 64 MB in each of its heaps.
+   */
+  returnFreedMemory(): boolean
+  /**
    * Programs that this process starts from now on gain no privileges (prctl PR_SET_NO_NEW_PRIVS); call it on
    * the main thread.
    */
@@ -49,6 +54,11 @@ const PR_SET_NO_NEW_PRIVS = 38
 const NO_ID = 0xffff_ffff
 /** The system call of one thread; that of the C library changes all of them. */
 const SYS_setgroups: Readonly<Record<string, number>> = { x64: 116, arm64: 159 }
+const M_TRIM_THRESHOLD = -1
+const M_MMAP_THRESHOLD = -3
+/** Above the size of a page of events: mapping one costs more than a copy. */
+const mappedBytes = 1024 * 1024
+const keptFreeBytes = 128 * 1024
 const LOCK_EX_NB = 2 | 4
 const EWOULDBLOCK = 11
 const SOL_SOCKET = 1
@@ -83,6 +93,7 @@ async function open(): Promise<Libc> {
   const flock = library.func('int flock(int fd, int operation)')
   const memset = library.func('void memset(uintptr_t address, int value, size_t length)')
   const mallocTrim = library.func('int malloc_trim(size_t pad)')
+  const mallopt = library.func('int mallopt(int option, int value)')
   const prctl = library.func('int prctl(int option, ...)')
   const syscall = library.func('long syscall(long number, ...)')
   const setfsuid = library.func('uint32_t setfsuid(uint32_t uid)')
@@ -97,6 +108,8 @@ async function open(): Promise<Libc> {
     lockExclusively: (fd) => flock(fd, LOCK_EX_NB) === 0 || koffi.errno() !== EWOULDBLOCK,
     eraseMemory: (address, length) => void memset(address, 0, length),
     trimMemory: () => mallocTrim(0) === 1,
+    returnFreedMemory: () =>
+      mallopt(M_MMAP_THRESHOLD, mappedBytes) === 1 && mallopt(M_TRIM_THRESHOLD, keptFreeBytes) === 1,
     forbidNewPrivileges: () =>
       prctl(PR_SET_NO_NEW_PRIVS, ...[1, 0, 0, 0].flatMap((value) => ['unsigned long', value])) === 0,
     becomeFileUser: (uid, gid) => {
