@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import type { Benchmark } from '../support/benchmark.ts'
 import { type BenchContext, getJson, postJson, startFloor } from '../support/fixtures.ts'
-import { ownMb, residentMb, type Server } from '../support/processes.ts'
+import type { LoadRequest, LoadResult } from '../support/http-load.ts'
+import { ownMb, residentMb, type Server, startHelper } from '../support/processes.ts'
 import {
   type Contender,
   findReference,
@@ -160,7 +161,7 @@ async function measureAll(
     await mkdir(workspace, { recursive: true })
     const client = new ReferenceClient(() => server, model, workspace)
     const recordMemory = async (name: string) => {
-      await sleep(bench.isQuick ? 100 : 5000)
+      await sleep(bench.isQuick ? 100 : 10_000)
       record(name, 'MB', [residentMb(server.pid)], fifth)
       record(`${name}, without programs and files`, 'MB', [ownMb(server.pid)], fifth)
     }
@@ -392,17 +393,21 @@ class ReferenceClient {
     }
   }
 
-  /** `/health` while eight readers ask for pages. */
+  /** `/health` while eight connections of another process ask for pages, so that this one's work is not measured. */
   async healthUnderLoad(id: string, count: number): Promise<number[]> {
+    await using readers = startHelper<LoadRequest, LoadResult>('./http-load.ts')
+    const paths = [`/api/conversations/${id}/events/search?limit=100&sort_order=TIMESTAMP_DESC`]
     let isOver = false
-    const readers = Array.from({ length: 8 }, async () => {
-      while (!isOver) await this.search(id, '?limit=100&sort_order=TIMESTAMP_DESC')
-    })
+    const read = async () => {
+      while (!isOver) await readers.ask({ port: this.#server().port, paths, count: 100, connections: 8 })
+    }
+    const reading = read()
     try {
+      await sleep(500)
       return await repeat(count, async () => void (await this.get('/health')))
     } finally {
       isOver = true
-      await Promise.allSettled(readers)
+      await reading
     }
   }
 }
