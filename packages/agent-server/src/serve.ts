@@ -62,7 +62,8 @@ export interface ServeOptions {
 /** Runs the server. Resolves after a graceful stop; rejects when it cannot start. */
 export async function serve(options: ServeOptions): Promise<void> {
   relaxHeapGrowth()
-  ;(await loadLibc())?.returnFreedMemory()
+  const libc = await loadLibc()
+  libc?.returnFreedMemory()
   const settings = readConfig(options.env)
   const directory = resolve(options.data)
   const log = createLogger(process.stderr, settings.logLevel)
