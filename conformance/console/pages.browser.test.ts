@@ -22,9 +22,9 @@ describe.runIf(chromiumPath !== undefined)('the pages of the console', { timeout
   const signIn = async (page: Page, path = '/') => {
     await page.goto(`${fixture.site.url}${path}`)
     const pages = page.getByRole('navigation', { name: 'Main' })
-    await page.getByLabel('Key').or(pages).waitFor()
+    await page.getByLabel('Key', { exact: true }).or(pages).waitFor()
     if (await pages.isVisible()) return
-    await page.getByLabel('Key').fill(key)
+    await page.getByLabel('Key', { exact: true }).fill(key)
     await page.getByRole('button', { name: 'Sign in' }).click()
     await pages.waitFor()
   }

@@ -141,7 +141,7 @@ export class Replicas implements AsyncDisposable {
     this.#proxy.close()
     await cleanUpProcesses(this.data)
     await this.database[Symbol.asyncDispose]()
-    await rm(this.data, { recursive: true, force: true })
+    await rm(this.data, { recursive: true, force: true, maxRetries: 10 })
   }
 
   #replica(index: number): Replica {

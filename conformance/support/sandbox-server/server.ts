@@ -309,7 +309,7 @@ export class SandboxServer implements AsyncDisposable {
       for (const address of this.#directAddresses) await address[Symbol.asyncDispose]()
       await this.stop('SIGKILL')
       await this.#cleanUp()
-      await rm(this.data, { recursive: true, force: true })
+      await rm(this.data, { recursive: true, force: true, maxRetries: 10 })
     }
   }
 
