@@ -402,6 +402,8 @@ class ReferenceClient {
       while (!isOver) await readers.ask({ port: this.#server().port, paths, count: 100, connections: 8 })
     }
     const reading = read()
+    // Awaited below; until then a failure must not end the whole run.
+    reading.catch(() => {})
     try {
       await sleep(500)
       return await repeat(count, async () => void (await this.get('/health')))

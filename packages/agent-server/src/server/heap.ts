@@ -33,7 +33,6 @@ export function relaxHeapGrowth(): void {
 export function shrinkHeapWhenIdle(release: () => Promise<void> = async () => {}): Disposable {
   let previous = performance.eventLoopUtilization()
   let idleSeconds = 0
-  let hasWorkedSinceStart = false
   let busySeconds = 0
   let smallest: number | undefined
   let trimTimer: NodeJS.Timeout | undefined
@@ -56,16 +55,12 @@ export function shrinkHeapWhenIdle(release: () => Promise<void> = async () => {}
     idleSeconds = isBusy ? 0 : idleSeconds + 1
     busySeconds += Number(isBusy)
     if (idleSeconds === 0 || isReleasing) return
-    if (smallest === undefined) {
-      hasWorkedSinceStart = busySeconds > maxLoadingSeconds
-      return collect()
-    }
+    if (smallest === undefined && busySeconds <= maxLoadingSeconds) return collect()
     const size = process.memoryUsage.rss()
-    smallest = Math.min(smallest, size)
-    const hasGrown = hasWorkedSinceStart || size >= smallest + minGrowthBytes
-    if (idleSeconds < idleSecondsAfterWork || !hasGrown) return
+    // Without a size at rest all of it counts as growth.
+    smallest = Math.min(smallest ?? 0, size)
+    if (idleSeconds < idleSecondsAfterWork || size < smallest + minGrowthBytes) return
     isReleasing = true
-    hasWorkedSinceStart = false
     void release()
       .catch(() => {})
       .then(() => {
