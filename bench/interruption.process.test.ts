@@ -1,40 +1,14 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
+import { findProcesses } from '../scripts/test/testing/find-processes.ts'
 
 const main = fileURLToPath(new URL('main.ts', import.meta.url))
-
-/**
- * Processes with the directory in their arguments, environment or mounts, by pid, and their children. Programs
- * in a sandbox have it among their mounts alone.
- */
-async function findProcesses(directory: string): Promise<Map<number, string>> {
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
-  const processes = await Promise.all(
-    pids.map(async (pid) => {
-      const [args = '', environment = '', mounts = '', stat = ''] = await Promise.all(
-        ['cmdline', 'environ', 'mountinfo', 'stat'].map((file) =>
-          readFile(`/proc/${pid}/${file}`, 'latin1').catch(() => ''),
-        ),
-      )
-      const parent = Number(stat.slice(stat.lastIndexOf(')')).split(' ')[2])
-      const isOwn =
-        [args, environment].some((text) => text.includes(directory)) || mounts.includes(basename(directory))
-      return { pid: Number(pid), parent, isOwn, args: args.replaceAll('\0', ' ') }
-    }),
-  )
-  const found = new Map<number, string>()
-  for (let size = -1; size < found.size; ) {
-    size = found.size
-    for (const { pid, parent, isOwn, args } of processes) if (isOwn || found.has(parent)) found.set(pid, args)
-  }
-  return found
-}
 
 /** Starts the benchmark of a kind of sandboxes; resolves when the supervisor of one runs. */
 async function startBenchmark(name: string) {

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { openStorage, type ReceivedEvent, type Storage } from '@slipway/storage'
+import { startReaper } from '../../scripts/test/reaper.ts'
 import { type Server, startServer } from './processes.ts'
-import { startReaper } from './reaper.ts'
 
 export const conversationId = '6f9619ff-8b86-4011-b42d-00c04fc964ff'
 export const searchPath = `/api/conversations/${conversationId}/events/search`
