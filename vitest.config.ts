@@ -1,19 +1,49 @@
 import { defineConfig } from 'vitest/config'
-import { LongTestsFirst } from './scripts/long-tests-first.ts'
+import { LongTestsFirst } from './scripts/test/long-tests-first.ts'
+import { globs, lateProject, lateSuffixes, suffixes } from './scripts/test/suites.ts'
+
+const dependencies = '**/node_modules/**'
+const own = suffixes.filter((suffix) => !lateSuffixes.includes(suffix))
 
 export default defineConfig({
   test: {
-    include: [
-      'packages/*/src/**/*.test.ts',
-      'examples/**/*.test.ts',
-      'scripts/**/*.test.ts',
-      'conformance/**/*.test.ts',
-      'fuzz/**/*.test.ts',
-      'bench/**/*.test.ts',
-    ],
-    reporters: ['default', './scripts/summary-reporter.ts'],
+    reporters: ['default', './scripts/test/summary-reporter.ts'],
     sequence: { sequencer: LongTestsFirst },
+    setupFiles: ['./scripts/test/cpu-meter.ts'],
     testTimeout: 30_000,
     hookTimeout: 30_000,
+    projects: [
+      {
+        // Files share a process and its modules.
+        extends: true,
+        test: {
+          name: 'plain',
+          isolate: false,
+          include: ['**/*.test.ts'],
+          exclude: [dependencies, ...globs(['smoke', ...suffixes])],
+        },
+      },
+      { extends: true, test: { name: 'smoke', include: globs(['smoke']), exclude: [dependencies] } },
+      {
+        extends: true,
+        test: { name: 'own', include: globs(own), exclude: [dependencies, ...globs(lateSuffixes)] },
+      },
+      { extends: true, test: { name: lateProject, include: globs(lateSuffixes), exclude: [dependencies] } },
+      ...(process.env.SLIPWAY_TEST_DATABASE_URL === undefined
+        ? []
+        : [
+            {
+              // Black-box tests whose answers depend on the storage, once more on PostgreSQL.
+              extends: true as const,
+              test: {
+                name: 'postgres',
+                isolate: false,
+                env: { SLIPWAY_TEST_STORAGE: 'postgres' },
+                include: ['conformance/agent-server/**/*.test.ts'],
+                exclude: [dependencies, ...globs(['smoke', ...suffixes])],
+              },
+            },
+          ]),
+    ],
   },
 })

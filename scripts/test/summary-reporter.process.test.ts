@@ -12,10 +12,12 @@ async function startVitest(source: string) {
   const directory = await mkdtemp(resolve('node_modules/.reporter-test-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
   await writeFile(join(directory, 'one.test.ts'), source)
-  const reporter = resolve('scripts/summary-reporter.ts')
+  const reporter = resolve('scripts/test/summary-reporter.ts')
   const config = `export default { root: '.', test: { include: ['one.test.ts'], exclude: [], reporters: ['default', ${JSON.stringify(reporter)}] } }`
   await writeFile(join(directory, 'vitest.config.ts'), config)
-  const child = spawn(process.execPath, [vitest, 'run', '--no-color'], { cwd: directory, detached: true })
+  const { SLIPWAY_TEST_RESULTS: _, ...env } = process.env
+  const args = [vitest, 'run', '--no-color']
+  const child = spawn(process.execPath, args, { cwd: directory, detached: true, env })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
   return { child, ended: once(child, 'close'), output: () => output }

@@ -1,0 +1,122 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { calibrate } from './calibration.ts'
+import { cpuSeconds } from './cpu-seconds.ts'
+import { startReaper } from './reaper.ts'
+import { countLine, describeFailures, describeRun, mergeResults, type RunResults } from './results.ts'
+import { dailyProjects, needs } from './suites.ts'
+
+// The tests of a person (`npm test`), all of them (`npm run test:all`), or those that a change reaches
+// (`npm run test:changed`). Further arguments are Vitest's: files, `-t <name>`, `--project <name>`.
+//
+// A run keeps everything in one temporary folder, also the programs that its tests start: they inherit it as
+// TMPDIR. A reaper removes both when the run ends, however it does.
+
+const [mode = 'daily', ...args] = process.argv.slice(2)
+const root = resolve(import.meta.dirname, '../..')
+const startedAt = performance.now()
+const folder = mkdtempSync(join(tmpdir(), 'slw-'))
+// Tests run programs as other users too.
+chmodSync(folder, 0o1777)
+const resultsPath = join(folder, 'results.json')
+const passResults = ['first.json', 'second.json'].map((name) => join(folder, name))
+const reaper = startReaper(folder)
+
+const [program = '', ...programArgs] = [...engines(), process.execPath, ...testArgs()]
+const child = spawn(program, programArgs, {
+  cwd: root,
+  // A group of its own: a signal reaches the wrappers, Vitest and its workers alike.
+  detached: true,
+  stdio: ['ignore', 'inherit', 'inherit'],
+  env: { ...process.env, TMPDIR: folder, SLIPWAY_TEST_RESULTS: resultsPath },
+})
+if (child.pid !== undefined) reaper.watch(child.pid)
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.on(signal, () => {
+    if (child.pid !== undefined) process.kill(-child.pid, signal)
+  })
+const [code] = await once(child, 'exit')
+const results = readResults()
+await reaper.reap()
+if (results !== undefined) printEnd(results)
+process.exitCode = code ?? 1
+
+function testArgs(): string[] {
+  if (mode === 'all') return [join(import.meta.dirname, 'passes.ts'), folder, ...args]
+  const vitest = join(root, 'node_modules/vitest/vitest.mjs')
+  const projects = dailyProjects.map((name) => `--project=${name}`)
+  if (mode === 'changed') return [vitest, 'run', '--changed', ...projects, ...args]
+  return [vitest, 'run', ...(args.length > 0 ? [] : projects), ...args]
+}
+
+/** Programs that start what tests need and this machine has: they run the rest of the command line. */
+function engines(): string[] {
+  const { SLIPWAY_TEST_DATABASE_URL, SLIPWAY_TEST_DOCKER_SOCKET } = process.env
+  const found: string[] = []
+  const canMount = () => spawnSync('unshare', ['--mount', 'true']).status === 0
+  if (
+    mode === 'all' &&
+    SLIPWAY_TEST_DOCKER_SOCKET === undefined &&
+    has('dockerd') &&
+    has('podman') &&
+    canMount()
+  )
+    found.push('.ci/engines')
+  const postgres = globSync('/usr/lib/postgresql/*/bin/initdb')
+  if (SLIPWAY_TEST_DATABASE_URL === undefined && (postgres.length > 0 || has('initdb')))
+    found.push('.ci/postgres')
+  return found
+}
+
+function has(name: string): boolean {
+  return spawnSync('sh', ['-c', `command -v ${name}`]).status === 0
+}
+
+/** Of all passes that came to their end. */
+function readResults(): RunResults | undefined {
+  const passes = [resultsPath, ...passResults].flatMap((path) => (existsSync(path) ? [readJson(path)] : []))
+  return passes.length === 0 ? undefined : mergeResults(passes)
+}
+
+function readJson(path: string): RunResults {
+  return JSON.parse(readFileSync(path, 'utf8'))
+}
+
+function printEnd(results: RunResults): void {
+  const lines = ['', ...describeRun(results)]
+  const cpu = cpuSeconds()
+  const wall = (performance.now() - startedAt) / 1000
+  const calibration = calibrate()
+  if (mode === 'all' && args.length === 0) recordResults({ wall, cpu, calibration }, results)
+  if (mode === 'daily' && args.length === 0) {
+    const kinds = Object.entries(needs).map(([suffix, need]) => `  .${suffix}: ${need}`)
+    lines.push('`npm run test:all` adds the files that need', ...kinds, '')
+  }
+  const cpuText = cpu === undefined ? '' : `, CPU ${cpu.toFixed(0)} s`
+  lines.push(
+    `Time: ${wall.toFixed(0)} s${cpuText} (1 GiB of SHA-256 here: ${calibration.toFixed(1)} s)`,
+    ...describeFailures(results.failures),
+    countLine(results.count),
+  )
+  process.stdout.write(`${lines.join('\n')}\n`)
+}
+
+/** What `npm run test:all` took, by file: the next run begins with the longest. */
+function recordResults(
+  { wall, cpu, calibration }: Readonly<Record<'wall' | 'calibration', number>> & { cpu: number | undefined },
+  { count, files }: RunResults,
+): void {
+  const record = {
+    at: new Date().toISOString(),
+    cores: availableParallelism(),
+    wallSeconds: Math.round(wall),
+    cpuSeconds: cpu === undefined ? cpu : Math.round(cpu),
+    calibrationSeconds: Math.round(calibration * 100) / 100,
+    count,
+    files: files.toSorted((one, other) => other.wallSeconds - one.wallSeconds),
+  }
+  writeFileSync(join(root, 'bench/results/tests.json'), `${JSON.stringify(record, undefined, 1)}\n`)
+}
