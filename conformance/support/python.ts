@@ -13,10 +13,10 @@ const folder = resolve(import.meta.dirname, '../clients/python')
  * it has not run, or could not reach a package index.
  */
 export function findPython(): string | undefined {
-  const { SLIPWAY_PYTHON_CACHE, XDG_CACHE_HOME } = process.env
-  const cache = SLIPWAY_PYTHON_CACHE ?? join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'slipway/python')
+  const { SLIPWAY_CI_CACHE, XDG_CACHE_HOME } = process.env
+  const cache = SLIPWAY_CI_CACHE ?? join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'slipway-ci')
   const version = hash('sha256', readFileSync(join(folder, 'requirements.txt'))).slice(0, 16)
-  const environment = join(cache, version)
+  const environment = join(cache, 'python', version)
   return existsSync(join(environment, 'complete')) ? join(environment, 'bin/python') : undefined
 }
 
