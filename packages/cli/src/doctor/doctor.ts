@@ -1,6 +1,6 @@
 import { constants } from 'node:fs'
 import { access } from 'node:fs/promises'
-import { delimiter, join, resolve } from 'node:path'
+import { delimiter, dirname, join, resolve } from 'node:path'
 import {
   checkAgentServerSettings,
   examine,
@@ -54,7 +54,7 @@ export async function doctorCommand(
     ...(await examinePorts()),
     ...(await examineModel(saved ?? config.model)),
     ...(await examineRepository('.')),
-    ...(hasData ? await examine({ data, isDeep: deep || isRepairing }) : [noData]),
+    ...(hasData ? await examine({ data, isDeep: deep || isRepairing }) : [await examineMissingData(env)]),
   ]
   const isHealthy = findings.every(({ level }) => level !== 'error')
   if (isJson) await print(`${JSON.stringify({ healthy: isHealthy, findings, repaired })}\n`)
@@ -65,8 +65,17 @@ export async function doctorCommand(
   return isHealthy ? 0 : 1
 }
 
-const noData: Finding = {
-  ...{ area: 'data', level: 'ok', message: 'there is none yet: the first "slipway run" makes it' },
+/** Where there is no data directory yet: whether the first run can make one. */
+async function examineMissingData(env: Config['env']): Promise<Finding> {
+  const directory = userDataDirectory(env)
+  let parent = dirname(directory)
+  while (!(await exists(parent)) && parent !== dirname(parent)) parent = dirname(parent)
+  if (await exists(parent, constants.W_OK))
+    return { area: 'data', level: 'ok', message: 'there is none yet: the first "slipway run" makes it' }
+  return {
+    ...{ area: 'data', level: 'error', message: `${directory} cannot be made: ${parent} cannot be written` },
+    next: 'Set XDG_DATA_HOME to a directory that you may write.',
+  }
 }
 
 const marks = { ok: ['green', 'ok     '], warning: ['yellow', 'warning'], error: ['red', 'error  '] } as const

@@ -1,6 +1,7 @@
 import { CallError, ConnectionError } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
-import type { ServerKind } from '../context/contexts.ts'
+import { errorCode } from '@slipway/shared/fs'
+import { configDirectory, type ServerKind, userDataDirectory } from '../context/contexts.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 
 /** What is known of the server that was asked. */
@@ -30,7 +31,33 @@ function baseMessage(error: unknown, advice: Advice): string {
   if (isInternal) return `${error.stack}`
   return error instanceof ConnectionError || error instanceof Problem
     ? error.message
-    : sanitizeLine(error.message)
+    : (unwritableHome(error) ?? sanitizeLine(error.message))
+}
+
+/** For a refused write in the home directory, with the variables that name another place. */
+function unwritableHome(error: NodeJS.ErrnoException): string | undefined {
+  const { path } = error
+  const reason = refusals[errorCode(error) ?? '']
+  if (reason === undefined || path === undefined) return undefined
+  const places = [
+    ['XDG_DATA_HOME', userDataDirectory(process.env)] as const,
+    ['XDG_CONFIG_HOME', configDirectory(process.env)] as const,
+  ].filter(([, directory]) => `${directory}/`.startsWith(`${path}/`) || path.startsWith(`${directory}/`))
+  if (places.length === 0) return undefined
+  const names = places.map(([name]) => name)
+  const directories = sanitizeLine(places.map(([, directory]) => directory).join(' and '))
+  const otherwise = names.includes('XDG_DATA_HOME') ? ', or start a server in one with "slipway serve"' : ''
+  return (
+    `Cannot write ${directories}: ${reason} (${sanitizeLine(path)}).\n` +
+    `Set ${names.join(' and ')} to a directory that you may write${otherwise}.`
+  )
+}
+
+const refusals: Readonly<Record<string, string>> = {
+  EACCES: 'permission denied',
+  EPERM: 'not permitted',
+  EROFS: 'read-only file system',
+  ENOENT: 'no such directory',
 }
 
 /**
