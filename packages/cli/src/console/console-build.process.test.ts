@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
-import { prepareConsole } from './console-build.ts'
+import { prepareConsole, whyNoConsole } from './console-build.ts'
 
 /**
  * Stands for Vite: counts its runs, and writes a page that names the source; `fail` in the source ends it
@@ -99,4 +99,14 @@ test('a released package has its build; without either there is no console', asy
   await mkdir(join(root, 'console/dist'), { recursive: true })
   await writeFile(join(root, 'console/dist/index.html'), '')
   expect(await prepareConsole({ packagesDirectory: root })).toBe(join(root, 'console/dist'))
+})
+
+test('a clone without the libraries of tests has no console, and says why', async () => {
+  const { root } = await createClone()
+  const packages = join(root, 'packages')
+  expect(whyNoConsole(packages)).toBeUndefined()
+  await rm(join(packages, 'console/node_modules'), { recursive: true })
+  expect(whyNoConsole(packages)).toContain('--omit=dev')
+  await rm(join(packages, 'console/vite.config.ts'))
+  expect(whyNoConsole(packages)).toBeUndefined()
 })

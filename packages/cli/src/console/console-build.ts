@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
@@ -56,17 +57,30 @@ export async function prepareConsole(options: BuildOptions = {}): Promise<string
   return build
 }
 
+const viteMissing = 'Vite is not installed; "npm ci" without --omit=dev installs it'
+
+/** Why there can be no console, undefined when there can: a clone builds it with a library of its tests. */
+export function whyNoConsole(packagesDirectory = packages): string | undefined {
+  const directory = join(packagesDirectory, 'console')
+  const isClone = existsSync(join(directory, 'vite.config.ts'))
+  return isClone && findVite(directory) === undefined ? viteMissing : undefined
+}
+
+function findVite(directory: string): string | undefined {
+  try {
+    const require = createRequire(join(directory, 'package.json'))
+    return join(require.resolve('vite/package.json'), '../bin/vite.js')
+  } catch {
+    return undefined
+  }
+}
+
 /**
  * Builds the console of a directory with Vite into another, with compressed files beside those that shrink.
  */
 export async function buildConsole(directory: string, out: string, signal?: AbortSignal): Promise<void> {
-  let vite: string
-  try {
-    const require = createRequire(join(directory, 'package.json'))
-    vite = join(require.resolve('vite/package.json'), '../bin/vite.js')
-  } catch (cause) {
-    throw new Error('Vite is not installed: run npm ci', { cause })
-  }
+  const vite = findVite(directory)
+  if (vite === undefined) throw new Error(viteMissing)
   await mkdir(out, { recursive: true })
   const args = [vite, 'build', '--outDir', out, '--emptyOutDir', '--logLevel', 'error']
   const child = spawn(process.execPath, args, {

@@ -1,5 +1,5 @@
 import { printNote } from '../output/terminal.ts'
-import { prepareConsole } from './console-build.ts'
+import { prepareConsole, whyNoConsole } from './console-build.ts'
 
 /** The console of a server that starts: built behind it, so that no start waits. */
 export interface StartedConsole {
@@ -9,13 +9,21 @@ export interface StartedConsole {
   begin(): void
 }
 
-/** Progress and failures are notes to people; the server goes on without a console. */
+/**
+ * Undefined where there can be no console. Progress and failures are notes to people; the server goes on without
+ * a console.
+ */
 export function startConsole(options: {
   readonly isJson: boolean
   readonly signal: AbortSignal
-}): StartedConsole {
+}): StartedConsole | undefined {
   const { isJson, signal } = options
   const note = isJson ? () => {} : printNote
+  const reason = whyNoConsole()
+  if (reason !== undefined) {
+    note(`There is no console: ${reason}.`)
+    return undefined
+  }
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
   const onBuild = () => note('Building the console; this takes some seconds, once.')
   return {
