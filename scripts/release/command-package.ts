@@ -16,6 +16,9 @@ const bin = 'packages/cli/src/main.js'
 /** What needs no clone; images are built in one. */
 const deploymentFiles = ['systemd', 'compose.yaml', 'compose.env.example']
 
+/** A picture of each page of the console takes more space than all pages of `docs/`. */
+const consoleScreenshots = join(root, 'docs/images/console')
+
 /** Not installed with the command: `slipway components add` fetches them. */
 const fetchedLibraries: ReadonlySet<string> = new Set(['playwright-core'])
 
@@ -40,14 +43,22 @@ export async function createCommandPackage(directory: string, version: string): 
     license: 'MIT',
     type: 'module',
     bin: { slipway: bin },
-    files: ['packages', 'examples', 'deploy', librariesDirectory, 'LICENSES-libraries.txt'],
+    files: [
+      ...['packages', 'examples', 'deploy', 'docs', librariesDirectory],
+      ...['CONTRACT.md', 'LICENSES-libraries.txt'],
+    ],
     // An older Node can install it: the command then says how to get a newer one.
     engines: { node: '>=18' },
     dependencies: collectDependencies(),
   })
   await chmod(join(directory, bin), 0o755)
-  for (const file of ['LICENSE', 'README.md', 'CHANGELOG.md'])
+  for (const file of ['LICENSE', 'README.md', 'CHANGELOG.md', 'CONTRACT.md'])
     await cp(join(root, file), join(directory, file))
+  // Units and messages name pages of `docs/`.
+  await cp(join(root, 'docs'), join(directory, 'docs'), {
+    recursive: true,
+    filter: (path) => path !== consoleScreenshots,
+  })
   for (const path of deploymentFiles)
     await cp(join(root, 'deploy', path), join(directory, 'deploy', path), { recursive: true })
 }
