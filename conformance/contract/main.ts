@@ -17,14 +17,13 @@ import {
  * rounds that it has are not run again, and what was run is added to it at once, so a run that was ended goes
  * on. Exits with 1 when a promise is broken.
  */
-const { values, positionals } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '20' },
-    minutes: { type: 'string' },
-    results: { type: 'string' },
-  },
-  allowPositionals: true,
-})
+const usage = `npm run contract [-- NAME ...] [--rounds N] [--minutes N] [--results FILE]
+Without a name: all. Names: ${Object.keys(guarantees).join(', ')}.`
+const { values, positionals } = readArguments()
+if (values.help) {
+  console.log(usage)
+  process.exit()
+}
 const requested = Number(values.rounds)
 const minutes = values.minutes === undefined ? undefined : Number(values.minutes)
 const unknown = positionals.filter((name) => guarantees[name] === undefined)
@@ -52,6 +51,23 @@ console.log(`\n${resultTable(guarantees, outcomes)}`)
 console.log(`\n${process.exitCode === 1 ? 'A promise is broken.' : 'All promises are kept.'}`)
 
 /** Runs the rounds of a promise that are not recorded yet, and records each part. */
+function readArguments() {
+  try {
+    return parseArgs({
+      options: {
+        help: { type: 'boolean', short: 'h', default: false },
+        rounds: { type: 'string', default: '20' },
+        minutes: { type: 'string' },
+        results: { type: 'string' },
+      },
+      allowPositionals: true,
+    })
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : error}\n${usage}`)
+    process.exit(2)
+  }
+}
+
 async function showAll(name: string, guarantee: Guarantee, at: string): Promise<void> {
   const count = roundsOf(guarantee, requested, minutes)
   console.log(`${name} (${at}), ${count} rounds: ${guarantee.round} ...`)
