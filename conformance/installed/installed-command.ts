@@ -33,6 +33,8 @@ export interface CommandOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Default: the folder of the user's project. */
   readonly cwd?: string
+  /** Another user of the machine, where the test is root. */
+  readonly uid?: number | undefined
 }
 
 export interface CommandOutput {
@@ -83,8 +85,9 @@ export class InstalledCommand implements AsyncDisposable {
     }
   }
 
-  static async open(nodeDirectory: string): Promise<InstalledCommand> {
-    const directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-day-')))
+  /** `name` begins the name of the directory. */
+  static async open(nodeDirectory: string, name = 'slipway-day-'): Promise<InstalledCommand> {
+    const directory = await realpath(await mkdtemp(join(tmpdir(), name)))
     const user = new InstalledCommand(directory, nodeDirectory)
     for (const path of [user.prefix, user.project, join(directory, 'tmp')])
       await mkdir(path, { recursive: true })
@@ -141,9 +144,10 @@ export class InstalledCommand implements AsyncDisposable {
   async start(
     args: readonly string[],
     env: Readonly<Record<string, string>> = {},
+    { cwd = this.project, uid }: Pick<CommandOptions, 'cwd' | 'uid'> = {},
   ): Promise<BackgroundServer> {
     const child = spawn('slipway', ['--json', ...args], {
-      cwd: this.project,
+      ...{ cwd, uid },
       env: { ...this.#environment(), ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
@@ -209,10 +213,10 @@ export class InstalledCommand implements AsyncDisposable {
   }
 
   async #run(program: string, args: readonly string[], options: Omit<CommandOptions, 'code'> = {}) {
-    const { input = '', env = {}, cwd = this.project } = options
+    const { input = '', env = {}, cwd = this.project, uid } = options
     // By its path: what runs is the one of this user.
     const own = program === 'slipway' ? join(this.prefix, 'bin', program) : program
-    const child = spawn(own, args, { cwd, env: { ...this.#environment(), ...env }, timeout: 120_000 })
+    const child = spawn(own, args, { cwd, uid, env: { ...this.#environment(), ...env }, timeout: 120_000 })
     child.stdin.on('error', () => undefined).end(input)
     const [stdout, stderr, [code]] = await Promise.all([
       text(child.stdout),
