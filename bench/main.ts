@@ -58,7 +58,7 @@ async function runAll(): Promise<void> {
   }
   const names = [...new Set(all)]
   console.log(
-    `node bench/main.ts ${process.argv.slice(2).join(' ')}\n` +
+    `npx node bench/main.ts ${process.argv.slice(2).join(' ')}\n` +
       `${cpus().length} x ${cpus()[0]?.model}, ${Math.round(totalmem() / 1e9)} GB, ${process.platform} ${process.arch}, node ${process.version}\n`,
   )
   const rows: ResultRow[] = []

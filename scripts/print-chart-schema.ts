@@ -49,7 +49,7 @@ const text = `${JSON.stringify(document, null, 2)}\n`
 if (!process.argv.includes('--check')) writeFileSync(file, text)
 else if (readFileSync(file, 'utf8') !== text) {
   console.error(
-    'values.schema.json is out of date: run `node scripts/print-chart-schema.ts` and review the diff',
+    'values.schema.json is out of date: run `npx node scripts/print-chart-schema.ts` and review the diff',
   )
   process.exitCode = 1
 }

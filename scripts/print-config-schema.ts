@@ -73,7 +73,7 @@ const output = `${JSON.stringify(document, null, 2)}\n`
 if (!process.argv.includes('--check')) writeFileSync(file, output)
 else if (readFileSync(file, 'utf8') !== output) {
   console.error(
-    'config.schema.json is out of date: run `node scripts/print-config-schema.ts` and review the diff',
+    'config.schema.json is out of date: run `npx node scripts/print-config-schema.ts` and review the diff',
   )
   process.exitCode = 1
 }

@@ -12,7 +12,9 @@ for (const [name, document] of Object.entries(documents)) {
     mkdirSync(resolve(file, '..'), { recursive: true })
     writeFileSync(file, text)
   } else if (readFileSync(file, 'utf8') !== text) {
-    console.error(`openapi/${name} is out of date: run \`node scripts/print-openapi.ts\` and review the diff`)
+    console.error(
+      `openapi/${name} is out of date: run \`npx node scripts/print-openapi.ts\` and review the diff`,
+    )
     process.exitCode = 1
   }
 }

@@ -43,7 +43,7 @@ const header = [
 
 const text = `# Providers
 
-Printed by \`node scripts/print-providers.ts\` from \`packages/agent/src/llm/capabilities/provider-table.ts\`; do not edit.
+Printed by \`npx node scripts/print-providers.ts\` from \`packages/agent/src/llm/capabilities/provider-table.ts\`; do not edit.
 
 A request contains only members that its server knows. Common to all OpenAI-compatible servers: \`model\`, \`messages\`, \`stream\`,
 \`tools\`, \`temperature\`, \`max_tokens\`. Settings that a server does not know are left out; \`litellm_extra_body\` is always sent. A server
@@ -63,6 +63,8 @@ ${providers.map(row).join('\n')}
 /** With \`--check\` it fails when the committed page differs; without, it writes the page. */
 if (!process.argv.includes('--check')) writeFileSync(file, text)
 else if (readFileSync(file, 'utf8') !== text) {
-  console.error('docs/providers.md is out of date: run `node scripts/print-providers.ts` and review the diff')
+  console.error(
+    'docs/providers.md is out of date: run `npx node scripts/print-providers.ts` and review the diff',
+  )
   process.exitCode = 1
 }

@@ -12,7 +12,7 @@ const directory = resolve(import.meta.dirname, '../docs/reference')
 
 const cell = (text: string) => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
 const row = (...cells: readonly string[]) => `| ${cells.map(cell).join(' | ')} |`
-const note = 'Printed by `node scripts/print-reference.ts` from the code; do not edit.'
+const note = 'Printed by `npx node scripts/print-reference.ts` from the code; do not edit.'
 
 const { slipway } = buildProgram(readConfig({}, noConfigFile('')), { code: 0 }, new AbortController().signal)
 const pages = { 'cli.md': cliPage(), 'settings.md': settingsPage(), 'operations.md': operationsPage() }
@@ -20,7 +20,7 @@ for (const [name, text] of Object.entries(pages)) {
   const file = resolve(directory, name)
   if (!process.argv.includes('--check')) writeFileSync(file, text)
   else if (readFileSync(file, 'utf8') !== text) {
-    console.error(`docs/reference/${name} is out of date: run \`node scripts/print-reference.ts\``)
+    console.error(`docs/reference/${name} is out of date: run \`npx node scripts/print-reference.ts\``)
     process.exitCode = 1
   }
 }

@@ -8,7 +8,7 @@ import { MockProvider, type ModelReply } from '../conformance/support/mock-provi
 import { drawFilm, type Frame } from './terminal-film.ts'
 
 /**
- * `node scripts/record-session.ts`: drives a session in a terminal of tmux, with a model on loopback that
+ * `npx node scripts/record-session.ts`: drives a session in a terminal of tmux, with a model on loopback that
  * says what stands here, and writes what was seen to `docs/images/session.svg`. Everything else is real: the
  * server, the tools, the files.
  */

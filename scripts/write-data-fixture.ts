@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import { gzipSync } from 'node:zlib'
 
 /**
- * `node scripts/write-data-fixture.ts TREE`: writes databases with the storage of a source tree (this one, or
+ * `npx node scripts/write-data-fixture.ts TREE`: writes databases with the storage of a source tree (this one, or
  * a git worktree of an older commit with its packages installed) into the fixtures of the storage tests,
  * named by their schema versions. Run it on the present tree before you add a migration.
  */

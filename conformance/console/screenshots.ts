@@ -11,7 +11,7 @@ import { createUser, textModel } from '../support/sandbox-server/user.ts'
 import { ConsoleFixture, findViolations, launchBrowser } from './console-fixture.ts'
 
 /**
- * `node conformance/console/screenshots.ts [--out DIRECTORY] [--only NAME] [--server agent|sandbox] [--png]`:
+ * `npx node conformance/console/screenshots.ts [--out DIRECTORY] [--only NAME] [--server agent|sandbox] [--png]`:
  * pictures of every page of both consoles, in light, dark and phone width, for docs/console.md and for the
  * eye. What axe finds in each goes to bench/results/console-accessibility.json; it ends with 1 when axe
  * finds anything.

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path'
 import { families } from './families.ts'
 
 /**
- * `node conformance/map/print.ts [--json] [FILE ...]`: runs the cases of the map, or those of files whose
+ * `npx node conformance/map/print.ts [--json] [FILE ...]`: runs the cases of the map, or those of files whose
  * path contains one of the words, and prints the outcome of each sub-feature. With `SLIPWAY_MAP_URL` (and
  * `SLIPWAY_MAP_KEY`) against that server, otherwise against the working tree. Exits with 1 when a case fails.
  */

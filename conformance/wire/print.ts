@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path'
 import { type Requirement, requirements } from './requirements.ts'
 
 /**
- * `node conformance/wire/print.ts [--json]`: runs the wire suite and prints the result of each row. With
+ * `npx node conformance/wire/print.ts [--json]`: runs the wire suite and prints the result of each row. With
  * `SLIPWAY_URL` (and `SLIPWAY_SESSION_API_KEY`) against that server, otherwise against the working tree.
  * Exits with 1 when a row does not pass.
  */
