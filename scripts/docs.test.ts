@@ -67,3 +67,8 @@ test.each(pagesOfToday)('%s: every identifier that it names is in the code', (pa
   const names = codeSpans(page).flatMap((code) => code.match(/^[A-Za-z]\w*[a-z][A-Z]\w*(?=$|[(.])/) ?? [])
   expect(names.filter((name) => !sourceWords.has(name))).toEqual([])
 })
+
+test.each(pages)('%s: programs of the sources are run by the Node of the clone', (page) => {
+  // The machine's own may be one that knows no TypeScript.
+  expect(read(page).match(/^.*(?<!npx )\bnode [\w/-]+\/[\w-]+\.ts.*$/gm) ?? []).toEqual([])
+})

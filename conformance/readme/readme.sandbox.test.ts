@@ -3,7 +3,9 @@ import { ExampleRunner, readCodeBlocks } from '../support/readme.ts'
 import { SandboxServer } from '../support/sandbox-server/server.ts'
 import { textModel } from '../support/sandbox-server/user.ts'
 
-const shellBlocks = readCodeBlocks().filter(({ page, language }) => page === 'README.md' && language === 'sh')
+const shellBlocks = readCodeBlocks().filter(
+  ({ page, language }) => page === 'docs/walk.md' && language === 'sh',
+)
 const shellBlock = (start: string) => shellBlocks.find(({ text }) => text.startsWith(start))?.text ?? ''
 
 let server: SandboxServer
@@ -18,7 +20,7 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]()
 }, 120_000)
 
-test('the requests of the README start, pause, resume and delete a sandbox', {
+test('the requests of the walk start, pause, resume and delete a sandbox', {
   timeout: 120_000,
 }, async () => {
   const text = shellBlock('export SLIPWAY_API_KEY')
@@ -31,7 +33,7 @@ test('the requests of the README start, pause, resume and delete a sandbox', {
   expect(await server.listSandboxes()).toEqual([])
 })
 
-test('the commands of the README and the program of the client start sandboxes', {
+test('the commands of the walk and the program of the client start sandboxes', {
   timeout: 120_000,
 }, async () => {
   const settings = { agent_settings_diff: { llm: textModel } }

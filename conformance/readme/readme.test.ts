@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { startAgentServer } from '../support/agent-server.ts'
@@ -28,7 +28,9 @@ const otherShellBlocks: Readonly<Record<string, string>> = {
   'npx slipway serve ': 'it runs until it is stopped; the tests start this server',
   'npm pack @openhands/agent-canvas':
     'it downloads; conformance/clients/web-client.browser.test.ts does the same',
-  'npm run demo:sandbox': 'it runs until it is stopped; readme.sandbox.test.ts starts this server',
+  'npm run demo:sandbox':
+    'examples/demo-sandbox/demo.sandbox.test.ts runs the demo, readme.sandbox.test.ts the server',
+  'npm run bench': 'it takes long, and its figures are true on an idle machine only',
   'npx slipway sandbox-server': 'it runs until it is stopped; readme.sandbox.test.ts starts this server',
   'export SLIPWAY_API_KEY': 'readme.sandbox.test.ts runs it',
   'npx slipway app start': 'readme.sandbox.test.ts runs it',
@@ -41,7 +43,8 @@ const otherShellBlocks: Readonly<Record<string, string>> = {
   'slipway mcp add files': 'it downloads; packages/cli/src/program/mcp.process.test.ts runs these commands',
   'npm run image': 'it needs a container engine; .ci/engines builds the image',
 }
-const logBlock = "ID=$(npx node -p 'crypto.randomUUID()')\nnpx slipway import"
+const logBlock = 'cp examples/sample-log/sample.jsonl log.jsonl'
+const recordedBlock = 'npx slipway import examples/sample-log/sample.jsonl'
 const runBlock = 'export LLM_API_KEY=...'
 const firstTaskBlock = 'export LLM_MODEL=anthropic/claude-sonnet-4-5'
 const localModelBlock = 'npx slipway run "Write a greeting'
@@ -60,6 +63,7 @@ beforeAll(async () => {
   provider.replies = [{ text: 'Done.' }]
   runner = await ExampleRunner.open({})
   await mkdir(join(runner.directory, 'project'))
+  await symlink(join(root, 'examples'), join(runner.directory, 'examples'))
   await copyFile(join(root, 'examples/sample-log/sample.jsonl'), join(runner.directory, 'log.jsonl'))
   // With a key of its own, where the commands look for it.
   server = await startAgentServer(join(runner.directory, '.slipway'), { SLIPWAY_NO_KEY: '' })
@@ -116,6 +120,7 @@ test('each shell block of a page is run by a test, or a reason is given', () => 
   const starts = [
     ...Object.keys(otherShellBlocks),
     logBlock,
+    recordedBlock,
     runBlock,
     firstTaskBlock,
     localModelBlock,
@@ -168,7 +173,7 @@ test('the programs of the client talk to a server', async () => {
   expect(follow.stdout, follow.stderr).toMatch(/^1 SystemPromptEvent\n2 MessageEvent\n/)
 })
 
-test('the commands of the README import, list, search, follow and export a log', async () => {
+test('the commands of the walk import, list, search, follow and export a log', async () => {
   const { stdout, failures } = await runShell(shellBlock(logBlock))
   expect(failures).toEqual([])
   expect(stdout).toMatch(/^Imported 60 events/)
@@ -179,7 +184,7 @@ test('the commands of the README import, list, search, follow and export a log',
   expect(copy).toBe(log)
 })
 
-test('the commands of the README and of the CLI run an agent', async () => {
+test('the commands of the walk and of the CLI run an agent', async () => {
   const { id } = await postJson('/api/conversations', {
     agent: { llm: provider.llm('anthropic'), tools: [{ name: 'terminal' }] },
     workspace: { working_dir: join(runner.directory, 'project') },
@@ -188,13 +193,12 @@ test('the commands of the README and of the CLI run an agent', async () => {
   const cli = await runShell(shellBlock(cliRunBlock, { NAME: 'claude-sonnet-4-5' }), llm)
   expect(cli.failures).toEqual([])
   expect(cli.stdout.match(/^ {2}Done\.$/gm)).toHaveLength(2)
-  const { items } = await getJson(`/api/conversations/${id}/events/search`)
   provider.replies = [
     { text: 'Done.' },
     { calls: [{ name: 'terminal', arguments: { command: 'git push' } }] },
     { text: 'Done.' },
   ]
-  const { stdout, failures } = await runShell(shellBlock(runBlock), { ...llm, EVENT: items[1]?.id ?? '' })
+  const { stdout, failures } = await runShell(shellBlock(runBlock), llm)
   // With `--ask` the call waits for confirmation: code 3.
   expect(failures).toEqual([expect.stringContaining('FAILED 3: npx slipway run "Now fix what it found"')])
   expect(stdout).toContain('with 2 events')
@@ -211,12 +215,17 @@ test('the first tasks of the README run with a provider and with a local model',
   expect(local.stdout).toMatch(/^ {2}Done\.$/m)
 })
 
-test('the requests of the README create, import, search and follow', async () => {
+test('a reader without a model looks at a recorded conversation', async () => {
+  const { stdout, failures } = await runShell(shellBlock(recordedBlock))
+  expect(failures).toEqual([])
+  expect(stdout).toMatch(/^Imported 60 events[\s\S]*▸ task_tracker plan[\s\S]*npm test {2}exit 1$/m)
+})
+
+test('the requests of the walk create, import, search and follow', async () => {
   const llm = JSON.stringify(provider.llm('chat'))
   const text = shellBlock(curlBlock, {
     'localhost:8000': new URL(server.url).host,
     '{"model": "openai/gpt-5", "api_key": "..."}': llm,
-    '/home/me/project': join(runner.directory, 'project'),
   })
   const { stdout, failures } = await runShell(text, { ID: await newestConversation() })
   expect(failures).toEqual([])
