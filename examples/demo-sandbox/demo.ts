@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs'
 import { mkdir, mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { agentServerCommand, paint, print, printNote } from '@slipway/cli/toolkit'
+import { agentServerCommand, commandName, paint, print, printNote } from '@slipway/cli/toolkit'
 import { SandboxServerClient } from '@slipway/client'
 import { serveSandboxes } from '@slipway/sandbox-server'
 import { removeSandboxes } from './cleanup.ts'
@@ -34,9 +34,9 @@ export async function sandboxDemoCommand(options: SandboxDemoOptions): Promise<v
   await rm(root, { recursive: true, force: true })
   await print(`\n${paint('bold', 'Done')}\n`)
   await print(
-    'The server is stopped and its data removed. Start your own with "npx slipway sandbox-server",\n',
+    `The server is stopped and its data removed. Start your own with "${commandName} sandbox-server",\n`,
   )
-  await print('then "npx slipway app --help" and "npx slipway sandbox --help".\n')
+  await print(`then "${commandName} app --help" and "${commandName} sandbox --help".\n`)
 }
 
 /**

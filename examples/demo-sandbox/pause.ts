@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { print, sanitizeLine } from '@slipway/cli/toolkit'
+import { commandName, print, sanitizeLine } from '@slipway/cli/toolkit'
 import type { PositionedEvent } from '@slipway/client'
 import { printCommand, printHeading, verify } from '../demo/context.ts'
 import { findLeftovers } from './cleanup.ts'
@@ -25,7 +25,7 @@ export async function showPause(
     return count >= 5 ? count : undefined
   })
   await print(`the loop in the sandbox has counted to ${before}\n`)
-  await printCommand(`npx slipway sandbox pause ${pair.sandbox}`)
+  await printCommand(`${commandName} sandbox pause ${pair.sandbox}`)
   const pausedAt = Date.now()
   await client.call('pauseSandbox', { params, signal })
   await print(`PAUSED after ${Date.now() - pausedAt} ms\n`)
@@ -36,7 +36,7 @@ export async function showPause(
   verify(first > 0 && first === second, `a paused sandbox does not count (${first}, ${second})`)
   await showHistory(stage, pair, events)
   await printHeading(stage, 'Resume: the processes continue')
-  await printCommand(`npx slipway sandbox resume ${pair.sandbox}`)
+  await printCommand(`${commandName} sandbox resume ${pair.sandbox}`)
   const resumedAt = Date.now()
   await client.call('resumeSandbox', { params, signal })
   await pollUntil('the sandbox runs again', signal, () => isRunning(stage, pair))
@@ -57,11 +57,11 @@ async function showHistory(
   const { client, signal } = stage
   const params = { conversation_id: conversation }
   await printHeading(stage, 'Its history is readable meanwhile')
-  await printCommand(`npx slipway app tail ${conversation} --until-idle`)
+  await printCommand(`${commandName} app tail ${conversation} --until-idle`)
   const count = await client.call('countHomeEvents', { params, query: {}, signal })
   verify(count >= events.length, `all ${events.length} events are ingested (${count})`)
   await print(`${count} events\n`)
-  await printCommand(`npx slipway app download ${conversation}`)
+  await printCommand(`${commandName} app download ${conversation}`)
   const response = await client.open('downloadAppConversation', { params, signal })
   const zip = Buffer.from(await response.arrayBuffer())
   const entries = listZipEntries(zip)
@@ -81,7 +81,7 @@ export async function showEnd(
   const before = await findLeftovers(stage)
   verify(before.processes !== 0 && before.directories > 0, 'a sandbox has processes and a directory')
   await print(formatLeftovers(before))
-  await printCommand(`npx slipway app rm ${conversation}`)
+  await printCommand(`${commandName} app rm ${conversation}`)
   await client.call('deleteAppConversation', { params: { conversation_id: conversation }, signal })
   const after = await pollUntil('the sandbox goes', signal, async () => {
     const traces = await findLeftovers(stage)

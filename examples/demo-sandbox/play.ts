@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
+  commandName,
   followStartTask,
   getAppConversation,
   print,
@@ -22,7 +23,7 @@ const outsideText = 'a file of this machine, outside of every sandbox'
 export async function runSandboxDemo(stage: SandboxDemoContext): Promise<void> {
   const { client } = stage
   await printHeading(stage, 'A sandbox server, its data in SQLite on disk')
-  await printCommand('npx slipway sandbox-server --port 0')
+  await printCommand(`${commandName} sandbox-server --port 0`)
   await print(`${client.url}\n`)
   const pair = await showStart(stage)
   await showIsolation(stage, pair)
@@ -40,7 +41,7 @@ async function showStart(stage: SandboxDemoContext): Promise<SandboxConversation
   await writeFile(secretFile, `${outsideText}\n`, { mode: 0o644 })
   const llm = { model: 'scripted/demo', script: buildScript(secretFile, isFast) }
   await client.call('changeSettings', { body: { agent_settings_diff: { llm } }, signal })
-  await printCommand(`npx slipway app start "${task.slice(0, 40)}..." --follow`)
+  await printCommand(`${commandName} app start "${task.slice(0, 40)}..." --follow`)
   const startedAt = Date.now()
   const request = { initial_message: { content: task }, title: 'Counting' }
   for await (const { status, detail, ...start } of followStartTask(client, request, signal)) {
@@ -58,7 +59,7 @@ async function showStart(stage: SandboxDemoContext): Promise<SandboxConversation
 async function showIsolation(stage: SandboxDemoContext, { sandbox }: SandboxConversation): Promise<void> {
   const { client, signal } = stage
   await printHeading(stage, 'Its isolation on this machine')
-  await printCommand('npx slipway sandboxes')
+  await printCommand(`${commandName} sandboxes`)
   const [info] = await client.call('getSandboxes', { query: { id: [sandbox] }, signal })
   verify(info?.status === 'RUNNING', `the sandbox runs (${info?.status})`)
   const { kind, notes } = info.isolation
@@ -111,7 +112,7 @@ async function showFollowUp(
 ): Promise<void> {
   const { client, signal } = stage
   await printHeading(stage, 'The conversation continues')
-  await printCommand(`npx slipway app send ${pair.conversation} "${question}" --follow`)
+  await printCommand(`${commandName} app send ${pair.conversation} "${question}" --follow`)
   const params = { conversation_id: pair.conversation }
   await client.call('sendAppMessage', { params, body: { content: question }, signal })
   const events = await printRun(stage, pair, after)

@@ -6,6 +6,7 @@ import {
   buildAgent,
   buildConfirmationSettings,
   buildLlm,
+  commandName,
   formatPendingAction,
   isInteractive,
   listPendingActions,
@@ -32,7 +33,7 @@ export async function showAgentRun(stage: DemoContext): Promise<DemoRun> {
       'The model is scripted; its tools, files and shell are real. LLM_MODEL selects another model.\n',
     )
   }
-  await printCommand(`npx slipway run "${task.slice(0, 40)}..." --model ${name} --workspace ${workspace}`)
+  await printCommand(`${commandName} run "${task.slice(0, 40)}..." --model ${name} --workspace ${workspace}`)
   const build = join(workspace, 'build')
   await mkdir(build)
   await writeFile(join(build, 'old.js'), '// nobody needs this any more\n')
@@ -96,7 +97,7 @@ async function answerConfirmation(
   const shouldPrompt = isAsking || (model !== undefined && isInteractive())
   const answer = shouldPrompt ? await promptForConfirmation(actions, signal) : ({ accept: true } as const)
   const accept = answer?.accept === true
-  await printCommand(`npx slipway confirm ${id}${accept ? '' : ' --reject'}`)
+  await printCommand(`${commandName} confirm ${id}${accept ? '' : ' --reject'}`)
   for (const action of actions)
     await print(`${accept ? 'Accepted' : 'Rejected'}: ${formatPendingAction(action)}\n`)
   await client.call('respondToConfirmation', { params: { conversation_id: id }, body: { accept }, signal })

@@ -5,7 +5,15 @@ import { mkdir, mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { serve } from '@slipway/agent-server'
-import { type Config, isInteractive, openBrowser, paint, print, startConsole } from '@slipway/cli/toolkit'
+import {
+  type Config,
+  commandName,
+  isInteractive,
+  openBrowser,
+  paint,
+  print,
+  startConsole,
+} from '@slipway/cli/toolkit'
 import { Client } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 import { showAgentRun } from './agent-run.ts'
@@ -39,7 +47,7 @@ export async function demoCommand(options: {
   await print(
     `The API was at ${url}/api, its page at ${url}/docs. The server is stopped and its data removed.\n`,
   )
-  await print('Start your own with "npx slipway serve", then "npx slipway run --help".\n')
+  await print(`Start your own with "${commandName} serve", then "${commandName} run --help".\n`)
 }
 
 /** Runs the demo on a server of its own, which has stopped afterwards. Returns its address. */
@@ -108,7 +116,7 @@ async function runDemo(
 ): Promise<void> {
   const { url } = stage.client
   await printHeading(stage, 'A server, its log in SQLite on disk')
-  await printCommand('npx slipway serve --port 0')
+  await printCommand(`${commandName} serve --port 0`)
   await print(`${url}\n`)
   const work = await showAgentRun(stage)
   await showEventLog(stage, work)

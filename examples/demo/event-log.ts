@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import {
+  commandName,
   conversationsCommand,
   eventTable,
   parseRawPage,
@@ -21,7 +22,7 @@ export async function showEventLog(stage: DemoContext, work: DemoRun): Promise<v
   await showExport(stage, work)
   await showImport(stage)
   await printHeading(stage, 'List the conversations')
-  await printCommand('npx slipway conversations')
+  await printCommand(`${commandName} conversations`)
   const { client, signal } = stage
   await conversationsCommand({ client, isJson: false, signal }, { limit: '5' }, { all: false })
 }
@@ -42,7 +43,7 @@ async function showSearches(stage: DemoContext, { id, events }: DemoRun): Promis
   ]
   for (const [title, flags, query, expected] of searches) {
     await printHeading(stage, title)
-    await printCommand(`npx slipway search ${id} ${flags}`)
+    await printCommand(`${commandName} search ${id} ${flags}`)
     const { items } = await readPage(stage, id, query)
     await print(eventTable(items, false))
     const { limit: _, ...filter } = query
@@ -78,7 +79,7 @@ async function showPaging(stage: DemoContext, { id, events }: DemoRun): Promise<
 
 async function showExport(stage: DemoContext, { id, events }: DemoRun): Promise<void> {
   await printHeading(stage, 'Export it')
-  await printCommand(`npx slipway export ${id} | wc`)
+  await printCommand(`${commandName} export ${id} | wc`)
   const bytes = await readExport(stage, id)
   const streamed = Buffer.from(events.map(({ text }) => `${text}\n`).join(''))
   verify(bytes.equals(streamed), 'the export has the bytes of the stream')
@@ -90,14 +91,14 @@ async function showImport(stage: DemoContext): Promise<void> {
   const { client, signal } = stage
   const file = relative(process.cwd(), samplePath) || samplePath
   await printHeading(stage, 'Import a log with every kind of event, and export the same bytes')
-  await printCommand(`npx slipway import ${file}`)
+  await printCommand(`${commandName} import ${file}`)
   const { conversation_id, imported } = await client.importEvents(
     toReadableStream(createReadStream(samplePath)),
     {
       signal,
     },
   )
-  await printCommand(`npx slipway export ${conversation_id} | cmp - ${file}`)
+  await printCommand(`${commandName} export ${conversation_id} | cmp - ${file}`)
   const original = await readFile(samplePath)
   verify((await readExport(stage, conversation_id)).equals(original), 'the export is identical to the import')
   const lines = original.toString('utf8').trimEnd().split('\n')

@@ -18,6 +18,7 @@ export { formatPendingAction, listPendingActions } from './conversation/pending-
 export { getAppConversation, remoteEvents } from './conversation/remote-events.ts'
 export { followStartTask } from './conversation/start-tasks.ts'
 export { asObject } from './output/action-text.ts'
+export { commandName } from './output/command-name.ts'
 export { sanitizeLine } from './output/sanitize.ts'
 export { paint, print, printNote } from './output/terminal.ts'
 export { TranscriptRenderer } from './output/transcript.ts'
