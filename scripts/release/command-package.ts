@@ -45,7 +45,7 @@ export async function createCommandPackage(directory: string, version: string): 
     bin: { slipway: bin },
     files: [
       ...['packages', 'examples', 'deploy', 'docs', librariesDirectory],
-      ...['CONTRACT.md', 'LICENSES-libraries.txt'],
+      ...['CHANGELOG.md', 'CONTRACT.md', 'LICENSES-libraries.txt'],
     ],
     // An older Node can install it: the command then says how to get a newer one.
     engines: { node: '>=18' },
