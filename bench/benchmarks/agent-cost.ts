@@ -5,7 +5,7 @@ import { type Llm, must, startConversationRequest } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import type { BenchContext } from '../support/fixtures.ts'
 import { type CacheUse, MarkedCache, PrefixCache } from '../support/prompt-cache.ts'
-import { atMost, information, type ResultRow } from '../support/result-table.ts'
+import { atMost, Floor, information, type ResultRow, withinBudget } from '../support/result-table.ts'
 
 /** Providers with a prompt cache. The address is never called: each request is recorded and refused. */
 const providers = {
@@ -33,6 +33,7 @@ export async function agentCost(bench: BenchContext): Promise<ResultRow[]> {
   for (const name of names)
     costs.push(dollars(await measure(bench, name, { steps, calls: 1, thoughtChars: 2_000 })))
   const [direct = Number.NaN, ...others] = costs
+  const directly = Floor.of('the same steps, direct', [direct])
   const parallel = bench.isQuick ? [1, 10] : [1, 2, 4, 9, 10, 18]
   const shares: ResultRow[] = []
   for (const name of names) {
@@ -40,12 +41,14 @@ export async function agentCost(bench: BenchContext): Promise<ResultRow[]> {
       const use = await measure(bench, name, { steps: Math.min(steps, 50), calls, thoughtChars: 300 })
       const sum = use.reduce((total, one) => total + one.read + one.written + one.plain, 0)
       const uncached = 100 - (100 * use.reduce((total, one) => total + one.read, 0)) / sum
-      shares.push(atMost(`uncached input, ${calls} calls a step: ${name}`, '%', uncached, 5))
+      shares.push(
+        withinBudget(`uncached input, ${calls} calls a step: ${name}`, '% of the input', uncached, 5),
+      )
     }
   }
   return [
     information(`${steps} steps: ${names[0]}`, '$', direct),
-    ...others.map((cost, at) => atMost(`${steps} steps: ${names[at + 1]}`, '$', cost, direct, 1.1)),
+    ...others.map((cost, at) => atMost(`${steps} steps: ${names[at + 1]}`, '$', cost, directly, 1.1)),
     ...shares,
     ...(await measureCondensation(bench)),
   ]
@@ -62,9 +65,8 @@ async function measureCondensation(bench: BenchContext): Promise<ResultRow[]> {
   const inPlace = await measure(bench, provider, { ...plan, maxTokens, only: 'summaries' })
   const apart = await measure(bench, provider, { ...plan, maxTokens, only: 'summaries', hasOwnModel: true })
   const each = (use: readonly CacheUse[]) => dollars(use) / Math.max(1, use.length)
-  return [
-    atMost('input of a condensation beside a request of its own', '$', each(inPlace), each(apart), 0.25),
-  ]
+  const floor = Floor.of('a request of its own', [each(apart)])
+  return [atMost('input of a condensation beside a request of its own', '$', each(inPlace), floor, 0.25)]
 }
 
 function dollars(use: readonly CacheUse[]): number {

@@ -4,9 +4,10 @@ import { must } from '@slipway/protocol'
 import type { EventDraft, ReceivedEvent, Storage } from '@slipway/storage'
 import { type BenchContext, conversationId, withStorage } from '../support/fixtures.ts'
 import { firstInstant, generateLog } from '../support/generate-log.ts'
-import { atLeast, information, type MeasuredPair, type ResultRow } from '../support/result-table.ts'
+import { atLeast, Floor, information, type MeasuredPair, type ResultRow } from '../support/result-table.ts'
 
 const groupSize = 100
+const floorName = 'a bare `node:sqlite` loop of the same rows'
 
 /**
  * Durable appends of events of about 1 kB, a hundred callers at a time: at least 0.5 of a bare `node:sqlite`
@@ -23,10 +24,10 @@ export async function append(bench: BenchContext): Promise<ResultRow[]> {
   ] as const) {
     const pairs: MeasuredPair[] = []
     for (let round = 0; round < rounds; round++) pairs.push(await measurePair(bench, input, appendInGroups))
-    rows.push(atLeast(`${name}, ${groupSize} at a time`, 'appends/s', pairs, 0.5))
+    rows.push(atLeast(`${name}, ${groupSize} at a time`, 'appends/s', { floorName, pairs }, 0.5))
   }
   const { ours, floor } = await measurePair(bench, drafts.slice(0, 2000), appendOneByOne, 1)
-  rows.push(information('drafts, one at a time', 'appends/s', ours, floor))
+  rows.push(information('drafts, one at a time', 'appends/s', ours, Floor.of(floorName, [floor])))
   return rows
 }
 

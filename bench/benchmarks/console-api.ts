@@ -1,3 +1,4 @@
+import { BarePages } from '../floors/bare-pages.ts'
 import {
   type BenchContext,
   conversationId,
@@ -7,15 +8,21 @@ import {
   withStorage,
 } from '../support/fixtures.ts'
 import { generateLog, needles } from '../support/generate-log.ts'
+import type { LoadRequest, LoadResult } from '../support/http-load.ts'
+import { startHelper } from '../support/processes.ts'
 import { atMost, information, median, percentile, type ResultRow } from '../support/result-table.ts'
 import { SeededRandom } from '../support/seeded-random.ts'
 
 const events = `/api/conversations/${conversationId}/events`
-const goalMs = 100
+/** Beside a bare page of 100 events, p95. */
+const goal = 40
+/** For so long the server reads events for one request; what it takes beyond is measured. */
+const sliceMs = 40
 
 /**
- * What a page asks of a conversation of 1,000,000 events, one request at a time: p95 is at most 100 ms for
- * each, also while the log is read for the first time, which takes many such requests.
+ * What a page asks of a conversation of 1,000,000 events, one request at a time, p95 beside bare pages of the
+ * same log. While the log is read for the first time, which takes many requests, each takes a slice of a fixed
+ * time: what it takes beyond is compared.
  */
 export async function consoleApi(bench: BenchContext): Promise<ResultRow[]> {
   const count = bench.isQuick ? 20_000 : 1_000_000
@@ -35,6 +42,8 @@ export async function consoleApi(bench: BenchContext): Promise<ResultRow[]> {
   const position = () => 1 + Math.floor(random.next() * count)
   const rows: ResultRow[] = []
 
+  await using load = startHelper<LoadRequest, LoadResult>('./http-load.ts')
+  await using bare = await BarePages.open(data, count, { load, random: new SeededRandom(8) })
   const filling: number[] = []
   const startedAt = performance.now()
   for (let covered = 0; covered < count; ) {
@@ -43,7 +52,12 @@ export async function consoleApi(bench: BenchContext): Promise<ResultRow[]> {
     filling.push(performance.now() - askedAt)
   }
   rows.push(
-    atMost(`${count} events: overview while it is counted, p95`, 'ms', percentile(filling, 95), goalMs),
+    atMost(
+      `${count} events: overview while it is counted, p95 beyond its ${sliceMs} ms`,
+      ...(['ms', Math.max(0, percentile(filling, 95) - sliceMs)] as const),
+      await bare.measure(samples, 95),
+      goal,
+    ),
   )
   rows.push(
     information(`${count} events: overview counted at all`, 's', (performance.now() - startedAt) / 1000),
@@ -72,7 +86,7 @@ export async function consoleApi(bench: BenchContext): Promise<ResultRow[]> {
     const times: number[] = []
     for (let i = 0; i < samples; i++) times.push(await time(path()))
     rows.push(information(`${name}: p50`, 'ms', median(times)))
-    rows.push(atMost(`${name}: p95`, 'ms', percentile(times, 95), goalMs))
+    rows.push(atMost(`${name}: p95`, 'ms', percentile(times, 95), await bare.measure(samples, 95), goal))
   }
   return rows
 }

@@ -14,7 +14,7 @@ import {
 import { firstInstant, generateLog } from '../support/generate-log.ts'
 import type { LoadRequest, LoadResult } from '../support/http-load.ts'
 import { residentMb, type Server, startHelper } from '../support/processes.ts'
-import { atLeast, information, median, percentile, type ResultRow } from '../support/result-table.ts'
+import { atLeast, Floor, information, median, percentile, type ResultRow } from '../support/result-table.ts'
 import { SeededRandom } from '../support/seeded-random.ts'
 
 /**
@@ -29,34 +29,18 @@ export async function crowd(bench: BenchContext): Promise<ResultRow[]> {
   const together = await runAgents(bench, { ...size, concurrency: size.agents })
   const rate = ({ seconds }: CrowdResult) => (size.agents * size.steps) / seconds
   const name = `${size.agents} agents`
+  const floorName = 'one agent after another'
+  const beside = (what: string, unit: string, figure: (result: CrowdResult) => number) =>
+    information(`${name} at once${what}`, unit, figure(together), Floor.of(floorName, [figure(alone)]))
+  const pairs = [{ ours: rate(together), floor: rate(alone) }]
   return [
-    atLeast(`${name} at once`, 'steps/s', [{ ours: rate(together), floor: rate(alone) }], 1),
-    information(`${name} at once, all done`, 's', together.seconds, alone.seconds),
-    information(
-      `${name} at once: p50 of an agent`,
-      's',
-      median(together.agentSeconds),
-      median(alone.agentSeconds),
-    ),
-    information(
-      `${name} at once: slowest agent`,
-      's',
-      percentile(together.agentSeconds, 100),
-      percentile(alone.agentSeconds, 100),
-    ),
-    information(
-      `${name} at once: p50 of a search page`,
-      'ms',
-      median(together.searchLatenciesMs),
-      median(alone.searchLatenciesMs),
-    ),
-    information(
-      `${name} at once: p99 of a search page`,
-      'ms',
-      percentile(together.searchLatenciesMs, 99),
-      percentile(alone.searchLatenciesMs, 99),
-    ),
-    information(`${name} at once: most memory`, 'MB', together.peakMb, alone.peakMb),
+    atLeast(`${name} at once`, 'steps/s', { floorName, pairs }, 1),
+    beside(', all done', 's', ({ seconds }) => seconds),
+    beside(': p50 of an agent', 's', ({ agentSeconds }) => median(agentSeconds)),
+    beside(': slowest agent', 's', ({ agentSeconds }) => percentile(agentSeconds, 100)),
+    beside(': p50 of a search page', 'ms', ({ searchLatenciesMs }) => median(searchLatenciesMs)),
+    beside(': p99 of a search page', 'ms', ({ searchLatenciesMs }) => percentile(searchLatenciesMs, 99)),
+    beside(': most memory', 'MB', ({ peakMb }) => peakMb),
   ]
 }
 

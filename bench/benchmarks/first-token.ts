@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { must } from '@slipway/protocol'
 import { type BenchContext, postJson, startAgentServer, startFloor } from '../support/fixtures.ts'
 import type { Server } from '../support/processes.ts'
-import { atMost, information, median, percentile, type ResultRow } from '../support/result-table.ts'
+import { atMost, Floor, information, median, percentile, type ResultRow } from '../support/result-table.ts'
 
 /** Delay of the fake provider until its first chunk. */
 const delayMs = 20
@@ -11,16 +11,21 @@ const delayMs = 20
 const timeoutMs = 60_000
 
 /**
- * From the request that sends a message to the first chunk of the model's reply on the events socket: at most
- * 10 ms more (p50) than a bare `fetch` of the provider's first chunk. In between, the message becomes
- * durable. Also measured: the first message of a conversation, and that of a server that has just started.
+ * From the request that sends a message to the first chunk of the model's reply on the events socket, without
+ * the delay of the provider, beside a bare relay: a row of `node:sqlite`, a bare `fetch` and a bare `ws` socket.
+ * In between, the message becomes durable. Also measured: a bare `fetch` of the provider's first chunk, the first
+ * message of a conversation, and that of a server that has just started.
  */
 export async function firstToken(bench: BenchContext): Promise<ResultRow[]> {
   const size = bench.isQuick ? { conversations: 2, messages: 2 } : { conversations: 12, messages: 20 }
   await using model = await startFloor('model', String(delayMs))
   await using server = await startAgentServer(bench, await bench.directory())
   const openConversation = async () => await SocketConversation.open(server, model, await bench.directory())
+  const address = `http://127.0.0.1:${model.port}`
+  await using relayServer = await startFloor('relay', await bench.directory(), address)
+  await using relay = await Relay.open(relayServer)
   const bare: number[] = []
+  const relayed: number[] = []
   const first: number[] = []
   const later: number[] = []
   for (let n = 0; n < size.conversations; n++) {
@@ -28,18 +33,20 @@ export async function firstToken(bench: BenchContext): Promise<ResultRow[]> {
     first.push(await conversation.measureFirstToken())
     for (let i = 0; i < size.messages; i++) {
       bare.push(await measureBareFirstToken(model))
+      relayed.push(await relay.measureFirstToken())
       later.push(await conversation.measureFirstToken())
     }
   }
   const [cold = Number.NaN, ...warm] = first
-  const own = median(bare)
-  const above = (values: readonly number[], percent: number) => percentile(values, percent) - own
+  const above = (ms: number) => ms - delayMs
+  const floor = (percent: number) => Floor.of('a bare relay', relayed.map(above), percent)
+  const fetched = Floor.of('a bare fetch', bare.map(above))
   return [
-    atMost('first token: p50 above the model’s own', 'ms', above(later, 50), 10),
-    information('first token: p99 above the model’s own', 'ms', above(later, 99), percentile(bare, 99) - own),
-    information('first token: p50 beside a bare fetch', 'ms', median(later), own),
-    information('first message of a conversation: p50 above the model’s own', 'ms', above(warm, 50)),
-    information('first message of a server: above the model’s own', 'ms', cold - own),
+    atMost('first token: p50 above the model’s delay', 'ms', above(median(later)), floor(50), 4),
+    information('first token: p99 above the model’s delay', 'ms', above(percentile(later, 99)), floor(99)),
+    information('first token: p50 above it beside a bare fetch', 'ms', above(median(later)), fetched),
+    information('first message of a conversation: p50 above it', 'ms', above(median(warm)), floor(50)),
+    information('first message of a server: above it', 'ms', above(cold), floor(50)),
   ]
 }
 
@@ -56,6 +63,46 @@ async function measureBareFirstToken(model: Server): Promise<number> {
   const ms = performance.now() - startedAt
   while (!(await reader.read()).done);
   return ms
+}
+
+/** A socket of the bare relay. */
+class Relay implements AsyncDisposable {
+  readonly #server: Server
+  readonly #socket: WebSocket
+
+  private constructor(server: Server, socket: WebSocket) {
+    this.#server = server
+    this.#socket = socket
+  }
+
+  static async open(server: Server): Promise<Relay> {
+    const socket = new WebSocket(`ws://127.0.0.1:${server.port}`)
+    await once(socket, 'open')
+    return new Relay(server, socket)
+  }
+
+  /** Milliseconds until the first chunk of the provider, after the last one. */
+  async measureFirstToken(): Promise<number> {
+    const startedAt = performance.now()
+    let firstMs: number | undefined
+    const over = new Promise<void>((resolve, reject) => {
+      AbortSignal.timeout(timeoutMs).addEventListener('abort', () => reject(new Error('no answer')))
+      this.#socket.onmessage = ({ data }) => {
+        firstMs ??= performance.now() - startedAt
+        if (data === 'end') resolve()
+      }
+    })
+    const messages = [{ role: 'user', content: question }]
+    await postJson(this.#server, '/', { model: 'bench', stream: true, messages })
+    await over
+    return must(firstMs, 'an answer')
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = once(this.#socket, 'close')
+    this.#socket.close()
+    await closed
+  }
 }
 
 const question = 'What is the answer?'

@@ -1,7 +1,7 @@
 import { type BenchContext, searchPath, startFloor } from '../support/fixtures.ts'
 import type { LoadRequest, LoadResult } from '../support/http-load.ts'
 import { type HelperProcess, startHelper } from '../support/processes.ts'
-import { information, type MeasuredPair, median, type ResultRow } from '../support/result-table.ts'
+import { Floor, information, type MeasuredPair, median, type ResultRow } from '../support/result-table.ts'
 
 /**
  * Requests of a fixed buffer per CPU-second of the server; the floor is a bare `node:http` server that sends
@@ -21,7 +21,10 @@ export async function httpCore({ isQuick }: BenchContext): Promise<ResultRow[]> 
       pairs.push({ ours, floor: await measure(load, requests, [`${bytes}`]) })
     }
     const ours = median(pairs.map((pair) => pair.ours))
-    const floor = median(pairs.map((pair) => pair.floor))
+    const floor = Floor.of(
+      'a bare `node:http` server',
+      pairs.map((pair) => pair.floor),
+    )
     rows.push(information(`ready buffer of ${bytes} bytes`, 'requests per CPU-second', ours, floor))
   }
   return rows

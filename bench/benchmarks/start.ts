@@ -1,13 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import type { EventDraft, Storage } from '@slipway/storage'
-import { type BenchContext, getJson, startAgentServer, startFloor, withStorage } from '../support/fixtures.ts'
-import { residentMb, type Server } from '../support/processes.ts'
-import { atMost, information, median, type ResultRow } from '../support/result-table.ts'
+import { bareStart, measureBareMemory, measureBareStart, measureStart } from '../floors/starts.ts'
+import { type BenchContext, getJson, startAgentServer, withStorage } from '../support/fixtures.ts'
+import { residentMb } from '../support/processes.ts'
+import { atMost, median, type ResultRow } from '../support/result-table.ts'
+
+const idleMs = 3_000
 
 /**
  * From the start of the process to its first `/ready`, with 10,000 conversations stored and a warm compile
- * cache: at most 400 ms. Resident memory after three idle seconds: at most 120 MB.
+ * cache: at most six times that of a bare `node:http` server. Resident memory after three idle seconds: at most
+ * 1.5 times that of the same bare server.
  */
 export async function start(bench: BenchContext): Promise<ResultRow[]> {
   const count = bench.isQuick ? 100 : 10_000
@@ -15,21 +19,19 @@ export async function start(bench: BenchContext): Promise<ResultRow[]> {
   await withStorage(data, (storage) => createConversations(storage, count))
   const env = { NODE_COMPILE_CACHE: await bench.directory() }
   const ours = () => startAgentServer(bench, data, env)
-  const floor = () => startFloor('hello')
   await measureStart(ours)
   const oursMs: number[] = []
   const floorMs: number[] = []
   for (let round = 0; round < (bench.isQuick ? 2 : 9); round++) {
     oursMs.push(await measureStart(ours))
-    floorMs.push(await measureStart(floor))
+    floorMs.push(await measureBareStart())
   }
   await using server = await ours()
   await getJson(server, '/ready')
-  await setTimeout(3000)
+  await setTimeout(idleMs)
   return [
-    atMost(`start with ${count} conversations`, 'ms', median(oursMs), 400),
-    information('start beside a bare node:http server', 'ms', median(oursMs), median(floorMs)),
-    atMost('idle memory', 'MB', residentMb(server.pid), 120),
+    atMost(`start with ${count} conversations`, 'ms', median(oursMs), bareStart(floorMs), 6),
+    atMost('idle memory', 'MB', residentMb(server.pid), await measureBareMemory(idleMs), 1.5),
   ]
 }
 
@@ -43,11 +45,4 @@ async function createConversations({ conversations, log }: Storage, count: numbe
     await Promise.all(ids.map((id) => conversations.create({ id })))
     await Promise.all(ids.map((id) => log.append(id, drafts)))
   }
-}
-
-async function measureStart(open: () => Promise<Server>): Promise<number> {
-  const startedAt = performance.now()
-  await using server = await open()
-  await getJson(server, '/ready')
-  return performance.now() - startedAt
 }
