@@ -57,7 +57,9 @@ async function runAll(): Promise<void> {
     process.exit(2)
   }
   const names = [...new Set(all)]
-  console.log(`npx node bench/main.ts ${process.argv.slice(2).join(' ')}\n${formatCalibration(calibrate())}\n`)
+  console.log(
+    `npx node bench/main.ts ${process.argv.slice(2).join(' ')}\n${formatCalibration(calibrate())}\n`,
+  )
   const rows: ResultRow[] = []
   const notes: string[] = []
   // After an interruption too, so that no measurement is lost.

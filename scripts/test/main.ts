@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { calibrate } from './calibration.ts'
+import { calibrate } from '../calibration.ts'
 import { cpuSeconds } from './cpu-seconds.ts'
 import { startReaper } from './reaper.ts'
 import { countLine, describeFailures, describeRun, mergeResults, type RunResults } from './results.ts'
@@ -89,7 +89,7 @@ function printEnd(results: RunResults): void {
   const lines = ['', ...describeRun(results)]
   const cpu = cpuSeconds()
   const wall = (performance.now() - startedAt) / 1000
-  const calibration = calibrate()
+  const calibration = calibrate().seconds
   if (mode === 'all' && args.length === 0) recordResults({ wall, cpu, calibration }, results)
   if (mode === 'daily' && args.length === 0) {
     const kinds = Object.entries(needs).map(([suffix, need]) => `  .${suffix}: ${need}`)
@@ -114,7 +114,7 @@ function recordResults(
     cores: availableParallelism(),
     wallSeconds: Math.round(wall),
     cpuSeconds: cpu === undefined ? cpu : Math.round(cpu),
-    calibrationSeconds: Math.round(calibration * 100) / 100,
+    calibrationSeconds: calibration,
     count,
     files: files.toSorted((one, other) => other.wallSeconds - one.wallSeconds),
   }

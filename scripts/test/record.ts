@@ -2,7 +2,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, loadavg } from 'node:os'
-import { calibrate } from './calibration.ts'
+import { calibrate } from '../calibration.ts'
 import { cpuSeconds } from './cpu-seconds.ts'
 
 // `node scripts/test/record.ts <results.json> <name> <command...>` runs a command and adds how it ended to a
@@ -18,7 +18,7 @@ const record = {
   commit: spawnSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).stdout.trim(),
   cores: availableParallelism(),
   loadBefore: Math.round((loadavg()[0] ?? 0) * 10) / 10,
-  calibrationSeconds: Math.round(calibrate() * 100) / 100,
+  calibrationSeconds: calibrate().seconds,
 }
 const startedAt = performance.now()
 const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] })
