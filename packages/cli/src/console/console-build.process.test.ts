@@ -102,9 +102,9 @@ test('a released package has its build; without either there is no console', asy
 })
 
 test('a clone without the libraries of tests has no console, and says why', async () => {
-  const { root } = await createClone()
-  const packages = join(root, 'packages')
-  expect(whyNoConsole(packages)).toBeUndefined()
+  const [whole, without] = [await createClone(), await createClone()]
+  expect(whyNoConsole(join(whole.root, 'packages'))).toBeUndefined()
+  const packages = join(without.root, 'packages')
   await rm(join(packages, 'console/node_modules'), { recursive: true })
   expect(whyNoConsole(packages)).toContain('--omit=dev')
   await rm(join(packages, 'console/vite.config.ts'))

@@ -13,13 +13,19 @@ interface AskedServer {
   readonly notFoundHint?: string | undefined
 }
 
-/** The message for a failure and what to do next, without a final line feed. */
-export function errorMessage(error: unknown, { kind, keySource, notFoundHint }: AskedServer = {}): string {
+type Env = Readonly<Record<string, string | undefined>>
+
+/** The message for a failure and what to do next, without a final line feed. `env` says where the user's files are. */
+export function errorMessage(
+  error: unknown,
+  { kind, keySource, notFoundHint }: AskedServer = {},
+  env: Env = {},
+): string {
   const isNotFound =
     (error instanceof CallError && error.status === 404) ||
     (error instanceof Problem && error.code === 'not_found')
   const advice = kind === 'sandbox' ? sandboxKeyAdvice(keySource) : keyAdvice(keySource)
-  const message = baseMessage(error, { ...serverAdvice, 401: advice })
+  const message = unwritableHome(error, env) ?? baseMessage(error, { ...serverAdvice, 401: advice })
   return isNotFound && notFoundHint !== undefined ? `${message}\n${notFoundHint}` : message
 }
 
@@ -31,17 +37,17 @@ function baseMessage(error: unknown, advice: Advice): string {
   if (isInternal) return `${error.stack}`
   return error instanceof ConnectionError || error instanceof Problem
     ? error.message
-    : (unwritableHome(error) ?? sanitizeLine(error.message))
+    : sanitizeLine(error.message)
 }
 
 /** For a refused write in the home directory, with the variables that name another place. */
-function unwritableHome(error: NodeJS.ErrnoException): string | undefined {
-  const { path } = error
+function unwritableHome(error: unknown, env: Env): string | undefined {
   const reason = refusals[errorCode(error) ?? '']
-  if (reason === undefined || path === undefined) return undefined
+  const path = error instanceof Error && 'path' in error ? error.path : undefined
+  if (reason === undefined || typeof path !== 'string') return undefined
   const places = [
-    ['XDG_DATA_HOME', userDataDirectory(process.env)] as const,
-    ['XDG_CONFIG_HOME', configDirectory(process.env)] as const,
+    ['XDG_DATA_HOME', userDataDirectory(env)] as const,
+    ['XDG_CONFIG_HOME', configDirectory(env)] as const,
   ].filter(([, directory]) => `${directory}/`.startsWith(`${path}/`) || path.startsWith(`${directory}/`))
   if (places.length === 0) return undefined
   const names = places.map(([name]) => name)

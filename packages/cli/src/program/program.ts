@@ -67,7 +67,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
     if (isReaderGone) return 0
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
     printNote(
-      `slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error, server)}`,
+      `slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error, server, readEnvironment())}`,
     )
     return 1
   }
