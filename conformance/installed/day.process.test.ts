@@ -3,6 +3,7 @@ import { access, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { SandboxServerClient } from '@slipway/client'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { sandboxNetworkEnv } from '../../packages/cli/src/testing/sandbox-network.ts'
 import { MockProvider } from '../support/mock-provider.ts'
 import { type BackgroundServer, findMachineNode, InstalledCommand } from './installed-command.ts'
 
@@ -294,7 +295,7 @@ hour('the private server', async () => {
 
 hour('sandboxes, users and limits', async () => {
   sandboxServer = await day.start(['sandbox-server', '--port', '0', '--no-console'], {
-    ...(hasBubblewrap ? {} : { SLIPWAY_ISOLATION: 'none' }),
+    ...(hasBubblewrap ? sandboxNetworkEnv() : { SLIPWAY_ISOLATION: 'none' }),
   })
   const { url, key } = sandboxServer.ready
   const keyFile = join(day.directory, 'key')

@@ -18,7 +18,7 @@ test.each(folders)(
     const manifest = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'))
     const declared = new Set([
       manifest.name,
-    ...onRequest,
+      ...onRequest,
       ...Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies }),
     ])
     const files = globSync(`${folder}/**/*.{ts,js}`, { cwd: root }).filter(

@@ -10,6 +10,7 @@ import { findProcesses } from '@slipway/examples/find-processes'
 import { must } from '@slipway/protocol'
 import { afterAll, expect, test, vi } from 'vitest'
 import { SeededRandom } from '../../bench/support/seeded-random.ts'
+import { sandboxNetworkEnv } from '../../packages/cli/src/testing/sandbox-network.ts'
 import { MockProvider } from '../support/mock-provider.ts'
 
 /**
@@ -31,7 +32,7 @@ const hasBubblewrap = [
   ['bwrap', '--ro-bind', '/', '/', 'true'] as const,
   ['pasta', '--version'] as const,
 ].every(([program, ...args]) => spawnSync(program, args).status === 0)
-const isolation: Record<string, string> = hasBubblewrap ? {} : { SLIPWAY_ISOLATION: 'none' }
+const isolation: Record<string, string> = hasBubblewrap ? sandboxNetworkEnv() : { SLIPWAY_ISOLATION: 'none' }
 
 const provider = await MockProvider.open()
 provider.replies = [

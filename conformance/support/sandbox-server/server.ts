@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { chown, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { sandboxNetworkEnv } from '../../../packages/cli/src/testing/sandbox-network.ts'
 import { databaseSettings } from '../agent-server.ts'
 import { freePort } from '../free-port.ts'
 import { runSql } from '../test-database.ts'
@@ -356,8 +356,7 @@ export class SandboxServer implements AsyncDisposable {
         ...inheritedEnv(),
         SLIPWAY_API_KEY: administratorKey,
         SLIPWAY_LOG_LEVEL: 'info',
-        // Without pasta sandboxes have no network of their own, and the server refuses to start.
-        ...(existsSync('/usr/bin/pasta') ? {} : { SLIPWAY_SANDBOX_NETWORK: 'shared' }),
+        ...sandboxNetworkEnv(),
         ...(database.SLIPWAY_DATABASE_URL === undefined ? {} : { ...database, SLIPWAY_LEASE_SECONDS: '2' }),
         ...engineEnv(this.#options.engine),
         ...this.#options.env,

@@ -1,6 +1,5 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +8,7 @@ import { SandboxServerClient } from '@slipway/client'
 import { findProcesses } from '@slipway/examples/find-processes'
 import { expect, vi } from 'vitest'
 import { runCommand, spawnCommand } from './command-process.ts'
+import { sandboxNetworkEnv } from './sandbox-network.ts'
 
 interface CommandOptions {
   /** The directory of the fixture unless given. */
@@ -41,7 +41,7 @@ export class SandboxServerFixture {
     const args = ['sandbox-server', '--port', '0', '--data', join(directory, 'data'), '--json']
     const env = {
       SLIPWAY_LOG_LEVEL: 'error',
-      SLIPWAY_SANDBOX_NETWORK: existsSync('/usr/bin/pasta') ? '' : 'shared',
+      ...sandboxNetworkEnv(),
       ...more,
     }
     const server = spawnCommand(args, { cwd: directory, env })
