@@ -33,14 +33,18 @@ export default defineConfig({
         ? []
         : [
             {
-              // Black-box tests whose answers depend on the storage, once more on PostgreSQL.
+              // Black-box tests whose answers depend on where the log is, once more on PostgreSQL.
               extends: true as const,
               test: {
                 name: 'postgres',
                 isolate: false,
                 env: { SLIPWAY_TEST_STORAGE: 'postgres' },
-                include: ['conformance/agent-server/**/*.test.ts'],
-                exclude: [dependencies, ...globs(['smoke', ...suffixes])],
+                include: [
+                  'conformance/agent-server/{conversations,chat-completions,secret-leaks}.test.ts',
+                  'conformance/agent-server/{events,runs}/*.test.ts',
+                  'conformance/sandbox-server/sandboxes.sandbox.test.ts',
+                ],
+                exclude: [dependencies, 'conformance/agent-server/**/*.*.test.ts'],
               },
             },
           ]),
