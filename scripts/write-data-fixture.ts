@@ -6,18 +6,19 @@ import { pathToFileURL } from 'node:url'
 import { gzipSync } from 'node:zlib'
 
 /**
- * `npx node scripts/write-data-fixture.ts TREE`: writes databases with the storage of a source tree (this one, or
- * a git worktree of an older commit with its packages installed) into the fixtures of the storage tests,
- * named by their schema versions. Run it on the present tree before you add a migration.
+ * `npx node scripts/write-data-fixture.ts TREE [LABEL]`: writes databases with the storage of a source tree
+ * (this one, or a git worktree of an older commit with its packages installed) into the fixtures of the storage
+ * tests, named by their schema versions, and by a label (the day of the commit) where a version has several.
+ * Run it on the present tree before you add a migration.
  */
-const tree = resolve(process.argv[2] ?? '.')
+const [tree = '.', label] = process.argv.slice(2)
 const output = resolve(import.meta.dirname, '../packages/storage/src/sqlite/testing/versions')
 const directory = mkdtempSync(join(tmpdir(), 'slipway-fixture-'))
 const id = '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 const importedId = '1f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 let now = 1_767_225_600_000_000
 
-const storage = await import(pathToFileURL(join(tree, 'packages/storage/src/index.ts')).href)
+const storage = await import(pathToFileURL(resolve(tree, 'packages/storage/src/index.ts')).href)
 {
   await using store = await storage.openStorage({ directory, now: () => now++ })
   await store.conversations.create({
@@ -55,8 +56,9 @@ const storage = await import(pathToFileURL(join(tree, 'packages/storage/src/inde
   await store.conversations.create({ id: removed, title: null, tags: {}, request: null })
   await store.conversations.remove(removed)
 }
-if (storage.openControlPlaneStore !== undefined) {
-  await (await storage.openControlPlaneStore({ directory }))[Symbol.asyncDispose]()
+const openControlPlane = storage.openControlPlaneStore ?? storage.openLedger
+if (openControlPlane !== undefined) {
+  await (await openControlPlane({ directory }))[Symbol.asyncDispose]()
   using db = new DatabaseSync(join(directory, 'control.db'))
   db.exec(`INSERT INTO user (id, name, is_admin, created_at) VALUES ('u1', 'Ada', 1, 1);
     INSERT INTO document (user, name, sealed) VALUES ('u1', 'settings', x'01')`)
@@ -65,11 +67,11 @@ mkdirSync(output, { recursive: true })
 for (const name of ['log', 'control']) {
   const path = join(directory, `${name}.db`)
   const copy = join(directory, `${name}-copy.db`)
-  if (name === 'control' && storage.openControlPlaneStore === undefined) continue
+  if (name === 'control' && openControlPlane === undefined) continue
   using db = new DatabaseSync(path)
   db.prepare('VACUUM INTO ?').run(copy)
   const version = db.prepare('PRAGMA user_version').get()?.user_version
-  const target = join(output, `${name}-v${version}.db.gz`)
+  const target = join(output, `${name}-v${version}${label === undefined ? '' : `-${label}`}.db.gz`)
   writeFileSync(target, gzipSync(readFileSync(copy), { level: 9 }))
   console.log(target)
 }

@@ -15,7 +15,7 @@ import { openStorage } from './storage.ts'
  */
 const folder = join(import.meta.dirname, 'testing/versions')
 const fixtures = readdirSync(folder).map((file) => {
-  const [, name = '', version = ''] = /^(\w+)-v(\d+)\.db\.gz$/.exec(file) ?? []
+  const [, name = '', version = ''] = /^(\w+)-v(\d+)(?:-[\d-]+)?\.db\.gz$/.exec(file) ?? []
   return { file, name, version: Number(version) }
 })
 const id = '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
@@ -88,6 +88,22 @@ test.each(fixtures.filter(({ name }) => name === 'control'))(
     expect(readRows(path, 'SELECT id, name FROM user')).toEqual([{ id: 'u1', name: 'Ada' }])
     expect(readRows(path, 'PRAGMA user_version')).toEqual([{ user_version: controlPlaneMigrations.length }])
     expect(existsSync(`${path}.v${version}.bak`)).toBe(version < controlPlaneMigrations.length)
+  },
+)
+
+test.each(fixtures.filter(({ version }) => version === 1))(
+  '$file is refused with a changed schema, and not migrated',
+  async ({ name, ...fixture }) => {
+    using directory = temporaryDirectory()
+    const path = unpack({ name, ...fixture }, directory.path)
+    {
+      using db = new DatabaseSync(path)
+      db.exec(name === 'log' ? 'DROP INDEX event_message' : 'DROP INDEX sandbox_pool')
+    }
+    const open = name === 'log' ? openStorage : openControlPlaneStore
+    await expect(open({ directory: directory.path })).rejects.toThrow(/is damaged: its index \w+ is missing/)
+    expect(readRows(path, 'PRAGMA user_version')).toEqual([{ user_version: 1 }])
+    expect(readdirSync(directory.path).filter((file) => file.includes('.bak'))).toEqual([])
   },
 )
 

@@ -15,7 +15,7 @@ import {
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { crc32 } from 'node:zlib'
-import { compareSchema, schemaSql } from './compare-schema.ts'
+import { compareSchema } from './compare-schema.ts'
 import { openFailure } from './open-failure.ts'
 import { toStorageProblem } from './storage-failure.ts'
 import { valuesChecksum } from './values-checksum.ts'
@@ -67,9 +67,7 @@ export class Database {
     }
     if (options.readOnly) return
     this.#migrate(path, options.migrations)
-    const difference = compareSchema(this.all(schemaSql), options.migrations)
-    if (difference !== undefined)
-      throw new Error(`${path} is damaged: ${difference}. Restore it from a backup. See "slipway doctor".`)
+    this.#assertSchema(options.migrations)
     this.#db.exec(`PRAGMA busy_timeout = ${busyMs}`)
   }
 
@@ -311,13 +309,27 @@ export class Database {
     }
   }
 
+  #assertSchema(migrations: readonly string[]): void {
+    const difference = compareSchema(
+      (sql, ...values) => [...this.iterate(sql, ...values)] as never,
+      migrations,
+    )
+    if (difference !== undefined)
+      throw new Error(
+        `${this.path} is damaged: ${difference}. Restore it from a backup. See "slipway doctor".`,
+      )
+  }
+
   #migrate(path: string, migrations: readonly string[]): void {
     const from = Number(this.pragma('user_version'))
     if (from > migrations.length)
       throw new Error(
         `${path} was written by a newer version (its schema is ${from}, this version knows ${migrations.length}). Start that version, or restore a backup that was made before the upgrade.`,
       )
-    if (from > 0 && from < migrations.length) this.#copyBeforeMigration(`${path}.v${from}.bak`)
+    if (from > 0 && from < migrations.length) {
+      this.#assertSchema(migrations.slice(0, from))
+      this.#copyBeforeMigration(`${path}.v${from}.bak`)
+    }
     for (const [index, sql] of migrations.entries()) {
       if (index < from) continue
       this.transaction(() => this.#db.exec(`${sql}; PRAGMA user_version = ${index + 1}`))

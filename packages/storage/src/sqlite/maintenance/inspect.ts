@@ -5,7 +5,7 @@ import { encodeParts } from '../../text/needle.ts'
 import { bashMigrations } from '../bash-events/bash-events.ts'
 import { readBody } from '../blobs/blobs.ts'
 import { controlPlaneMigrations } from '../control-plane/schema.ts'
-import { compareSchema, schemaSql } from '../database/compare-schema.ts'
+import { compareSchema } from '../database/compare-schema.ts'
 import { Database } from '../database/database.ts'
 import { verifyMark } from '../database/high-water-mark.ts'
 import { logMigrations, uncheckedTables } from '../event-log/schema.ts'
@@ -40,7 +40,7 @@ export function inspectDatabase(path: string, name: string, isThorough: boolean)
   using db = openFile(path, { readOnly: true })
   const [[schema] = [0]] = rowsOf<[number]>(db, 'PRAGMA user_version')
   const own = migrations[name] ?? []
-  const schemaProblem = compareSchema(rowsOf(db, schemaSql), own.slice(0, schema))
+  const schemaProblem = compareSchema((...query) => rowsOf(db, ...query), own.slice(0, schema))
   const isLog = name === 'log.db' && !isThorough && schemaProblem === undefined
   const areIndexesCompared = isThorough || (isLog && countEvents(db) <= maxComparedEvents)
   const problems = checkFile(db, areIndexesCompared)

@@ -6,7 +6,7 @@ import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { serializeEvent } from '../../event-log/serialize-event.ts'
 import { readBody } from '../blobs/blobs.ts'
 import { wholeLengthSql } from '../blobs/stored-body.ts'
-import { compareSchema, schemaSql } from '../database/compare-schema.ts'
+import { compareSchema } from '../database/compare-schema.ts'
 import { valuesChecksum } from '../database/values-checksum.ts'
 import { eventChecksum } from '../event-log/checksum.ts'
 import { checkedColumns } from '../event-log/conversation-row.ts'
@@ -53,7 +53,7 @@ const plausibleId = /^[\w.:-]{1,200}$/
 export function repairLog(path: string, directory: string): RepairResult {
   using db = openFile(path, { readOnly: false })
   const [[version] = [0]] = rowsOf<[number]>(db, 'PRAGMA user_version')
-  const difference = compareSchema(rowsOf(db, schemaSql), logMigrations.slice(0, version))
+  const difference = compareSchema((...query) => rowsOf(db, ...query), logMigrations.slice(0, version))
   if (difference !== undefined) return { ...nothingDone, rebuilt: [], problems: [difference] }
   const rebuilt = checkFile(db, true)
   if (rebuilt.length > 0) rebuild(db, path, directory)
