@@ -3,10 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { recordsContract } from '../conversations/conversation-records.contract.ts'
+import { unknownCommitContract } from '../conversations/unknown-commit.contract.ts'
 import { deliveriesContract } from '../deliveries/deliveries.contract.ts'
 import { eventLogContract } from '../event-log/event-log.contract.ts'
 import type { OpenStorage } from '../testing/fixtures.ts'
 import { openStorage } from './storage.ts'
+import { loseNextCommit } from './testing/lose-next-commit.ts'
 
 const open: OpenStorage = async (options = {}) => {
   const directory = mkdtempSync(join(tmpdir(), 'slipway-storage-'))
@@ -43,4 +45,5 @@ test('databases are readable by their user alone, also those of earlier versions
 
 eventLogContract(open)
 recordsContract(open)
+unknownCommitContract(open, loseNextCommit)
 deliveriesContract(open)

@@ -193,7 +193,7 @@ export class PostgresConversationRecords implements ConversationRecords {
           done: () => {
             liveTails.get(ordinal)?.signal.notify()
             deliveries.markChanged(id)
-            this.#purge.schedule({ ordinal, above: 0 })
+            this.#purge.schedule({ ordinal, above: undefined })
             return true
           },
         }

@@ -8,7 +8,7 @@ import { lookedUpIds, type StorageContext } from '../event-log/event-log.ts'
 import type { GroupPlan } from '../group-commit/group-plan.ts'
 import type { LogHead } from '../group-commit/log-heads.ts'
 import { updateTexts } from './conversation-records.ts'
-import type { Purge } from './purge.ts'
+import type { Leftover, Purge } from './purge.ts'
 
 const empty: Extent = { head: 0, lastInstant: undefined, isInOrder: true, bytes: 0 }
 const insertInvisibleSql = `INSERT INTO conversation (ordinal, id, tags, tag_keys, status, created_at, updated_at, is_visible, server)
@@ -27,6 +27,7 @@ export async function startImport(
   const holder = await leases?.acquire(conversation)
   if (holder?.isOwn === false) throw new HeldElsewhere()
   let isLocked = false
+  let leftover: Leftover | undefined
   try {
     const { ordinal, start } = await writer.write({
       conversations: [conversation],
@@ -41,7 +42,10 @@ export async function startImport(
           apply: () => {
             if (head === undefined)
               group.run(insertInvisibleSql, [ordinal, conversation, now(), group.server])
-            else group.fence(head)
+            else {
+              group.fence(head)
+              leftover = { ordinal, above: head.head, epoch: head.epoch }
+            }
             group.run(putLeftoverSql, [ordinal, head?.head ?? 0, group.server])
           },
           done: () => ({ ordinal, start: head }),
@@ -51,9 +55,24 @@ export async function startImport(
     const [last] = start === undefined ? [] : await db.query<[number]>(instantSql, [ordinal, start.head])
     return new PostgresImportSession({ context, purge, conversation, ordinal, start }, last?.[0])
   } catch (error) {
-    if (isLocked) importLocks.release(conversation)
+    if (!isLocked) throw error
+    // It may be stored all the same. What a new conversation leaves is removed after the next open.
+    if (leftover !== undefined && isDatabaseFailure(error))
+      scheduleCleanUp({ context, purge, conversation }, leftover, error)
+    else importLocks.release(conversation)
     throw error
   }
+}
+
+/** Later, because the database fails. The conversation takes no appends until then. */
+function scheduleCleanUp(
+  { context, purge, conversation }: Pick<ImportOptions, 'context' | 'purge' | 'conversation'>,
+  leftover: Leftover,
+  reason: Problem,
+): void {
+  const { importLocks } = context
+  importLocks.explain(conversation, reason)
+  purge.schedule(leftover, () => importLocks.release(conversation))
 }
 
 interface ImportOptions {
@@ -136,19 +155,18 @@ class PostgresImportSession implements ImportSession {
     if (this.#isOver) return
     this.#isOver = true
     const { importLocks } = context
+    const leftover = { ordinal, above: start?.head, epoch: start?.epoch }
     if (start === undefined) {
-      purge.schedule({ ordinal, above: 0 })
+      purge.schedule(leftover)
       importLocks.release(conversation)
       return
     }
-    const leftover = { ordinal, above: start.head, epoch: start.epoch }
     try {
       await purge.run(leftover)
       importLocks.release(conversation)
     } catch (error) {
       if (!isDatabaseFailure(error)) throw error
-      importLocks.explain(conversation, error)
-      purge.schedule(leftover, () => importLocks.release(conversation))
+      scheduleCleanUp(this.#options, leftover, error)
     }
   }
 

@@ -8,12 +8,12 @@ const rowsPerTransaction = 1_000
 /** Between attempts while the database is away. */
 const retryMs = 250
 
-interface Leftover {
+export interface Leftover {
   readonly ordinal: number
-  /** Events after this position are deleted; 0 deletes the conversation too. */
-  readonly above: number
+  /** Events after this position, the head, are deleted; undefined deletes the conversation, which is invisible. */
+  readonly above: number | undefined
   /** The lease of a conversation that is visible. */
-  readonly epoch?: number
+  readonly epoch?: number | undefined
 }
 
 const selectSql = `SELECT leftover.ordinal, above, CASE WHEN is_visible THEN id END
@@ -28,12 +28,23 @@ const adoptSql = `WITH adopted AS (
     UPDATE conversation SET epoch = epoch + 1 FROM adopted WHERE conversation.ordinal = adopted.ordinal
   )
   SELECT ordinal FROM adopted`
-const deleteEventsSql = `DELETE FROM event WHERE conversation = $1 AND position > $2 AND position <= (
-  SELECT max(position) FROM (
-    SELECT position FROM event WHERE conversation = $1 AND position > $2 ORDER BY position LIMIT ${rowsPerTransaction}
-  ) AS chunk)`
+/** Of $1, the ordinal, $2, the position or 0, and $3, whether the conversation goes too. */
+const isStored = `leftover.ordinal = $1 AND leftover.above = $2 AND conversation.ordinal = leftover.ordinal
+  AND CASE WHEN $3 THEN NOT is_visible ELSE is_visible AND head = $2 END`
+const deleteEventsSql = `WITH stored AS (SELECT 1 FROM leftover, conversation WHERE ${isStored} FOR UPDATE)
+  DELETE FROM event WHERE EXISTS (SELECT FROM stored) AND conversation = $1 AND position > $2 AND position <= (
+    SELECT max(position) FROM (
+      SELECT position FROM event WHERE conversation = $1 AND position > $2 ORDER BY position LIMIT ${rowsPerTransaction}
+    ) AS chunk)`
+const deleteRestSql = `WITH stored AS (DELETE FROM leftover USING conversation WHERE ${isStored} RETURNING leftover.ordinal),
+    messages AS (DELETE FROM message USING stored WHERE conversation = stored.ordinal AND position > $2)
+  DELETE FROM conversation USING stored WHERE conversation.ordinal = stored.ordinal AND NOT is_visible`
 
-/** Deletes the events of unpublished imports and removed conversations, in small transactions. */
+/**
+ * Deletes the events of unpublished imports and removed conversations, in small transactions. Each statement
+ * checks that the leftover is still stored: one that memory knows of may have been published by a commit
+ * whose answer was lost.
+ */
 export class Purge {
   readonly #context: StorageContext
   readonly #closing = new AbortController()
@@ -48,12 +59,12 @@ export class Purge {
     const { db, importLocks, leases } = this.#context
     if (leases !== undefined) {
       for (const [ordinal] of await db.query<[number]>(adoptSql, [leases.server]))
-        this.schedule({ ordinal, above: 0 })
+        this.schedule({ ordinal, above: undefined })
       return
     }
     for (const [ordinal, above, conversation] of await db.query<[number, number, string | null]>(selectSql)) {
       if (conversation !== null) importLocks.acquire(conversation)
-      this.schedule({ ordinal, above }, () => {
+      this.schedule({ ordinal, above: conversation === null ? undefined : above }, () => {
         if (conversation !== null) importLocks.release(conversation)
       })
     }
@@ -75,6 +86,7 @@ export class Purge {
   /** Runs now. */
   async run({ ordinal, above, epoch }: Leftover): Promise<void> {
     const { writer } = this.#context
+    const values = [ordinal, above ?? 0, above === undefined]
     const fence = (group: GroupPlan) => {
       if (epoch !== undefined) group.fence({ ordinal, epoch })
     }
@@ -82,7 +94,7 @@ export class Purge {
       isMore = await writer.write({
         plan: (group) => {
           fence(group)
-          const deleted = group.run(deleteEventsSql, [ordinal, above])
+          const deleted = group.run(deleteEventsSql, values)
           return { done: () => deleted.rowCount >= rowsPerTransaction }
         },
       })
@@ -90,9 +102,7 @@ export class Purge {
     await writer.write({
       plan: (group) => {
         fence(group)
-        group.run('DELETE FROM message WHERE conversation = $1 AND position > $2', [ordinal, above])
-        group.run('DELETE FROM conversation WHERE ordinal = $1 AND NOT is_visible', [ordinal])
-        group.run('DELETE FROM leftover WHERE ordinal = $1 AND above = $2', [ordinal, above])
+        group.run(deleteRestSql, values)
         return {}
       },
     })

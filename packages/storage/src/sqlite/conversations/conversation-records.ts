@@ -161,7 +161,7 @@ export class SqliteConversationRecords implements ConversationRecords {
         done: () => {
           liveTails.get(ordinal)?.signal.notify()
           deliveries.markChanged(id)
-          this.#purge.schedule({ ordinal, above: 0 })
+          this.#purge.schedule({ ordinal, above: undefined })
           return true
         },
       }

@@ -6,7 +6,7 @@ import type { ReceivedEvent, RecordUpdate } from '../../event-log/event-log.ts'
 import { isStorageFailure } from '../database/storage-failure.ts'
 import { updateConversation } from '../event-log/conversation-row.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
-import type { Purge } from './purge.ts'
+import type { Leftover, Purge } from './purge.ts'
 
 /** Locks the conversation for appends, and records its head, so that a crash can be cleaned up. */
 export async function startImport(
@@ -19,6 +19,7 @@ export async function startImport(
   // What is stored already is found by its id.
   if (known !== undefined) await context.indexes.ensure('ids', known)
   let isLocked = false
+  let leftover: Leftover | undefined
   try {
     return await writer.write(() => {
       importLocks.acquire(conversation)
@@ -28,6 +29,7 @@ export async function startImport(
       return {
         apply: () => {
           if (start === undefined) ordinal = insertInvisible(context, conversation)
+          else leftover = { ordinal, above: start.head }
           const sql = 'INSERT OR REPLACE INTO leftover (ordinal, above) VALUES (?, ?)'
           db.run(sql, ordinal, start?.head ?? 0)
         },
@@ -35,9 +37,24 @@ export async function startImport(
       }
     })
   } catch (error) {
-    if (isLocked) importLocks.release(conversation)
+    if (!isLocked) throw error
+    // It may be stored all the same. What a new conversation leaves is removed after the next open.
+    if (leftover !== undefined && isStorageFailure(error))
+      scheduleCleanUp({ context, purge, conversation }, leftover, error)
+    else importLocks.release(conversation)
     throw error
   }
+}
+
+/** Later, because the storage fails. The conversation takes no appends until then. */
+function scheduleCleanUp(
+  { context, purge, conversation }: Pick<ImportOptions, 'context' | 'purge' | 'conversation'>,
+  leftover: Leftover,
+  reason: Problem,
+): void {
+  const { importLocks } = context
+  importLocks.explain(conversation, reason)
+  purge.schedule(leftover, () => importLocks.release(conversation))
 }
 
 function insertInvisible({ db, now }: StorageContext, conversation: string): number {
@@ -122,19 +139,18 @@ class SqliteImportSession implements ImportSession {
     if (this.#isOver) return
     this.#isOver = true
     const { importLocks } = context
+    const leftover = { ordinal, above: start?.head }
     if (start === undefined) {
-      purge.schedule({ ordinal, above: 0 })
+      purge.schedule(leftover)
       importLocks.release(conversation)
       return
     }
-    const leftover = { ordinal, above: start.head }
     try {
       await purge.run(leftover)
       importLocks.release(conversation)
     } catch (error) {
       if (!isStorageFailure(error)) throw error
-      importLocks.explain(conversation, error)
-      purge.schedule(leftover, () => importLocks.release(conversation))
+      scheduleCleanUp(this.#options, leftover, error)
     }
   }
 

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
+import type { PlannedChange } from '../database/commit-queue.ts'
 import {
   type CompactedFile,
   type CompactOptions,
@@ -15,13 +16,23 @@ const rowsPerTurn = 500
 /** Between attempts while the storage cannot be written. */
 const retryMs = 250
 
-interface Leftover {
+export interface Leftover {
   readonly ordinal: number
-  /** Rows after this position are deleted; 0 deletes the conversation too. */
-  readonly above: number
+  /** Rows after this position, the head, are deleted; undefined deletes the conversation, which is invisible. */
+  readonly above: number | undefined
 }
 
-/** Deletes the rows of unpublished imports and removed conversations, in small transactions. */
+/** Whether there may be more rows, or the leftover is not stored any more. */
+type ChunkResult = 'more' | 'end' | 'gone'
+
+const storedSql = `SELECT 1 FROM leftover JOIN conversation USING (ordinal)
+  WHERE ordinal = ?1 AND above = coalesce(?2, 0) AND CASE WHEN ?2 IS NULL THEN is_visible = 0 ELSE is_visible = 1 AND head = ?2 END`
+
+/**
+ * Deletes the rows of unpublished imports and removed conversations, in small transactions. Each checks that
+ * the leftover is still stored: one that memory knows of may have been published by a commit that was
+ * reported as failed.
+ */
 export class Purge {
   readonly #context: StorageContext
   readonly #closing = new AbortController()
@@ -45,7 +56,8 @@ export class Purge {
         continue
       }
       if (conversation !== '') this.#context.importLocks.acquire(conversation)
-      this.schedule({ ordinal, above }, () => this.#context.importLocks.release(conversation))
+      const leftover = { ordinal, above: conversation === '' ? undefined : above }
+      this.schedule(leftover, () => this.#context.importLocks.release(conversation))
     }
   }
 
@@ -98,25 +110,31 @@ export class Purge {
     await Promise.allSettled(this.#compacting)
   }
 
-  async #clear(
-    { ordinal, above }: Leftover,
-    waitBetween: (elapsedMs: number) => Promise<unknown>,
-  ): Promise<void> {
-    const { writer, text } = this.#context
-    for (let isMore = true; isMore; ) {
+  async #clear(leftover: Leftover, waitBetween: (elapsedMs: number) => Promise<unknown>): Promise<void> {
+    const { writer, text, db } = this.#context
+    const { ordinal, above } = leftover
+    for (let next: ChunkResult = 'more'; next === 'more'; ) {
       const began = performance.now()
-      isMore = await writer.write(() => this.#planChunk(ordinal, above))
-      if (this.#closing.signal.aborted) return
+      next = await writer.write(() => this.#planChunk(leftover))
+      if (next === 'gone' || this.#closing.signal.aborted) return
       await waitBetween(performance.now() - began)
     }
-    if (above === 0) await text.forget(ordinal)
-    await writer.write(() => ({
-      apply: () => {
-        this.#context.db.run('DELETE FROM conversation WHERE ordinal = ? AND is_visible = 0', ordinal)
-        this.#context.db.run('DELETE FROM leftover WHERE ordinal = ? AND above = ?', ordinal, above)
-      },
-    }))
+    if (above === undefined) await text.forget(ordinal)
+    await writer.write(() => {
+      if (!this.#isStored(leftover)) return {}
+      return {
+        apply: () => {
+          db.run('DELETE FROM conversation WHERE ordinal = ? AND is_visible = 0', ordinal)
+          db.run('DELETE FROM leftover WHERE ordinal = ?', ordinal)
+        },
+      }
+    })
     await this.#reclaim(waitBetween)
+  }
+
+  /** To be called in the transaction that deletes. */
+  #isStored({ ordinal, above }: Leftover): boolean {
+    return this.#context.db.get(storedSql, ordinal, above ?? null) !== undefined
   }
 
   /** Gives the space of the deleted rows back to the file system. */
@@ -128,9 +146,10 @@ export class Purge {
     if (!this.#closing.signal.aborted) db.checkpointPassively()
   }
 
-  /** Resolves with whether there may be more. */
-  #planChunk(ordinal: number, above: number) {
+  #planChunk(leftover: Leftover): PlannedChange<ChunkResult> {
+    if (!this.#isStored(leftover)) return { done: () => 'gone' }
     const { db } = this.#context
+    const { ordinal, above = 0 } = leftover
     const from = rowBase(ordinal) + above
     const until = rowBase(ordinal) + positionsPerConversation
     const [first] =
@@ -139,7 +158,7 @@ export class Purge {
     const high = Math.min(low + rowsPerTurn, until)
     return {
       apply: () => db.run('DELETE FROM event WHERE row >= ? AND row < ?', low, high),
-      done: () => high < until,
+      done: () => (high < until ? 'more' : 'end'),
     }
   }
 }
