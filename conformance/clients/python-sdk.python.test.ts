@@ -22,7 +22,7 @@ const call = (name: string, args: object): ModelReply => ({ calls: [{ name, argu
 const command = (text: string, more: object = {}) => call('terminal', { command: text, ...more })
 const finish = (message = 'Done.') => call('finish', { message })
 
-if (python === undefined) console.warn('The Python SDK is not installed (.ci/python): its tests are skipped.')
+if (python === undefined) console.warn('SKIPPED: the published Python SDK is not installed; run `.ci/python`')
 
 describe.skipIf(python === undefined)('the Python SDK', { timeout }, () => {
   let root: string

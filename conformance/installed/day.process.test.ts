@@ -28,7 +28,7 @@ const provider = await MockProvider.open()
 const day = await InstalledCommand.open(node.directory)
 const skipReason = await day.install()
 if (skipReason !== undefined && process.env.SLIPWAY_INSTALLED === '1') throw new Error(skipReason)
-if (skipReason !== undefined) console.warn(`The day is skipped: ${skipReason}`)
+if (skipReason !== undefined) console.warn(`SKIPPED: the day with an installed command: ${skipReason}`)
 let hasFailed = false
 const hour = (name: string, run: () => Promise<void>) =>
   test.skipIf(skipReason !== undefined)(name, async ({ skip }) => {

@@ -4,7 +4,6 @@ import { bashStep, finishStep } from '../support/agent-driver.ts'
 import { findChromium } from '../support/browser-user.ts'
 
 const chromiumPath = await findChromium()
-if (chromiumPath === undefined) console.warn('SKIPPED: the console; Debian: apt-get install chromium')
 
 test.skipIf(chromiumPath === undefined).each([
   ['a desktop', { width: 1280, height: 800 }],

@@ -4,13 +4,14 @@ import { type Browser, chromium, type Locator, type Page } from 'playwright-core
 
 const waitMs = 60_000
 
-/** The path of an installed Chromium; undefined when there is none. */
+/** The path of an installed Chromium; undefined when there is none, which is printed as the reason of skipped tests. */
 export async function findChromium(): Promise<string | undefined> {
   const directories = [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/snap/bin']
   const names = ['chromium', 'chromium-browser', 'google-chrome']
   for (const path of directories.flatMap((directory) => names.map((name) => join(directory, name)))) {
     if (await exists(path)) return path
   }
+  console.warn('SKIPPED: Chromium is not installed; Debian: apt-get install chromium')
   return undefined
 }
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { describeFailures, describeRun, mergeResults, type RunResults } from './results.ts'
 
 const place = { file: 'packages/a/src/one.test.ts', project: 'plain' }
-const file = { ...place, tests: 3, skipped: 0, wallSeconds: 1, cpuSeconds: 1 }
+const file = { ...place, tests: 3, skipped: [], wallSeconds: 1, cpuSeconds: 1 }
 const count = { passed: 1, failed: 0, skipped: 0, pending: 0 }
 const run: RunResults = { count, failures: [], files: [file], skipReasons: [] }
 
@@ -31,7 +31,7 @@ test('skipped tests are named with their reasons, and passes are summed', () => 
   const other: RunResults = {
     count: { ...count, skipped: 2 },
     failures: [],
-    files: [{ ...file, skipped: 2 }],
+    files: [{ ...file, skipped: ['a Pod', 'another'] }],
     skipReasons: ['no engine'],
   }
   const merged = mergeResults([run, other])
@@ -39,7 +39,7 @@ test('skipped tests are named with their reasons, and passes are summed', () => 
   expect(describeRun(merged)).toEqual([
     'Skipped:',
     '  no engine',
-    '  2 of 3 in packages/a/src/one.test.ts',
+    '  2 of 3 in packages/a/src/one.test.ts: a Pod',
     '',
   ])
 })

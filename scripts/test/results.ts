@@ -12,7 +12,8 @@ export interface FileResult {
   readonly file: string
   readonly project: string
   readonly tests: number
-  readonly skipped: number
+  /** Names of the tests that were skipped. */
+  readonly skipped: readonly string[]
   readonly wallSeconds: number
   readonly cpuSeconds: number | undefined
 }
@@ -25,6 +26,8 @@ export interface Failure {
 }
 
 const slowest = 10
+/** Characters of a test's name. */
+const shownName = 80
 const shownFailures = 8
 const maxRepeatedFiles = 20
 const maxRepeatedTests = 3
@@ -41,7 +44,7 @@ export function mergeResults(passes: readonly RunResults[]): RunResults {
   }
 }
 
-/** What was skipped and why, and the slowest files. */
+/** What was skipped and why, with the first name of each file, and the slowest files. */
 export function describeRun(results: RunResults): string[] {
   return [...skippedLines(results), ...slowestLines(results.files)]
 }
@@ -53,12 +56,15 @@ export function countLine(count: RunResults['count']): string {
 }
 
 function skippedLines({ files, skipReasons }: RunResults): string[] {
-  const incomplete = files.filter(({ skipped }) => skipped > 0)
+  const incomplete = files.filter(({ skipped }) => skipped.length > 0)
   if (incomplete.length === 0) return []
   return [
     'Skipped:',
     ...skipReasons.map((reason) => `  ${reason}`),
-    ...incomplete.map(({ file, tests, skipped }) => `  ${skipped} of ${tests} in ${file}`),
+    ...incomplete.map(({ file, tests, skipped }) => {
+      const [name = ''] = skipped
+      return `  ${skipped.length} of ${tests} in ${file}: ${name.length > shownName ? `${name.slice(0, shownName)}…` : name}`
+    }),
     '',
   ]
 }

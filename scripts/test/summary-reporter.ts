@@ -79,7 +79,7 @@ function fileResult(module: TestModule): FileResult {
   return {
     ...place(module),
     tests: [...module.children.allTests()].length,
-    skipped: [...module.children.allTests('skipped')].length,
+    skipped: [...module.children.allTests('skipped')].map(({ fullName }) => fullName),
     wallSeconds: round(module.diagnostic().duration / 1000),
     cpuSeconds: round(module.meta().cpuSeconds),
   }

@@ -10,7 +10,7 @@ import { promisify } from 'node:util'
 import { mainPath } from '../../testing/command-process.ts'
 
 export const hasTmux = spawnSync('tmux', ['-V']).status === 0
-if (!hasTmux) console.warn('The tests of the session are skipped: tmux is not installed.')
+if (!hasTmux) console.warn('SKIPPED: the session in the terminal; Debian: apt-get install tmux')
 
 const run = promisify(execFile)
 
