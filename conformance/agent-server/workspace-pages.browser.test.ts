@@ -4,9 +4,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { type Browser, chromium } from 'playwright-core'
+import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startAgentServer } from '../support/agent-server.ts'
+import { openBrowser } from '../support/shared-browser.ts'
 
 /**
  * A page of a workspace in a real browser: what it can load, and what it cannot do with the user's server.
@@ -57,7 +58,7 @@ const files = {
 describe.runIf(chromiumPath !== undefined)('a page of a workspace', { timeout: 120_000 }, () => {
   let browser: Browser
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: chromiumPath ?? '', args: ['--no-sandbox'] })
+    browser = await openBrowser(chromiumPath ?? '')
   })
   afterAll(() => browser.close())
 

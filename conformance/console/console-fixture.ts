@@ -1,14 +1,15 @@
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { existsSync, readFileSync } from 'node:fs'
+import { cp, mkdtemp, rename, rm } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { AgentDriver } from '../support/agent-driver.ts'
 import { startAgentServer } from '../support/agent-server.ts'
 import { AgentServerApi } from '../support/agent-server-api.ts'
+import { openBrowser } from '../support/shared-browser.ts'
 import { type ConsoleServer, serveConsole } from './console-server.ts'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -45,10 +46,11 @@ export class ConsoleFixture implements AsyncDisposable {
     browser: Browser,
     server: Awaited<ReturnType<typeof startAgentServer>>,
     site: ConsoleServer,
+    bundle: string,
     options: ConsoleOptions,
   ) {
     this.#directory = directory
-    this.bundle = join(directory, 'bundle')
+    this.bundle = bundle
     this.#browser = browser
     this.#server = server
     this.site = site
@@ -57,12 +59,11 @@ export class ConsoleFixture implements AsyncDisposable {
 
   static async open(chromiumPath: string, options: ConsoleOptions = {}): Promise<ConsoleFixture> {
     const directory = await mkdtemp(join(tmpdir(), 'slipway-console-'))
-    const bundle = join(directory, 'bundle')
-    await buildConsole(bundle)
+    const bundle = await consoleBundle(join(directory, 'bundle'))
     const server = await startServer(directory, options)
     const site = await serveConsole(bundle, server.url, options.path)
-    const browser = await launchBrowser(chromiumPath)
-    return new ConsoleFixture(directory, browser, server, site, options)
+    const browser = await openBrowser(chromiumPath)
+    return new ConsoleFixture(directory, browser, server, site, bundle, options)
   }
 
   get api(): AgentServerApi {
@@ -92,14 +93,6 @@ export class ConsoleFixture implements AsyncDisposable {
     await this.#server.stop()
     await rm(this.#directory, { recursive: true, force: true })
   }
-}
-
-/** A Chromium that reaches nothing but loopback addresses. */
-export function launchBrowser(chromiumPath: string): Promise<Browser> {
-  return chromium.launch({
-    executablePath: chromiumPath,
-    args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1'],
-  })
 }
 
 /** A page of a browser profile of its own; requests to other addresses than `origin` are recorded. */
@@ -146,6 +139,22 @@ export async function waitUntil(isTrue: () => Promise<boolean>, what: string): P
 function startServer(directory: string, { key }: ConsoleOptions) {
   const data = join(directory, 'data')
   return startAgentServer(data, key === undefined ? {} : { SLIPWAY_NO_KEY: '', SLIPWAY_SESSION_API_KEY: key })
+}
+
+/** The built pages: in a run of `npm test` those of all its files, otherwise made here. */
+async function consoleBundle(own: string): Promise<string> {
+  const folder = process.env.SLIPWAY_TEST_RUN
+  if (folder === undefined) {
+    await buildConsole(own)
+    return own
+  }
+  const shared = join(folder, 'console-bundle')
+  if (existsSync(shared)) return shared
+  await buildConsole(own)
+  // Another file may have been first.
+  await cp(own, `${shared}-${process.pid}`, { recursive: true })
+  await rename(`${shared}-${process.pid}`, shared).catch(() => {})
+  return shared
 }
 
 async function buildConsole(bundle: string): Promise<void> {

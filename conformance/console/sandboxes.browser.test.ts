@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { findChromium } from '../support/browser-user.ts'
 import { SandboxServer } from '../support/sandbox-server/server.ts'
 import { createUser, textModel, type User } from '../support/sandbox-server/user.ts'
-import { findViolations, launchBrowser, newWatchedPage } from './console-fixture.ts'
+import { openBrowser } from '../support/shared-browser.ts'
+import { findViolations, newWatchedPage } from './console-fixture.ts'
 
 /** The console of a sandbox server, as that server itself serves it. */
 
@@ -15,7 +16,7 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
   let user: User
   beforeAll(async () => {
     server = await SandboxServer.open()
-    browser = await launchBrowser(chromiumPath ?? '')
+    browser = await openBrowser(chromiumPath ?? '')
     user = await createUser(server)
     await user.setModel(textModel)
   }, 300_000)

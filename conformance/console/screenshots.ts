@@ -8,7 +8,8 @@ import { bashStep, finishStep, scriptedModel, toolCall, toolCallsStep } from '..
 import { findChromium } from '../support/browser-user.ts'
 import { SandboxServer } from '../support/sandbox-server/server.ts'
 import { createUser, textModel } from '../support/sandbox-server/user.ts'
-import { ConsoleFixture, findViolations, launchBrowser } from './console-fixture.ts'
+import { openBrowser } from '../support/shared-browser.ts'
+import { ConsoleFixture, findViolations } from './console-fixture.ts'
 
 /**
  * `npx node conformance/console/screenshots.ts [--out DIRECTORY] [--only NAME] [--server agent|sandbox] [--png]`:
@@ -109,7 +110,7 @@ async function save(browser: Browser, name: string, png: Buffer): Promise<void> 
 async function takeAgentServer(executablePath: string): Promise<void> {
   const workspace = await mkdtemp(join(tmpdir(), 'slipway-shop-'))
   await using fixture = await ConsoleFixture.open(executablePath)
-  const browser = await launchBrowser(executablePath)
+  const browser = await openBrowser(executablePath)
   try {
     await writeWorkspace(workspace)
     const { driver, site } = fixture
@@ -299,7 +300,7 @@ function cartScript(directory: string): readonly unknown[] {
 
 async function takeSandboxServer(executablePath: string): Promise<void> {
   await using server = await SandboxServer.open()
-  const browser = await launchBrowser(executablePath)
+  const browser = await openBrowser(executablePath)
   try {
     const user = await createUser(server)
     await user.setModel(textModel)

@@ -4,7 +4,8 @@ import { bashStep, finishStep, scriptedModel } from '../support/agent-driver.ts'
 import { findChromium } from '../support/browser-user.ts'
 import { SandboxServer } from '../support/sandbox-server/server.ts'
 import { createUser } from '../support/sandbox-server/user.ts'
-import { ConsoleFixture, launchBrowser, newWatchedPage } from './console-fixture.ts'
+import { openBrowser } from '../support/shared-browser.ts'
+import { ConsoleFixture, newWatchedPage } from './console-fixture.ts'
 
 const chromiumPath = await findChromium()
 const canaries = {
@@ -116,7 +117,7 @@ describe.runIf(chromiumPath !== undefined)('secrets in the console', { timeout: 
 
   test('a scoped key of a sandbox server shows its pages and nothing of the keys', async () => {
     await using server = await SandboxServer.open()
-    const browser = await launchBrowser(chromiumPath ?? '')
+    const browser = await openBrowser(chromiumPath ?? '')
     try {
       const user = await createUser(server)
       const { key } = (await user.requestOrThrow('POST', '/api/keys', {

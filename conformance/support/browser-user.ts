@@ -1,6 +1,7 @@
 import { access } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
-import { type Browser, chromium, type Locator, type Page } from 'playwright-core'
+import type { Browser, Locator, Page } from 'playwright-core'
+import { openBrowser } from './shared-browser.ts'
 
 const waitMs = 60_000
 
@@ -47,10 +48,7 @@ export class BrowserUser implements AsyncDisposable {
   }
 
   static async open(executablePath: string, url: string): Promise<BrowserUser> {
-    const browser = await chromium.launch({
-      executablePath,
-      args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1'],
-    })
+    const browser = await openBrowser(executablePath)
     const page = await browser.newPage({ viewport: { width: 1400, height: 900 } })
     return new BrowserUser(browser, page, url)
   }

@@ -31,7 +31,7 @@ const child = spawn(program, programArgs, {
   // A group of its own: a signal reaches the wrappers, Vitest and its workers alike.
   detached: true,
   stdio: ['ignore', 'inherit', 'inherit'],
-  env: { ...process.env, TMPDIR: folder, SLIPWAY_TEST_RESULTS: resultsPath },
+  env: { ...process.env, TMPDIR: folder, SLIPWAY_TEST_RUN: folder, SLIPWAY_TEST_RESULTS: resultsPath },
 })
 if (child.pid !== undefined) reaper.watch(child.pid)
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
