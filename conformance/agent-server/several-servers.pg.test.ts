@@ -1,5 +1,8 @@
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
+import { type IncomingMessage, request } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { bashStep, eventLabel, findLogIssues, finishStep, scriptedModel } from '../support/agent-driver.ts'
 import { messageLine, toJsonLines } from '../support/agent-server-api.ts'
@@ -96,6 +99,32 @@ describe.skipIf(!isPostgres)('several agent servers on one database', () => {
         .fetch(`${below}/file/download?path=/etc/passwd`)
         .then(async (own) => [own.status, await own.text()]),
     )
+    expect((await group.ownerOf(id))?.name).toBe(a.name)
+  })
+
+  test('a ticket opens through another server what it opens at the owner, and nothing else', async () => {
+    const [a, b] = [group.member(0), group.member(1)]
+    const { id } = await a.driver.create({ llm: scriptedModel([finishStep()]) })
+    const below = `/api/conversations/${id}`
+    const command = { command: 'mkdir site; echo page > site/a.txt; echo other > b.txt' }
+    await a.api.sendJson('POST', `${below}/bash/execute_bash_command`, command)
+    const { body } = await b.api.sendJson('POST', `${below}/workspace-ticket`, { path: 'site' })
+    const query = new URL((body as { url: string }).url, b.process.url).search
+    for (const { process: server } of [a, b]) {
+      const get = async (path: string) => {
+        const [response] = (await once(
+          request(server.url, { path: `${below}${path}` }).end(),
+          'response',
+        )) as [IncomingMessage]
+        return [response.statusCode, await text(response)]
+      }
+      expect(await get(`/workspace/site/a.txt${query}`)).toEqual([200, 'page\n'])
+      expect((await get(`/workspace/b.txt${query}`))[0]).toBe(403)
+      for (const up of ['..', '%2e%2e']) {
+        const path = `/workspace/${up}/${up}/${up}/file/download${query}&path=/etc/passwd`
+        expect((await get(path))[0]).toBe(400)
+      }
+    }
     expect((await group.ownerOf(id))?.name).toBe(a.name)
   })
 

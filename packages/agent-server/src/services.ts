@@ -194,12 +194,17 @@ export async function openServices(options: ServicesOptions) {
   )
   const bindings = await CredentialBindings.open(join(dataDirectory, 'credential-bindings.json'))
   const { leases } = storage
+  const tickets = new WorkspaceTickets({
+    key: cipher.deriveKey('workspace tickets'),
+    sessionKeys: config.sessionKeys,
+    now: Date.now,
+  })
   const { peerKey } = options
   const peers: Peers | undefined =
     leases === undefined || peerKey === undefined
       ? undefined
       : new Peers({
-          ...{ leases, key: peerKey, fetch: unixFetch, log },
+          ...{ leases, key: peerKey, tickets, fetch: unixFetch, log },
           continueRun: (id) => registry.continueRun(id),
           exists: async (id) => (await storage.conversations.get([id]))[0] !== undefined,
         })
@@ -290,11 +295,6 @@ export async function openServices(options: ServicesOptions) {
         },
       }),
     )
-  const tickets = new WorkspaceTickets({
-    key: cipher.deriveKey('workspace tickets'),
-    sessionKeys: config.sessionKeys,
-    now: Date.now,
-  })
   const { wire } = config
   const createDeps = {
     ...{ storage, registry, worktrees, environment, cipher, llmProfiles, agentProfiles, wire },

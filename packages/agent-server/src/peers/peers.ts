@@ -2,17 +2,24 @@ import { randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { Reply, Request } from '@slipway/http'
 import {
+  agentServerRoutes,
+  buildRoutePath,
   type conversationWorkspaceRoutes,
   type LogFunction,
+  must,
   Problem,
   type Route,
+  type RouteTable,
   type SendMessageRequest,
 } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 import { createCounter } from '@slipway/shared/metrics'
 import type { Secret } from '@slipway/shared/redaction'
 import { type ConversationLeases, HeldElsewhere } from '@slipway/storage'
+import { peerTokenHeader, type WorkspaceTickets } from '../workspaces/tickets.ts'
 import { ownedConversation } from './owner-routes.ts'
 
+const routes: RouteTable = agentServerRoutes
 /** Marks a request of another server, which is not passed on again. */
 const peerHeader = 'x-slipway-peer'
 const passedHeaders = [
@@ -40,7 +47,9 @@ type Handler = (request: Request<Route>) => Reply | Promise<Reply>
 
 interface PeersOptions {
   readonly leases: ConversationLeases
+  /** The key that all servers accept. */
   readonly key: Secret
+  readonly tickets: Pick<WorkspaceTickets, 'createPeerToken'>
   readonly fetch: typeof fetch
   readonly log: LogFunction
   /** Continues the run of a conversation that this server has taken over from one that is gone. */
@@ -51,6 +60,10 @@ interface PeersOptions {
 /**
  * The other servers on the database: passes requests for the owner of a conversation on to it, or takes the
  * conversation when it has none.
+ *
+ * The owner must serve what was authorized here and nothing else. An address that is passed on is therefore
+ * built from the route and its parameters; a request that a ticket or a cookie has authorized is sent with
+ * that token, which the owner checks itself; the key of the peers goes with those of callers with a key only.
  */
 export class Peers {
   readonly requests = createCounter(
@@ -88,7 +101,7 @@ export class Peers {
     const url = await this.#findOwner(conversation)
     if (url === undefined) return await this.#use(conversation, sendHere)
     const response = await this.#fetch(conversation, url, {
-      path: `/api/conversations/${conversation}/events`,
+      path: buildRoutePath(agentServerRoutes.sendMessage, { conversation_id: conversation }),
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(message),
@@ -110,6 +123,7 @@ export class Peers {
     request: Request<Route>,
     handle: Handler,
   ): Promise<Reply> {
+    const path = buildAddress(route, request)
     const url = await this.#findOwner(conversation)
     if (url === undefined) return await this.#use(conversation, async () => await handle(request))
     if (request.header(peerHeader) !== undefined) throw new HeldElsewhere()
@@ -118,7 +132,7 @@ export class Peers {
       return value === undefined ? [] : [[name, value] as const]
     })
     const { method, rawBody, signal } = request
-    const common = { path: request.url, method, signal }
+    const common = { path, method, signal, token: this.#tokenOf(route, request) }
     if (route === uploadRoute) {
       const { body, contentType, failure } = encodeUpload(await request.upload())
       const passed = { ...Object.fromEntries(headers), 'content-type': contentType }
@@ -134,6 +148,12 @@ export class Peers {
     return await toReply(
       await this.#fetch(conversation, url, { ...common, headers: Object.fromEntries(headers), ...body }),
     )
+  }
+
+  /** What has authorized the request instead of a key. */
+  #tokenOf(route: string, { url, header, peer }: Request<Route>): string | undefined {
+    if (routes[route]?.pages !== 'pass') return undefined
+    return this.#options.tickets.createPeerToken(url, header, peer)
   }
 
   /** Undefined when this server has the conversation now. */
@@ -167,11 +187,12 @@ export class Peers {
       readonly method: string
       readonly headers: Readonly<Record<string, string>>
       readonly body?: BodyInit
+      readonly token?: string | undefined
       readonly signal?: AbortSignal
     },
   ): Promise<Response> {
     const { leases, key, fetch, log, exists } = this.#options
-    const { path, method, headers, body, signal } = request
+    const { path, method, headers, body, signal, token } = request
     const lost = new AbortController()
     const watch = setInterval(async () => {
       const holder = await leases.acquire(conversation).catch(() => undefined)
@@ -187,7 +208,7 @@ export class Peers {
           // The length of an answer is that of its bytes.
           'accept-encoding': 'identity',
           [peerHeader]: '1',
-          'x-session-api-key': key.reveal(),
+          ...(token === undefined ? { 'x-session-api-key': key.reveal() } : { [peerTokenHeader]: token }),
         },
         signal: signal === undefined ? lost.signal : AbortSignal.any([signal, lost.signal]),
         redirect: 'manual',
@@ -208,6 +229,14 @@ export class Peers {
       clearInterval(watch)
     }
   }
+}
+
+/** The address of a request, from what its route has read in it. */
+function buildAddress(name: string, { url, params }: Request<Route>): string {
+  const path = buildRoutePath(must(routes[name], 'the route'), isRecord(params) ? params : {})
+  const at = url.indexOf('?')
+  const query = new URLSearchParams(at < 0 ? '' : url.slice(at))
+  return query.size === 0 ? path : `${path}?${query}`
 }
 
 /** A form with the file, as it arrives. `failure`: why the file could not be read to its end. */

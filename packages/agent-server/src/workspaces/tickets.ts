@@ -6,6 +6,9 @@ import { decodePercent } from '@slipway/shared/url'
 
 export const cookieName = 'oh_workspace_session_key'
 
+/** The token of a request that another server with the same secret key has authorized and passes on. */
+export const peerTokenHeader = 'x-slipway-peer-token'
+
 /** How long the cookie of a browser opens workspaces. */
 export const sessionSeconds = 7 * 24 * 3_600
 
@@ -99,17 +102,35 @@ export class WorkspaceTickets {
     return this.#sign({ grant: { use: 'page', ...page }, until, key })
   }
 
-  /** The ticket in the URL, else the cookie, but not for scripts. A Problem for an invalid ticket. */
+  /**
+   * The token of a request for the server that it is passed on to, whose session keys may be others;
+   * undefined when it has none. Throws a Problem for an invalid ticket.
+   */
+  createPeerToken(
+    url: string,
+    header: (name: string) => string | undefined,
+    peer: () => string,
+  ): string | undefined {
+    const presented = this.findToken(url, header, peer)
+    if (presented instanceof Problem) throw presented
+    return presented && `${presented.text}.${this.#peerSignature(presented.text).toString('base64url')}`
+  }
+
+  /**
+   * What another server passes on, else the ticket in the URL, else the cookie, but not for scripts. A
+   * Problem for an invalid ticket.
+   */
   findToken(
     url: string,
     header: (name: string) => string | undefined,
     peer: () => string,
   ): PresentedToken | Problem | undefined {
+    const peerToken = header(peerTokenHeader)
+    if (peerToken !== undefined) return this.#verifyPeerToken(peerToken) ?? invalidTicket()
     const ticket = findTicket(url)
     if (ticket !== undefined) {
       const token = this.#verify(ticket)
-      if (token === undefined || token.grant.use === 'session')
-        return new Problem('unauthorized', 'The ticket is not valid, or it has expired')
+      if (token === undefined || token.grant.use === 'session') return invalidTicket()
       return { token, text: ticket, isInUrl: true }
     }
     if (isExecutableDestination(header('sec-fetch-dest'))) return undefined
@@ -159,21 +180,40 @@ export class WorkspaceTickets {
     return `${payload}.${this.#signature(payload).toString('base64url')}`
   }
 
+  #peerSignature(text: string): Buffer {
+    return createHmac('sha256', this.#options.key).update(`peer ${text}`).digest()
+  }
+
+  /** The other server has looked at the session key and the cookie's peer. */
+  #verifyPeerToken(peerToken: string): PresentedToken | undefined {
+    const [, text = '', signature = ''] = /^([^.]+\.[^.]+)\.([^.]+)$/.exec(peerToken) ?? []
+    if (!isSignature(signature, this.#peerSignature(text))) return undefined
+    const token = this.#parse(text)
+    return token && { token, text, isInUrl: true }
+  }
+
   #verify(text: string): SignedToken | undefined {
+    const token = this.#parse(text)
+    return token !== undefined && this.#keyNames.includes(token.key) ? token : undefined
+  }
+
+  /** Undefined when the signature is wrong or the token has expired. */
+  #parse(text: string): SignedToken | undefined {
     const [payload = '', signature = '', ...rest] = text.split('.')
-    const providedSignature = Buffer.from(signature, 'base64url')
-    const expectedSignature = this.#signature(payload)
-    if (
-      rest.length > 0 ||
-      providedSignature.length !== expectedSignature.length ||
-      !timingSafeEqual(providedSignature, expectedSignature)
-    )
-      return undefined
+    if (rest.length > 0 || !isSignature(signature, this.#signature(payload))) return undefined
     // The signature is valid, so the shape is ours.
     const token: SignedToken = JSON.parse(Buffer.from(payload, 'base64url').toString())
-    const isAlive = token.until > this.#nowSeconds() && this.#keyNames.includes(token.key)
-    return isAlive ? token : undefined
+    return token.until > this.#nowSeconds() ? token : undefined
   }
+}
+
+function isSignature(text: string, expected: Buffer): boolean {
+  const provided = Buffer.from(text, 'base64url')
+  return provided.length === expected.length && timingSafeEqual(provided, expected)
+}
+
+function invalidTicket(): Problem {
+  return new Problem('unauthorized', 'The ticket is not valid, or it has expired')
 }
 
 /**

@@ -1,4 +1,4 @@
-import { must, Problem, type Route, type RouteTable } from '@slipway/protocol'
+import { buildRoutePath, must, Problem, type Route, type RouteTable } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
 import { ConnectionError, readCallError } from './errors.ts'
 import type { CallArguments, RouteOutput } from './route-types.ts'
@@ -66,7 +66,7 @@ export class RouteCaller<T extends RouteTable> {
       init.body = JSON.stringify(body)
       init.headers = { 'content-type': 'application/json', ...init.headers }
     }
-    return await this.send(buildPath(route, params) + buildQuery(query), init)
+    return await this.send(buildRoutePath(route, params) + buildQuery(query), init)
   }
 
   /** Sends a request to a path of the server, with the key. */
@@ -108,10 +108,6 @@ function parseBaseUrl(text: string): string {
   }
   // Not the origin: of a scheme that is not the web's it is the text "null".
   return `${url.protocol}//${url.host}${url.pathname.replace(/\/+$/, '')}`
-}
-
-function buildPath(route: Route, params: Readonly<Record<string, unknown>>): string {
-  return route.path.replace(/\{(\w+)\*?\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
 }
 
 /** Undefined members are left out, members of an array are repeated. */
