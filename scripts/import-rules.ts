@@ -61,6 +61,8 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   'node:worker_threads': ['shared/src/tool-files/', 'storage/src/sqlite/'],
   'node:child_process': [
     'agent/src/workspace/workspace.ts',
+    // Git, for data directories.
+    'shared/src/process/assert-untracked.ts',
     'sandbox-server/src/backends/process/',
     'cli/src/console/',
     'cli/src/session/start-private-server.ts',
@@ -109,6 +111,8 @@ export const environmentReaders: readonly string[] = [
   // One variable for the program that it starts.
   'cli/src/console/console-build.ts',
   'cli/src/main.js',
+  // One variable for git.
+  'shared/src/process/assert-untracked.ts',
   // Before the program can run: the folder of the user's components.
   'cli/src/components/components.js',
 ]

@@ -1,4 +1,5 @@
 import type { LogFunction } from '@slipway/protocol'
+import { assertUntracked } from '@slipway/shared/process'
 import type { ControlPlaneStore } from './control-plane/control-plane-store.ts'
 import type { ServerStorage } from './open-server-storage.ts'
 import { openControlPlaneStore } from './sqlite/control-plane/control-plane-store.ts'
@@ -24,6 +25,7 @@ export async function openControlPlane(options: {
   readonly log: LogFunction
 }): Promise<ControlPlaneStorage> {
   const { directory, url, log } = options
+  await assertUntracked(directory)
   await using opened = new AsyncDisposableStack()
   const parts = url === undefined ? openFiles : openDatabase
   const { storage, controlPlane } = await parts(options, opened)

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { Workspace } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import { errorCode } from '@slipway/shared/fs'
+import { gitConfigEnvironment, untrustedGitEnvironment, untrustedGitSettings } from '@slipway/shared/process'
 import { redact } from '@slipway/shared/redaction'
 import { copyFile, lstat, mkdtemp, rm, stat, utimes } from '@slipway/shared/tool-files'
 
@@ -10,28 +11,6 @@ type GitResult = Awaited<ReturnType<Workspace['run']>>
 
 const timeoutMs = 30_000
 const maxListBytes = 64 * 1024 * 1024
-
-/**
- * For untrusted repositories: no program that one names may run, nothing is fetched (as a partial clone
- * would), and nothing is locked or written.
- */
-const gitSettings: readonly (readonly [string, string])[] = [
-  ['core.quotepath', 'off'],
-  ['core.fsmonitor', 'false'],
-  ['core.hooksPath', '/dev/null'],
-  ['core.pager', 'cat'],
-  ['log.showSignature', 'false'],
-  ['i18n.logOutputEncoding', 'UTF-8'],
-  ['safe.directory', '*'],
-  ['diff.ignoreSubmodules', 'dirty'],
-]
-const gitEnvironment: Readonly<Record<string, string>> = {
-  LC_ALL: 'C',
-  GIT_OPTIONAL_LOCKS: '0',
-  GIT_TERMINAL_PROMPT: '0',
-  GIT_NO_LAZY_FETCH: '1',
-  GIT_ALLOW_PROTOCOL: 'none',
-}
 
 /** One repository, seen from a directory in it. Read-only; a Problem `bad_request` when git fails. */
 export class GitRepository implements AsyncDisposable {
@@ -55,11 +34,11 @@ export class GitRepository implements AsyncDisposable {
     env: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<GitRepository | undefined> {
-    const workspace = await Workspace.open({ directory, env: { ...env, ...gitEnvironment } }).catch(
+    const workspace = await Workspace.open({ directory, env: { ...env, ...untrustedGitEnvironment } }).catch(
       () => undefined,
     )
     if (workspace === undefined) return undefined
-    const unconfigured = new GitRepository(workspace, gitConfigEnvironment(gitSettings), signal)
+    const unconfigured = new GitRepository(workspace, gitConfigEnvironment(untrustedGitSettings), signal)
     const result = await unconfigured.#run(['rev-parse', '--is-inside-work-tree'])
     if (result.exitCode === 127) throw new Problem('bad_request', 'git is not installed')
     if (result.exitCode !== 0 || outputText(result) !== 'true') {
@@ -68,7 +47,7 @@ export class GitRepository implements AsyncDisposable {
     }
     return new GitRepository(
       workspace,
-      gitConfigEnvironment([...gitSettings, ...(await unconfigured.#disabledFilterSettings())]),
+      gitConfigEnvironment([...untrustedGitSettings, ...(await unconfigured.#disabledFilterSettings())]),
       signal,
     )
   }
@@ -165,15 +144,6 @@ export class GitRepository implements AsyncDisposable {
     }
     return copy
   }
-}
-
-/** Settings for one call, as variables: values may contain characters that arguments cannot. */
-function gitConfigEnvironment(pairs: readonly (readonly [string, string])[]): Record<string, string> {
-  const entries = pairs.flatMap(([name, value], index) => [
-    [`GIT_CONFIG_KEY_${index}`, name],
-    [`GIT_CONFIG_VALUE_${index}`, value],
-  ])
-  return { GIT_CONFIG_COUNT: String(pairs.length), ...Object.fromEntries(entries) }
 }
 
 function outputText({ stdout }: GitResult): string {

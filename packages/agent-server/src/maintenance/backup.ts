@@ -4,6 +4,7 @@ import { readdir, readlink, rename, rm } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { errorCode, exists, isWithin, makeDirectory, syncDirectory } from '@slipway/shared/fs'
+import { assertUntracked } from '@slipway/shared/process'
 import { DirectoryLock } from '@slipway/storage'
 import { copyDatabase, verifyLog, writeFullBackup, writeIncrement } from '@slipway/storage/maintenance'
 import {
@@ -56,6 +57,7 @@ export async function backUp(options: BackupOptions): Promise<BackupResult> {
   if (!(await exists(join(data, logName))))
     throw new Error(`${data} is no data directory: it has no ${logName}. Name it with --data.`)
   if (isWithin(data, target)) throw new Error(`the backup cannot be inside of the data directory ${data}`)
+  await assertUntracked(data)
   await makeDirectory(target, 0o700)
   const manifest = (await readManifest(target)) ?? { format: 1, steps: [] }
   if (manifest.steps.length === 0) await assertEmpty(target)

@@ -1,6 +1,7 @@
 import { readdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { exists } from '@slipway/shared/fs'
+import { assertUntracked } from '@slipway/shared/process'
 import { DirectoryLock } from '@slipway/storage'
 import { compactDatabase, type LogUsage, readUsage } from '@slipway/storage/maintenance'
 import { databaseNames, logName, statOrUndefined } from './data-files.ts'
@@ -15,6 +16,7 @@ export interface DiskUsage {
 /** What a data directory takes on the disk, also while a server uses it. */
 export async function measureUsage(data: string): Promise<DiskUsage> {
   const directory = resolve(data)
+  await assertUntracked(directory)
   const log = readUsage(join(directory, logName))
   const names = await readdir(directory)
   const sizes = await Promise.all(

@@ -1,6 +1,7 @@
 import { readdir, rm, statfs } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { exists } from '@slipway/shared/fs'
+import { assertUntracked } from '@slipway/shared/process'
 import { DirectoryLock } from '@slipway/storage'
 import {
   inspectDatabase,
@@ -36,6 +37,7 @@ const maxListed = 20
 /** Examines a data directory, also while a server uses it. Changes nothing. */
 export async function examine({ data, isDeep }: DoctorOptions): Promise<Finding[]> {
   const directory = resolve(data)
+  await assertUntracked(directory)
   if (!(await exists(join(directory, logName)))) return [await missingLog(directory)]
   const findings = [...(await examineDirectory(directory)), ...examineMark(directory)]
   for (const name of ['log.db', 'bash.db', 'control.db'])

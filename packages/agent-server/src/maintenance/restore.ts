@@ -2,6 +2,7 @@ import { constants } from 'node:fs'
 import { chmod, copyFile, mkdir, mkdtemp, open, readdir, rename, rm, rmdir, symlink } from 'node:fs/promises'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { errorCode, makeDirectory, syncDirectory } from '@slipway/shared/fs'
+import { assertUntracked } from '@slipway/shared/process'
 import { finishRestore, mergeIncrement, verifyLog } from '@slipway/storage/maintenance'
 import {
   type BackupEntry,
@@ -120,6 +121,7 @@ export async function listBackup(backup: string): Promise<readonly ListedStep[]>
 }
 
 async function openBackup(directory: string): Promise<Manifest> {
+  await assertUntracked(directory)
   const manifest = await readManifest(directory)
   if (manifest === undefined || manifest.steps.length === 0)
     throw new Error(`${directory} is no backup: it has no backup.json`)

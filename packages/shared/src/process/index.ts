@@ -1,3 +1,5 @@
+export { assertUntracked } from './assert-untracked.ts'
 export { takeEnvironment } from './environment.ts'
 export { findFreePort } from './free-port.ts'
+export { gitConfigEnvironment, untrustedGitEnvironment, untrustedGitSettings } from './git-settings.ts'
 export { hideFromDebuggers, type Libc, loadLibc, type PeerCredentials } from './libc.ts'

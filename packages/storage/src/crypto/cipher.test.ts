@@ -50,7 +50,7 @@ test('the key file is created once, with mode 0600, and used again', async () =>
   expect(readFileSync(path)).toEqual(key)
 })
 
-test('the mode of a key file that others may read is restricted, and logged without the key', async () => {
+test('the mode of a key file that its group may read is restricted, and logged without the key', async () => {
   using directory = temporaryDirectory()
   const path = join(directory.path, 'secret.key')
   const lines: string[] = []
@@ -58,12 +58,26 @@ test('the mode of a key file that others may read is restricted, and logged with
   const options = { directory: directory.path, secretKey: undefined, log }
   const sealed = (await Cipher.open(options)).seal('x')
   expect(lines).toEqual([])
-  chmodSync(path, 0o644)
+  chmodSync(path, 0o660)
   expect((await Cipher.open(options)).open(sealed)).toBe('x')
   expect(statSync(path).mode & 0o777).toBe(0o600)
   expect(lines).toHaveLength(1)
   expect(lines[0]).toContain('"warn"')
   expect(lines[0]).not.toContain(readFileSync(path, 'utf8').trim())
+})
+
+test('a key file that every user may read or write is refused, with the command that restricts it', async () => {
+  using directory = temporaryDirectory()
+  const path = join(directory.path, 'secret.key')
+  const options = { directory: directory.path, secretKey: undefined }
+  await Cipher.open(options)
+  for (const mode of [0o644, 0o604, 0o602, 0o666]) {
+    chmodSync(path, mode)
+    await expect(Cipher.open(options)).rejects.toThrow(`chmod 600 ${path}`)
+    const configured = { ...options, secretKey: new Secret('a configured key') }
+    await expect(Cipher.open(configured)).rejects.toThrow(`chmod 600 ${path}`)
+    expect(statSync(path).mode & 0o777).toBe(mode)
+  }
 })
 
 test('a damaged key file is an error, and is not replaced', async () => {

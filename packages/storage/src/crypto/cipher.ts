@@ -21,9 +21,9 @@ export class Cipher {
 
   /**
    * Derives the key from `secretKey`; without one reads or creates the file `secret.key` of the directory.
-   * The file's key opens what it sealed as long as the file exists. Restricts the mode of a key file that
-   * others may read, with a warning. Rejects for a damaged key file, because a new key would open nothing.
-   * One process at a time uses the directory.
+   * The file's key opens what it sealed as long as the file exists. Rejects for a key file that all users may
+   * read or write, as one that came with a repository or an archive, and for a damaged one, because a new key
+   * would open nothing. One process at a time uses the directory.
    */
   static async open(options: {
     readonly directory: string
@@ -107,9 +107,16 @@ async function readKeyFile(path: string, log: LogFunction): Promise<Buffer | und
   }
 }
 
+/** Kubernetes gives the files of a volume to a group (`fsGroup`) at each start: such a mode is restricted. */
 async function restrictPermissions(path: string, log: LogFunction): Promise<void> {
   // Windows has no such bits.
-  if (process.platform === 'win32' || ((await stat(path)).mode & 0o077) === 0) return
+  const mode = process.platform === 'win32' ? 0 : (await stat(path)).mode & 0o077
+  if ((mode & 0o007) !== 0)
+    throw new Error(
+      `${path} may be read or written by every user of this machine, so others may know or have chosen the key. ` +
+        `If it is your own, run "chmod 600 ${path}"; if it came with a repository or an archive, use another data directory.`,
+    )
+  if (mode === 0) return
   await chmod(path, 0o600)
-  log('warn', 'the key file was readable by others; its mode is 0600 now', { path })
+  log('warn', 'the key file was readable by its group; its mode is 0600 now', { path })
 }

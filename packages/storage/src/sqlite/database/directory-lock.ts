@@ -2,7 +2,7 @@ import { accessSync, closeSync, constants, fstatSync, openSync, readFileSync } f
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { errorCode } from '@slipway/shared/fs'
-import { type Libc, loadLibc } from '@slipway/shared/process'
+import { assertUntracked, type Libc, loadLibc } from '@slipway/shared/process'
 import { closeToOthers } from './database.ts'
 import type { LogIdentity } from './log-identity.ts'
 import { resultCode } from './storage-failure.ts'
@@ -36,8 +36,12 @@ export class DirectoryLock implements Disposable {
     this.#libc = libc
   }
 
-  /** Rejects with a plain Error that says why when another process holds the lock or it cannot be taken. */
+  /**
+   * Rejects with a plain Error that says why when another process holds the lock, it cannot be taken, or git
+   * tracks the directory.
+   */
   static async acquire(directory: string, name: string): Promise<DirectoryLock> {
+    await assertUntracked(directory)
     const lock = new DirectoryLock(directory, name, await loadLibc())
     lock.acquire()
     return lock
