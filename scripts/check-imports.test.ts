@@ -48,6 +48,7 @@ test.each([
   ],
   ['a test from a source', 'http/src/a.ts', `import { x } from './b.test.ts'`, 'only tests may import tests'],
   ['the environment', 'http/src/a.ts', 'const x = process.env.HOME', 'reads process.env'],
+  ['a compile cache in /tmp', 'http/src/main.js', 'module.enableCompileCache()', 'calls enableCompileCache'],
 ])('%s is refused', (_, file, text, fault) => {
   expect(findViolations([source(file, text)])).toEqual([expect.stringContaining(fault)])
 })

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, posix, resolve } from 'node:path'
 import {
+  compileCacheFile,
   environmentReaders,
   frontDoors,
   lazyImports,
@@ -60,6 +61,8 @@ function importViolations({ file, text, imports }: Source): string[] {
   if (!isTest(file) && /\bprocess\.env\b/.test(text) && !environmentReaders.includes(file)) {
     found.push(`${file}: reads process.env; only ${environmentReaders.join(', ')} may`)
   }
+  if (!isTest(file) && /\benableCompileCache\b/.test(text) && file !== compileCacheFile)
+    found.push(`${file}: calls enableCompileCache; only ${compileCacheFile} may`)
   return found
 }
 

@@ -26,7 +26,18 @@ export const lazyImports: Readonly<Record<string, readonly string[]>> = {
  * imports the small ones of `protocol` alone, because the schemas would cost it more memory than its work.
  */
 export const frontDoors: Readonly<Record<string, readonly string[]>> = {
-  shared: ['async', 'collections', 'fs', 'json', 'metrics', 'process', 'redaction', 'tool-files', 'url'],
+  shared: [
+    'async',
+    'collections',
+    'compile-cache',
+    'fs',
+    'json',
+    'metrics',
+    'process',
+    'redaction',
+    'tool-files',
+    'url',
+  ],
   protocol: ['', 'instant', 'message-texts', 'problem'],
   storage: ['', 'control-plane', 'maintenance'],
   'agent-server': ['', 'maintenance'],
@@ -103,6 +114,9 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   '@decimalturn/toml-patch': ['cli/src/context/config-file.ts'],
 }
 
+/** The only file that names Node's compile cache: without a folder it is one that every user may write. */
+export const compileCacheFile = 'shared/src/process/compile-cache.js'
+
 /** `process.env` is read here and nowhere else. */
 export const environmentReaders: readonly string[] = [
   'agent-server/src/main.js',
@@ -111,6 +125,8 @@ export const environmentReaders: readonly string[] = [
   // One variable for the program that it starts.
   'cli/src/console/console-build.ts',
   'cli/src/main.js',
+  // Where the cache is, before anything is loaded.
+  'shared/src/process/compile-cache.js',
   // One variable for git.
   'shared/src/process/assert-untracked.ts',
   // Before the program can run: the folder of the user's components.

@@ -351,12 +351,16 @@ hour('uninstalled: what is left is what docs/guide/install.md names', async () =
   expect(await readdir(join(day.prefix, 'bin'))).toEqual([])
   expect(await readdir(join(day.prefix, 'lib/node_modules'))).toEqual([])
   const page = await readFile(resolve('docs/guide/install.md'), 'utf8')
-  for (const place of ['.local/share/slipway', '.local/share/slipway-components', '.config/slipway'])
+  const places = ['.local/share/slipway', '.local/share/slipway-components', '.config/slipway', '.cache/slipway']
+  for (const place of places)
     expect(page).toContain(`| \`~/${place}\``)
   // The text index is built behind the server.
-  const own = /^\.local\/share\/slipway\/(conversations\/[0-9a-f]{32}|index\.\w+)$/
+  const own = /^(\.local\/share\/slipway\/(conversations\/[0-9a-f]{32}|index\.\w+)|\.cache\/slipway\/compile-cache\/.*)$/
   const left = (await day.listHome()).filter((path) => !own.test(path) && !isComponents.test(path))
   expect(left).toEqual([
+    '.cache',
+    '.cache/slipway',
+    '.cache/slipway/compile-cache',
     '.config',
     '.config/slipway',
     '.config/slipway/config.toml',
@@ -376,10 +380,7 @@ hour('uninstalled: what is left is what docs/guide/install.md names', async () =
       'sessions',
     ].map((name) => `.local/share/slipway/${name}`),
   ])
-  // Node's cache of compiled code is of all programs.
-  const cache = new Set(['node-compile-cache'])
-  const temporary = await readdir(join(day.directory, 'tmp'))
-  expect(temporary.filter((name) => !cache.has(name))).toEqual([])
+  expect(await readdir(join(day.directory, 'tmp'))).toEqual([])
   expect(await day.processes()).toEqual([])
   expect(day.commandCount).toBeGreaterThan(60)
 })

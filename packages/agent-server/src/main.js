@@ -1,12 +1,12 @@
-import { enableCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
+import { startCompileCache } from '@slipway/shared/compile-cache'
 
 /**
  * The agent server in a sandbox: `node main.js --host --port --data --web --database`, or `--socket` to
  * listen on. JavaScript, because the compile cache begins below: for a TypeScript file Node loads its parser
  * at each start.
  */
-enableCompileCache()
+startCompileCache()
 // Loading makes more garbage than anything after it.
 const { relaxHeapGrowth } = await import('./server/heap.ts')
 relaxHeapGrowth()

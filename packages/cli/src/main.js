@@ -10,7 +10,8 @@ if ((first === '--version' || first === '-v') && others.length === 0)
   console.log(module.createRequire(import.meta.url)('../package.json').version)
 else if (major < 24 || (major === 24 && minor < 12)) await runWithOtherNode()
 else {
-  module.enableCompileCache()
+  const { startCompileCache } = await import('@slipway/shared/compile-cache')
+  startCompileCache()
   const { runCli } = await import('./program/program.ts')
   process.exitCode = await runCli(process.argv.slice(2))
 }

@@ -1,9 +1,9 @@
-import { enableCompileCache } from 'node:module'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { startCompileCache } from '@slipway/shared/compile-cache'
 
 /** The sandbox server alone: `node main.js --host --port --data --database --agent-server <its main.js>`. */
-enableCompileCache()
+startCompileCache()
 const { serve } = await import('./serve.ts')
 const { values } = parseArgs({
   options: {
