@@ -131,6 +131,29 @@ test('a secret that is looked up is fetched with its headers, which are hidden, 
   }
 })
 
+test('a lookup whose server redirects to another origin has no value, and its headers go nowhere', async () => {
+  const requests: (string | undefined)[] = []
+  const foreign = createServer((request, response) => {
+    requests.push(request.headers['x-key']?.toString())
+    response.end('a foreign value')
+  })
+  await new Promise<void>((done) => foreign.listen(0, '127.0.0.1', done))
+  const location = `http://127.0.0.1:${(foreign.address() as AddressInfo).port}/`
+  const server = createServer((_, response) => response.writeHead(307, { location }).end())
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  try {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+    const secrets = new Secrets({ TOKEN: secretSource.parse({ url, headers: { 'x-key': 'of-the-header' } }) })
+    expect(await secrets.findMentioned('$TOKEN')).toEqual({})
+    expect(requests).toEqual([])
+  } finally {
+    for (const one of [server, foreign]) {
+      one.closeAllConnections()
+      await new Promise((done) => one.close(done))
+    }
+  }
+})
+
 test('a lookup that failed is not tried again before a minute has gone', async () => {
   let now = 0
   let count = 0

@@ -1,5 +1,6 @@
 import type { SecretSource } from '@slipway/protocol'
 import { encodedForms, findSecretTexts, Redactor, textForms } from '@slipway/shared/redaction'
+import { sameOriginFetch } from '@slipway/shared/url'
 
 /** Replaces a secret's value in texts. */
 export const secretPlaceholder = '<secret-hidden>'
@@ -141,7 +142,7 @@ export class Secrets extends Redactor {
     const failedAt = this.#failedAt.get(name)
     if (failedAt !== undefined && now() - failedAt < retryMs) return undefined
     try {
-      const response = await fetchUrl(source.url, {
+      const response = await sameOriginFetch(fetchUrl)(source.url, {
         headers: source.headers,
         signal: AbortSignal.timeout(lookupTimeoutMs),
       })

@@ -1,5 +1,6 @@
 import { createServer } from 'node:net'
 import type { Finding } from '@slipway/agent-server/maintenance'
+import { RedirectError, sameOriginFetch } from '@slipway/shared/url'
 import type { ModelConfig } from '../context/config.ts'
 import type { SavedModel } from './saved-model.ts'
 
@@ -55,7 +56,7 @@ export async function examineModel(model: ModelConfig | SavedModel): Promise<Fin
       'Correct it: http://HOST:PORT/v1',
     )
   try {
-    const response = await fetch(`${baseUrl.replace(/\/+$/, '')}/models`, {
+    const response = await sameOriginFetch()(`${baseUrl.replace(/\/+$/, '')}/models`, {
       headers: apiKey === undefined ? {} : { authorization: `Bearer ${apiKey.reveal()}` },
       signal: AbortSignal.timeout(modelTimeoutMs),
     })
@@ -68,7 +69,9 @@ export async function examineModel(model: ModelConfig | SavedModel): Promise<Fin
       )
     // Many servers have no such list; an answer shows that they are there.
     return [{ area, level: 'ok', message: `${label}: its server answers` }]
-  } catch {
+  } catch (failure) {
+    if (failure instanceof RedirectError)
+      return error(`the server of ${label} was not asked: ${failure.message}`, 'Correct the address.')
     const next = isSaved
       ? 'Start it, or choose another model with /model in a session.'
       : 'Start it, or correct LLM_BASE_URL or model.base_url.'

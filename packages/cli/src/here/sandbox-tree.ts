@@ -1,6 +1,7 @@
 import { openAsBlob } from 'node:fs'
 import { Client } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
+import { sameOriginFetch } from '@slipway/shared/url'
 import { sanitizeLine } from '../output/sanitize.ts'
 import type { Snapshot } from './snapshot.ts'
 
@@ -111,7 +112,7 @@ async function runBash(server: SandboxServer | Client, command: string, signal: 
 async function upload({ url, key }: SandboxServer, file: string, path: string, signal: AbortSignal) {
   const form = new FormData()
   form.append('file', await openAsBlob(file), 'pack')
-  const response = await fetch(`${url}/api/file/upload?path=${encodeURIComponent(path)}`, {
+  const response = await sameOriginFetch()(`${url}/api/file/upload?path=${encodeURIComponent(path)}`, {
     method: 'POST',
     headers: { 'x-session-api-key': key },
     body: form,

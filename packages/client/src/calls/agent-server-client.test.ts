@@ -89,6 +89,22 @@ test('a list in the query is repeated and a path parameter is escaped', async ()
   })
 })
 
+test('the key does not follow a redirect to another origin', async () => {
+  await withServer(respondJson({}), async (foreign, taken) => {
+    const redirect = (_: IncomingMessage, response: ServerResponse) =>
+      void response.writeHead(307, { location: `${foreign}/take` }).end()
+    await withServer(redirect, async (url) => {
+      const client = new Client({ url, sessionApiKey: new Secret('s3cret') })
+      const reason = expect.stringContaining(`${url} redirects to ${foreign}`)
+      await expect(client.call('serverInfo')).rejects.toMatchObject({
+        name: 'ConnectionError',
+        message: reason,
+      })
+      expect(taken.url).toBeUndefined()
+    })
+  })
+})
+
 test('a JSON body is sent and its answer read', async () => {
   await withServer(respondJson({ success: true }), async (url, asked) => {
     const body = { content: [{ type: 'text' as const, text: 'Γεια' }] }

@@ -1,5 +1,6 @@
 import type { ValidationIssue } from '@slipway/protocol'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import { RedirectError } from '@slipway/shared/url'
 
 /** The server answered with something other than success. */
 export class CallError extends Error {
@@ -22,7 +23,8 @@ export class CallError extends Error {
 export class ConnectionError extends Error {
   /** `startedBy`: the command that starts such a server. */
   constructor(url: string, cause: unknown, startedBy: string) {
-    super(`No answer from ${url}. Start a server with "${startedBy}", or check the address.`, { cause })
+    const advice = `No answer from ${url}. Start a server with "${startedBy}", or check the address.`
+    super(cause instanceof RedirectError ? cause.message : advice, { cause })
     this.name = 'ConnectionError'
   }
 }

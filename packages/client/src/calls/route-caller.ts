@@ -1,5 +1,6 @@
 import { buildRoutePath, must, Problem, type Route, type RouteTable } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
+import { sameOriginFetch } from '@slipway/shared/url'
 import { ConnectionError, readCallError } from './errors.ts'
 import type { CallArguments, RouteOutput } from './route-types.ts'
 
@@ -74,7 +75,10 @@ export class RouteCaller<T extends RouteTable> {
     const { fetch = globalThis.fetch, keyHeader, keyScheme = '' } = this.#options
     const headers = new Headers(init.headers)
     if (this.#key !== undefined) headers.set(keyHeader, keyScheme + this.#key.reveal())
-    const response = await this.mapNetworkErrors(fetch(this.url + path, { ...init, headers }), init.signal)
+    const response = await this.mapNetworkErrors(
+      sameOriginFetch(fetch)(this.url + path, { ...init, headers }),
+      init.signal,
+    )
     if (!response.ok) throw await readCallError(response)
     return response
   }

@@ -1,1 +1,2 @@
 export { decodePercent } from './decode.ts'
+export { RedirectError, sameOriginFetch } from './same-origin-fetch.ts'

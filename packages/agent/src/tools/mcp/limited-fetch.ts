@@ -7,7 +7,10 @@ const maxBodyBytes = 32 * 1024 * 1024
 export type BodyOutcome = 'whole' | 'broken' | 'too long'
 
 /** A fetch that limits response bodies and reports how each ended, unless its reader aborted. */
-export function createLimitedFetch(inner: typeof fetch, onEnd: (method: string, end: BodyOutcome) => void) {
+export function createLimitedFetch(
+  inner: (url: string | URL, init?: RequestInit) => Promise<Response>,
+  onEnd: (method: string, end: BodyOutcome) => void,
+) {
   return async (url: string | URL, init?: RequestInit): Promise<Response> => {
     const response = await inner(url, init)
     if (response.body === null) return response

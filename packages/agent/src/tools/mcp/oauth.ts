@@ -6,6 +6,7 @@ import type {
   OAuthTokens,
 } from '@modelcontextprotocol/sdk/shared/auth.js'
 import { isRecord } from '@slipway/shared/json'
+import { sameOriginFetch } from '@slipway/shared/url'
 import type { McpOAuthState, McpOAuthStates } from '../core/mcp-oauth-states.ts'
 import { McpConnectionError } from './connection-error.ts'
 
@@ -102,7 +103,8 @@ export async function signInToMcpServer(options: McpSignInOptions): Promise<McpO
 }
 
 function boundedFetch(signal: AbortSignal) {
-  return async (url: string | URL, init?: RequestInit) => await fetch(url, { ...init, signal })
+  const fetchWithin = sameOriginFetch()
+  return async (url: string | URL, init?: RequestInit) => await fetchWithin(url, { ...init, signal })
 }
 
 /** One sign-in, or the renewal of one, which never asks for a consent. */

@@ -2,6 +2,7 @@ import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { raceAbort } from '@slipway/shared/async'
 import { parseJson } from '@slipway/shared/json'
+import { sameOriginFetch } from '@slipway/shared/url'
 import type { ToolContext } from '../core/tool.ts'
 import { valueWithin } from '../core/value-within.ts'
 import { McpConnectionError } from './connection-error.ts'
@@ -84,7 +85,7 @@ async function connectHttp(
     failureReason = end === 'too long' ? 'it sent more than could be used' : 'it broke off its answer'
     transport.close().catch(() => {})
   }
-  const options = { requestInit: { headers }, fetch: createLimitedFetch(fetch, onEnd) }
+  const options = { requestInit: { headers }, fetch: createLimitedFetch(sameOriginFetch(), onEnd) }
   const { transport, terminate } = await httpTransport(url, kind, options)
   const client = await connectClient(transport, signal)
   const close = async () => {
