@@ -6,7 +6,11 @@ import { OwnAgentServer } from '../support/agent-fixture.ts'
 
 const key = 'gateway-test-key-1'
 const idHeader = 'x-openhands-serverconversation-id'
-const server = await OwnAgentServer.open({ env: { SLIPWAY_HEARTBEAT_SECONDS: '1' }, sessionKey: key })
+const server = await OwnAgentServer.open({
+  env: { SLIPWAY_HEARTBEAT_SECONDS: '1' },
+  sessionKey: key,
+  isInProcess: true,
+})
 afterAll(async () => await server[Symbol.asyncDispose]())
 const { api, directory } = server
 

@@ -6,9 +6,10 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { Client } from '@slipway/client'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { startAgentServer } from '../support/agent-server.ts'
+import type { StartedServer } from '../support/agent-server.ts'
 import { runCli } from '../support/cli.ts'
 import { MockProvider } from '../support/mock-provider.ts'
+import { openServerInProcess } from '../support/server-in-process.ts'
 
 const run = promisify(execFile)
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 })
@@ -17,7 +18,7 @@ const patience = { timeout: 60_000 }
 let directory: string
 let project: string
 let provider: MockProvider
-let server: Awaited<ReturnType<typeof startAgentServer>> | undefined
+let server: StartedServer | undefined
 
 beforeEach(async () => {
   directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-consent-')))
@@ -63,7 +64,7 @@ const mark = (name: string, version = 'first') => join(directory, `${name}-${ver
 
 async function start(trust?: string): Promise<Client> {
   const env = { HOME: join(directory, 'home'), ...(trust && { SLIPWAY_REPOSITORY_TRUST: trust }) }
-  server = await startAgentServer(join(directory, 'data'), env)
+  server = await openServerInProcess(join(directory, 'data'), env)
   return new Client({ url: server.url })
 }
 

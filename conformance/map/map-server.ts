@@ -5,9 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll } from 'vitest'
 import { WebSocket } from 'ws'
 import { SocketClient } from '../support/agent-driver.ts'
-import { startAgentServer } from '../support/agent-server.ts'
+import { type StartedServer, startAgentServer } from '../support/agent-server.ts'
 import type { ApiEvent } from '../support/agent-server-api.ts'
 import { MockProvider, type ModelReply, type ScriptedReply } from '../support/mock-provider.ts'
+import { openServerInProcess } from '../support/server-in-process.ts'
 import { type Json, WireClient } from '../support/wire-client.ts'
 import { externalUrl } from './frame.ts'
 
@@ -155,22 +156,29 @@ export interface MapServer extends MapClient {
   openModel(...replies: readonly ScriptedReply[]): Promise<MockProvider>
 }
 
-class SharedServer extends MapClient implements MapServer {
+export interface SharedServerOptions extends OwnMapServerOptions {
+  /** An external server, instead of one of the working tree. */
+  readonly url: string | undefined
+}
+
+/** The server of a file of cases, open while they run. */
+export class SharedServer extends MapClient implements MapServer {
   readonly #providers: MockProvider[] = []
-  readonly #env: Readonly<Record<string, string>>
+  readonly #options: SharedServerOptions
   #close: () => Promise<void> = async () => {}
 
-  constructor(env: Readonly<Record<string, string>>) {
-    super(externalUrl ?? '', externalUrl === undefined ? 'map-key-1' : process.env.SLIPWAY_MAP_KEY)
-    this.#env = env
+  constructor(options: SharedServerOptions) {
+    super(options.url?.replace(/\/$/, '') ?? '', options.key)
+    this.#options = options
   }
 
   async open(): Promise<void> {
-    this.directory = await createDirectory()
-    if (externalUrl !== undefined) return
-    const own = await OwnMapServer.open({ env: this.#env, key: String(this.key) })
-    this.url = own.url
-    this.#close = () => own[Symbol.asyncDispose]()
+    if (this.#options.url === undefined) {
+      const own = await OwnMapServer.open(this.#options)
+      this.url = own.url
+      this.#close = () => own[Symbol.asyncDispose]()
+    }
+    this.directory = await this.createDirectory()
   }
 
   async openModel(...replies: readonly ScriptedReply[]): Promise<MockProvider> {
@@ -180,18 +188,38 @@ class SharedServer extends MapClient implements MapServer {
   }
 
   async close(): Promise<void> {
+    if (this.directory !== '') await this.removeDirectory()
     await this.#close()
     for (const provider of this.#providers) await provider[Symbol.asyncDispose]()
+  }
+
+  protected createDirectory(): Promise<string> {
+    return createDirectory()
+  }
+
+  protected async removeDirectory(): Promise<void> {
     await rm(this.directory, { recursive: true, force: true })
   }
 }
 
 /** Opens the server before the first case of a file and closes it after the last. */
-export function openMapServer(env: Readonly<Record<string, string>> = {}): MapServer {
-  const server = new SharedServer(env)
+export function openShared<T extends SharedServer>(server: T): T {
   beforeAll(() => server.open(), 60_000)
   afterAll(() => server.close(), 60_000)
   return server
+}
+
+/**
+ * The server that the cases of a file share.
+ *
+ * @param options - `isProcess` also where cases look at the environment that programs inherit
+ */
+export function openMapServer(
+  env: Readonly<Record<string, string>> = {},
+  options: Pick<OwnMapServerOptions, 'isProcess'> = {},
+): MapServer {
+  const key = externalUrl === undefined ? 'map-key-1' : process.env.SLIPWAY_MAP_KEY
+  return openShared(new SharedServer({ ...options, env, url: externalUrl, key }))
 }
 
 export async function openModel(...replies: readonly ScriptedReply[]): Promise<MockProvider> {
@@ -204,17 +232,21 @@ export interface OwnMapServerOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Undefined: the server takes calls without a key. */
   readonly key?: string | undefined
+  /** The case kills the server, starts it again, or reads its output. */
+  readonly isProcess?: boolean
 }
 
-/** A server of one case, which it can stop, kill and start again; data and home are its own. */
+/** A server of one case, whose data and home are its own. With `isProcess` it can be killed and started again. */
 export class OwnMapServer extends MapClient implements AsyncDisposable {
   readonly data: string
   readonly home: string
   readonly #env: Readonly<Record<string, string>>
-  #process: Awaited<ReturnType<typeof startAgentServer>> | undefined
+  readonly #isProcess: boolean
+  #server: StartedServer | undefined
 
   private constructor(data: string, home: string, directory: string, options: OwnMapServerOptions) {
     super('', options.key)
+    this.#isProcess = options.isProcess ?? false
     this.data = data
     this.home = home
     this.directory = directory
@@ -239,17 +271,20 @@ export class OwnMapServer extends MapClient implements AsyncDisposable {
       this.key === undefined ? {} : { SLIPWAY_SESSION_API_KEY: this.key, SLIPWAY_NO_KEY: '' }
     const map = { HOME: this.home, SLIPWAY_WIRE: 'current' }
     const all = { ...map, ...keyEnv, ...this.#env, ...env }
-    this.#process = await startAgentServer(this.data, all, extraArgs)
-    this.url = this.#process.url
+    if (!this.#isProcess && this.#server !== undefined) throw new Error('Restarts need `isProcess`')
+    this.#server = this.#isProcess
+      ? await startAgentServer(this.data, all, extraArgs)
+      : await openServerInProcess(this.data, all)
+    this.url = this.#server.url
   }
 
   /** What the present process has printed. */
   output(): string {
-    return this.#process?.output() ?? ''
+    return this.#server?.output() ?? ''
   }
 
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
-    await this.#process?.stop(signal)
+    await this.#server?.stop(signal)
   }
 
   async restart(
@@ -269,7 +304,7 @@ export class OwnMapServer extends MapClient implements AsyncDisposable {
 
   /** In an orderly way, because a killed server leaves programs of applications to its next start. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const kill = setTimeout(() => void this.stop('SIGKILL'), 5_000)
+    const kill = this.#isProcess ? setTimeout(() => void this.stop('SIGKILL'), 5_000) : undefined
     await this.stop()
     clearTimeout(kill)
     for (const path of [this.data, this.home, this.directory])

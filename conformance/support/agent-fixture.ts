@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from 'vitest'
 import { AgentDriver } from './agent-driver.ts'
-import { openAgentServer, startAgentServer, type TestServer } from './agent-server.ts'
+import { openAgentServer, type StartedServer, startAgentServer, type TestServer } from './agent-server.ts'
 import { AgentServerApi, type ResponseObserver } from './agent-server-api.ts'
+import { openServerInProcess } from './server-in-process.ts'
 
 /** A server and what the tests of a file need to call it. */
 export interface AgentFixture {
@@ -33,6 +34,8 @@ export interface OwnAgentServerOptions {
   /** The session key: a setting, and a header of each call. */
   readonly sessionKey?: string
   readonly onResponse?: ResponseObserver
+  /** In the process of the tests: nothing kills it, starts it again or reads its output. */
+  readonly isInProcess?: boolean
 }
 
 /**
@@ -44,7 +47,7 @@ export class OwnAgentServer implements AsyncDisposable {
   /** The workspace of conversations that name no other; no symbolic link. */
   readonly directory: string
   readonly #options: OwnAgentServerOptions
-  #process: Awaited<ReturnType<typeof startAgentServer>> | undefined
+  #process: StartedServer | undefined
   #api: AgentServerApi | undefined
   #earlierOutput = ''
 
@@ -87,10 +90,12 @@ export class OwnAgentServer implements AsyncDisposable {
 
   /** `env` replaces settings of this start. */
   async start(env: Readonly<Record<string, string>> = {}): Promise<void> {
-    this.#earlierOutput = this.output()
-    const { sessionKey, onResponse } = this.#options
+    if (this.#process !== undefined) this.#earlierOutput = this.output()
+    const { sessionKey, onResponse, isInProcess } = this.#options
+    if (isInProcess && this.#process !== undefined) throw new Error('Restarts need a process')
     const keyEnv = sessionKey === undefined ? {} : { SLIPWAY_SESSION_API_KEY: sessionKey }
-    this.#process = await startAgentServer(this.data, { ...keyEnv, ...this.#options.env, ...env })
+    const open = isInProcess ? openServerInProcess : startAgentServer
+    this.#process = await open(this.data, { ...keyEnv, ...this.#options.env, ...env })
     const headers: Record<string, string> =
       sessionKey === undefined ? {} : { 'x-session-api-key': sessionKey }
     this.#api = new AgentServerApi({ url: this.#process.url, headers }, onResponse)
@@ -110,7 +115,7 @@ export class OwnAgentServer implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.stop('SIGKILL')
+    await this.stop(this.#options.isInProcess ? 'SIGTERM' : 'SIGKILL')
     for (const path of [this.data, this.directory]) await removeDirectory(path)
   }
 }

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import pg from 'pg'
 import type { Endpoint } from './agent-server-api.ts'
+import { openServerInProcess } from './server-in-process.ts'
 
 export const agentServerMain = resolve(import.meta.dirname, '../../packages/agent-server/src/main.js')
 
@@ -15,6 +16,16 @@ export const agentServerMain = resolve(import.meta.dirname, '../../packages/agen
  */
 export interface TestServer extends Endpoint, AsyncDisposable {}
 
+/** A server of the working tree that a test has opened. */
+export interface StartedServer {
+  readonly url: string
+  readonly pid: number | undefined
+  /** Its output so far. */
+  output(): string
+  /** Resolves with the exit code; null after a kill. */
+  stop(signal?: NodeJS.Signals): Promise<number | null>
+}
+
 export async function openAgentServer(): Promise<TestServer> {
   const { SLIPWAY_URL, SLIPWAY_SESSION_API_KEY } = process.env
   if (SLIPWAY_URL !== undefined) {
@@ -23,7 +34,7 @@ export async function openAgentServer(): Promise<TestServer> {
     return { url: SLIPWAY_URL.replace(/\/$/, ''), headers, [Symbol.asyncDispose]: async () => {} }
   }
   const data = await mkdtemp(join(tmpdir(), 'slipway-test-'))
-  const server = await startAgentServer(data)
+  const server = await openServerInProcess(data)
   return {
     url: server.url,
     headers: {},
@@ -43,7 +54,7 @@ export async function startAgentServer(
   env: Readonly<Record<string, string>> = {},
   /** Additional arguments; the last of a name counts. */
   extraArgs: readonly string[] = [],
-) {
+): Promise<StartedServer> {
   const args = [agentServerMain, '--port', '0', '--data', data, ...extraArgs]
   const database = await databaseSettings(data)
   return await startProcess(args, { SLIPWAY_NO_KEY: '1', ...database, ...env })
@@ -73,7 +84,7 @@ export async function startProcess(
   env: Readonly<Record<string, string>> = {},
   /** A program that starts Node: `setpriv` and its arguments. */
   wrapper: readonly string[] = [],
-) {
+): Promise<StartedServer> {
   const [program = process.execPath, ...rest] = [...wrapper, process.execPath]
   const child = spawn(program, [...rest, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -89,9 +100,8 @@ export async function startProcess(
   return {
     url,
     pid: child.pid,
-    /** Its output so far. */
     output: () => output,
-    async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
+    async stop(signal = 'SIGTERM') {
       if (child.exitCode !== null || child.signalCode !== null) return child.exitCode
       const exit = once(child, 'exit')
       child.kill(signal)

@@ -183,7 +183,7 @@ test('a conversation that is created with the newer wire has the newer members, 
 })
 
 test('a setting enables the newer wire for all conversations, and the header takes precedence', async () => {
-  await using own = await OwnAgentServer.open({ env: { SLIPWAY_WIRE: 'current' } })
+  await using own = await OwnAgentServer.open({ env: { SLIPWAY_WIRE: 'current' }, isInProcess: true })
   const { api, driver } = own
   const { id } = await driver.createScripted([{ text: 'Hello.' }])
   expect((await driver.waitUntilIdle(id)).at(-1)).toHaveProperty('parent_id')
@@ -292,7 +292,7 @@ test('before a sandbox is frozen, runs are paused and their steps complete', asy
 })
 
 test('before a sandbox is frozen, calls of models are cancelled and long tools are interrupted', async () => {
-  await using own = await OwnAgentServer.open()
+  await using own = await OwnAgentServer.open({ isInProcess: true })
   const thinking = await own.driver.createScripted([{ text: 'Too late.', delay_ms: 600_000 }])
   const working = await own.driver.createScripted([bashStep('sleep 600'), finishStep()])
   await own.driver.waitForEvent(working.id, ({ kind }) => kind === 'ActionEvent')

@@ -67,7 +67,7 @@ test('a conversation of an external agent is created, read, listed, forked, expo
 })
 
 test('requests that need a model of the server are refused', async () => {
-  await using server = await OwnAgentServer.open()
+  await using server = await OwnAgentServer.open({ isInProcess: true })
   const { id } = await server.driver.create(agent)
   for (const [verb, body, text] of [
     ['switch_llm', { llm: { model: 'openai/m' } }, 'switch_llm'],
@@ -121,7 +121,7 @@ test('after a kill of the server the program is gone, its calls end once, and th
 })
 
 test('events of external agents are searched, imported, and of a fork ended', async () => {
-  await using server = await OwnAgentServer.open()
+  await using server = await OwnAgentServer.open({ isInProcess: true })
   const script = { turns: [[started('a'), { text: 'Done.' }]] }
   const { id } = await server.driver.create(external(script), begin)
   const events = await server.driver.waitForEvent(
@@ -162,7 +162,7 @@ test('an external agent sees no key of the server, and ends with it', async () =
 })
 
 test('an external agent is asked for its models before a conversation, with secrets that are not shown', async () => {
-  await using server = await OwnAgentServer.open()
+  await using server = await OwnAgentServer.open({ isInProcess: true })
   const ask = async (script: object, more: object = {}) => {
     const acp_command = scriptedCommand(script)
     const agent_settings = { agent_kind: 'acp', acp_server: 'custom', acp_command, ...more }

@@ -4,14 +4,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { AgentDriver, bashStep, finishStep, scriptedModel } from '../../support/agent-driver.ts'
-import { startAgentServer } from '../../support/agent-server.ts'
+import type { StartedServer } from '../../support/agent-server.ts'
 import { AgentServerApi } from '../../support/agent-server-api.ts'
+import { openServerInProcess } from '../../support/server-in-process.ts'
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 })
 const patience = { timeout: 60_000 }
 
 let directory: string
-let server: Awaited<ReturnType<typeof startAgentServer>> | undefined
+let server: StartedServer | undefined
 let driver: AgentDriver
 
 beforeEach(async () => {
@@ -25,7 +26,7 @@ afterEach(async () => {
 })
 
 async function start(env: Readonly<Record<string, string>> = {}): Promise<void> {
-  server = await startAgentServer(join(directory, 'data'), { SLIPWAY_MAX_CONCURRENT_RUNS: '1', ...env })
+  server = await openServerInProcess(join(directory, 'data'), { SLIPWAY_MAX_CONCURRENT_RUNS: '1', ...env })
   driver = new AgentDriver({ api: new AgentServerApi({ url: server.url, headers: {} }), directory })
 }
 

@@ -447,7 +447,7 @@ mapCase(
   'F34.restart-reload',
   'a conversation after a restart',
   async () => {
-    await using server = await OwnMapServer.open({ key: 'map-key-1' })
+    await using server = await OwnMapServer.open({ isProcess: true, key: 'map-key-1' })
     await using model = await openModel(commandReply('echo kept > kept.txt'), finishReply('Kept.'))
     const hook = { matcher: '*', hooks: [{ type: 'command', command: 'true' }] }
     const { id } = await server.createConversation(model, { hook_config: { stop: [hook] } })
@@ -476,7 +476,7 @@ for (const [id, promise, isNative] of [
     id,
     promise,
     async () => {
-      await using server = await OwnMapServer.open({ key: 'map-key-1' })
+      await using server = await OwnMapServer.open({ isProcess: true, key: 'map-key-1' })
       const { id } = await server.createConversation()
       const events: unknown[] = []
       const Socket = await socketClass(isNative)

@@ -420,7 +420,7 @@ mapCase(
   'F05.restart-running-graceful',
   'a run at a graceful stop comes back paused',
   async () => {
-    await using server = await OwnMapServer.open({ key: 'k' })
+    await using server = await OwnMapServer.open({ isProcess: true, key: 'k' })
     const { id, held } = await hanging(server)
     await server.stop()
     held.release()
@@ -436,7 +436,7 @@ mapCase(
   'F05.restart-keeps-status',
   'a restart keeps statuses',
   async () => {
-    await using server = await OwnMapServer.open({ key: 'k' })
+    await using server = await OwnMapServer.open({ isProcess: true, key: 'k' })
     await using model = await openModel(finishReply())
     const finished = await withMessage(model, {}, server)
     await server.post(finished.id, 'run')
@@ -460,7 +460,7 @@ differs(
   'a run at a kill comes back as error, and runs again',
   'a run that a kill cut',
   async () => {
-    await using server = await OwnMapServer.open({ key: 'k' })
+    await using server = await OwnMapServer.open({ isProcess: true, key: 'k' })
     const cut = await hanging(server)
     await server.stop('SIGKILL')
     cut.held.release()
@@ -481,7 +481,7 @@ mapCase(
   'F05.pause-running-crash',
   'a pause in a model call outlives a kill',
   async () => {
-    await using server = await OwnMapServer.open({ key: 'k' })
+    await using server = await OwnMapServer.open({ isProcess: true, key: 'k' })
     const { id, held } = await hanging(server)
     await server.post(id, 'pause')
     await server.stop('SIGKILL')

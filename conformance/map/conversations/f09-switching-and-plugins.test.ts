@@ -508,7 +508,7 @@ mapCase(
   'F09.restart-persist',
   'switches and plugins outlive a restart',
   async () => {
-    await using own = await OwnMapServer.open({ key: 'k' })
+    await using own = await OwnMapServer.open({ isProcess: true, key: 'k' })
     const id = await withMarketplace(own)
     await load(id, 'map-plugin@map-market', own)
     await own.post(id, 'switch_llm', { llm })
@@ -519,5 +519,5 @@ mapCase(
   { hasOwnServer: true },
 )
 
-// One more case of this family is in `clients/python-sdk-elsewhere.python.test.ts`.
+// One more case of this family is in `clients/python-sdk-elsewhere.ts`.
 endFamily('F09', 27)

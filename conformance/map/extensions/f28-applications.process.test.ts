@@ -16,7 +16,7 @@ import {
 } from './application.ts'
 import { GitSource } from './git-source.ts'
 
-const map = openMapServer()
+const map = openMapServer({}, { isProcess: true })
 const apps = new Applications(map)
 const own = { hasOwnServer: true }
 const sources: GitSource[] = []
@@ -47,7 +47,7 @@ async function gitSource(files: Readonly<Record<string, string | Buffer>>): Prom
 }
 const page = (name: string, manifest: object = {}): TestApplication => ({ name, program: false, manifest })
 const openOwn = async () => {
-  const server = await OwnMapServer.open({ key: 'map-key-2' })
+  const server = await OwnMapServer.open({ key: 'map-key-2', isProcess: true })
   return {
     server,
     apps: new Applications(server),

@@ -29,7 +29,7 @@ afterAll(async () => {
 
 /** A server of one case with a started application. */
 async function openOwn(more: Readonly<Record<string, string>> = {}) {
-  const server = await OwnMapServer.open({ env: { ...env, ...more }, key: 'map-key-29' })
+  const server = await OwnMapServer.open({ isProcess: true, env: { ...env, ...more }, key: 'map-key-29' })
   const client = new BridgeClient(server, () => ingress)
   const apps = new Applications(server)
   await apps.start({ name: 'app' })
@@ -49,6 +49,7 @@ mapCase(
   'without a usable address of the bridge it answers 503',
   async () => {
     await using server = await OwnMapServer.open({
+      isProcess: true,
       env: { SLIPWAY_ALLOWED_ORIGINS: controlOrigin },
       key: 'map-key-29',
     })

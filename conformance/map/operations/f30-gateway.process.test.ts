@@ -156,7 +156,7 @@ mapCase(
   'F30.chat-reuse-after-restart',
   'a conversation is continued after a restart',
   async () => {
-    await using server = await OwnMapServer.open({ key: 'map-key-2' })
+    await using server = await OwnMapServer.open({ isProcess: true, key: 'map-key-2' })
     await using model = await openModel(finishReply('One.'), finishReply('Two.'))
     const name = await profile(model, server)
     const first = await chat({ model: name, messages: [user('First.')] }, {}, server)
@@ -424,5 +424,5 @@ mapCase('F30.responses-errors', 'what is not done is 400, and nothing is made', 
   expect(await conversations()).toEqual(before)
 })
 
-// One more case of this family is in `clients/python-sdk-elsewhere.python.test.ts`.
+// One more case of this family is in `clients/python-sdk-elsewhere.ts`.
 endFamily('F30', 25)

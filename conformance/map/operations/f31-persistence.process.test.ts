@@ -24,7 +24,7 @@ mapCase(
   'F31.crash-tool-call',
   'a call that a kill interrupted is answered once, and the model is told',
   async () => {
-    await using server = await OwnMapServer.open({ key })
+    await using server = await OwnMapServer.open({ isProcess: true, key })
     await using model = await openModel(commandReply('sleep 300', { timeout: 400 }), finishReply())
     const { id } = await server.createConversation(model)
     await server.sendMessage(id, 'Go.', true)
@@ -44,7 +44,7 @@ mapCase(
   'F31.state-survives-restarts',
   'conversations, settings, secrets and profiles after a stop and after a kill',
   async () => {
-    await using server = await OwnMapServer.open({ key, env: secretKey })
+    await using server = await OwnMapServer.open({ isProcess: true, key, env: secretKey })
     const { id } = await server.createConversation()
     await server.sendMessage(id, 'Kept.')
     const body = { title: 'Kept title', tags: { kept: 'yes' } }
@@ -69,7 +69,7 @@ mapCase(
   'F31.no-plaintext-at-rest',
   'no stored file and no log has a key or a secret',
   async () => {
-    await using server = await OwnMapServer.open({ key, env: secretKey })
+    await using server = await OwnMapServer.open({ isProcess: true, key, env: secretKey })
     await using model = await openModel(commandReply('true'), finishReply())
     const value = 'map-stored-secret-8c41'
     await server.requestOrThrow('PUT', '/api/settings/secrets', { body: { name: 'STORED', value } })

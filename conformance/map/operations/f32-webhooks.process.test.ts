@@ -11,6 +11,7 @@ import {
   type Json,
   MapClient,
   OwnMapServer,
+  type OwnMapServerOptions,
   openMapServer,
   openModel,
   waitFor,
@@ -50,9 +51,10 @@ class Receiver implements AsyncDisposable {
   }
 
   /** A server that sends to this receiver. */
-  async openServer(spec: object = {}, env: Readonly<Record<string, string>> = {}): Promise<OwnMapServer> {
+  async openServer(spec: object = {}, options: OwnMapServerOptions = {}): Promise<OwnMapServer> {
     const webhook = { base_url: this.url, flush_delay: 0.2, retry_delay: 0.05, ...spec }
-    return await OwnMapServer.open({ key, env: { OH_WEBHOOKS: JSON.stringify([webhook]), ...env } })
+    const env = { OH_WEBHOOKS: JSON.stringify([webhook]), ...options.env }
+    return await OwnMapServer.open({ key, ...options, env })
   }
 
   batches(id: string): ApiEvent[][] {
@@ -136,7 +138,7 @@ differs(
 /** A receiver that wants snapshots gets one after a start and one after a run, and none is stored. */
 async function expectSnapshots(): Promise<void> {
   await using receiver = await Receiver.open()
-  await using server = await receiver.openServer({ full_state: true })
+  await using server = await receiver.openServer({ full_state: true }, { isProcess: true })
   await using model = await openModel(finishReply())
   const snapshots = (id: string) => receiver.events(id).filter(({ key }) => key === 'full_state')
   const statuses = (id: string) =>

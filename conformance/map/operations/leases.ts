@@ -332,11 +332,11 @@ export function defineLeaseCases(): void {
     async () => {
       await using database = await createTestDatabase()
       const env = { SLIPWAY_DATABASE_URL: database.url }
-      await using server = await OwnMapServer.open({ key: 'k', env })
+      await using server = await OwnMapServer.open({ isProcess: true, key: 'k', env })
       const { id } = await server.createConversation(undefined, untitled)
-      await expect(OwnMapServer.open({ key: 'k', env })).rejects.toThrow(/database/)
+      await expect(OwnMapServer.open({ isProcess: true, key: 'k', env })).rejects.toThrow(/database/)
       const shared = { ...env, SLIPWAY_SHARED_DATABASE: 'true', SLIPWAY_SECRET_KEY: 'a key of the servers' }
-      await expect(OwnMapServer.open({ key: 'k', env: shared })).rejects.toThrow(/database/)
+      await expect(OwnMapServer.open({ isProcess: true, key: 'k', env: shared })).rejects.toThrow(/database/)
       expect(await server.sendMessage(id, 'Still its own.')).toBe(200)
     },
     undefined,

@@ -8,6 +8,7 @@ import {
   heldReply,
   type Json,
   OwnMapServer,
+  type OwnMapServerOptions,
   openModel,
   unknownId,
   waitFor,
@@ -18,9 +19,9 @@ const initKey = 'init-key-of-the-pool'
 const own = { hasOwnServer: true }
 
 /** A server that waits for its settings. */
-async function openDormant(env: Readonly<Record<string, string>> = {}, key?: string): Promise<OwnMapServer> {
+async function openDormant(options: OwnMapServerOptions = {}): Promise<OwnMapServer> {
   const deferred = { SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: initKey }
-  return await OwnMapServer.open({ key, env: { ...deferred, ...env } })
+  return await OwnMapServer.open({ ...options, env: { ...deferred, ...options.env } })
 }
 
 async function init(server: OwnMapServer, body: unknown, key: string | undefined = initKey) {
@@ -33,8 +34,8 @@ async function initState(server: OwnMapServer): Promise<Json> {
 }
 
 /** A server that became ready by an init with these members. */
-async function openReady(body: object, env: Readonly<Record<string, string>> = {}): Promise<OwnMapServer> {
-  const server = await openDormant(env)
+async function openReady(body: object, options: OwnMapServerOptions = {}): Promise<OwnMapServer> {
+  const server = await openDormant(options)
   const found = await init(server, body)
   if (found.status !== 200) {
     await server[Symbol.asyncDispose]()
@@ -339,7 +340,7 @@ mapCase(
   'F03.init-state-not-persisted',
   'after a restart the server is dormant again',
   async () => {
-    await using server = await openReady({ session_api_keys: ['user-key'] })
+    await using server = await openReady({ session_api_keys: ['user-key'] }, { isProcess: true })
     await server.restart()
     expect((await initState(server)).state).toBe('dormant')
     expect(await server.requestStatus('GET', '/api/settings', withKey)).toBe(503)
@@ -353,7 +354,7 @@ mapCase(
   'F03.auth-before-gate',
   'a missing key is 401 before the gate',
   async () => {
-    await using server = await openDormant({}, 'boot-key')
+    await using server = await openDormant({ key: 'boot-key' })
     expect(await server.requestStatus('GET', '/api/settings', { isAnonymous: true })).toBe(401)
     expect(await server.requestStatus('GET', '/api/settings')).toBe(503)
   },

@@ -14,7 +14,7 @@ import {
 } from '../map-server.ts'
 import { openOAuthMcpServer } from './oauth-server.ts'
 
-const map = openMapServer()
+const map = openMapServer({}, { isProcess: true })
 const stored = (key: string) => `/api/settings/mcp/${key}`
 const test = '/api/mcp/test'
 
@@ -43,6 +43,7 @@ function answer({ id, method, params }) {
   if (name === 'echo') write({ id, result: text('MAP_ECHO:' + args.text) })
   if (name === 'env') write({ id, result: text('MAP_ENV:' + (process.env[args.text] ?? 'unset')) })
   if (name === 'fail') write({ id, result: text('MAP_FAIL', true) })
+  if (name === 'no-such-tool') write({ id, error: { code: -32602, message: 'Unknown tool' } })
 }
 `
 let bearer: Server
@@ -569,6 +570,7 @@ mapCase(
   'credentials of a conversation are sealed on disk',
   async () => {
     await using server = await OwnMapServer.open({
+      isProcess: true,
       key: 'map-key-2',
       env: { SLIPWAY_SECRET_KEY: 'a-secret-key-of-the-map' },
     })
@@ -588,6 +590,7 @@ mapCase(
   'stored servers survive a restart',
   async () => {
     await using server = await OwnMapServer.open({
+      isProcess: true,
       key: 'map-key-2',
       env: { SLIPWAY_SECRET_KEY: 'a-secret-key-of-the-map' },
     })

@@ -11,7 +11,7 @@ import {
   waitForFrames,
 } from '../map-server.ts'
 
-const server = openMapServer()
+const server = openMapServer({}, { isProcess: true })
 const own = { hasOwnServer: true }
 const hex = (id: unknown) => String(id).replaceAll('-', '')
 
@@ -323,7 +323,7 @@ mapCase(
   'F13.persist-restart',
   'both histories outlive a restart',
   async () => {
-    await using other = await OwnMapServer.open({ key: 'k' })
+    await using other = await OwnMapServer.open({ isProcess: true, key: 'k' })
     const { id } = await execute('echo KEPT', {}, other)
     const conversation = await other.createConversation()
     const path = `/api/conversations/${conversation.id}/bash`
@@ -354,7 +354,7 @@ mapCase(
   'F13.retention',
   'old events are gone after a start',
   async () => {
-    await using other = await OwnMapServer.open({ key: 'k' })
+    await using other = await OwnMapServer.open({ isProcess: true, key: 'k' })
     const { id } = await execute('echo OLD', {}, other)
     await sleep(2500)
     await other.restart('SIGTERM', { SLIPWAY_BASH_RETENTION_SECONDS: '1' })

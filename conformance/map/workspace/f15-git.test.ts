@@ -306,7 +306,7 @@ mapCase(
   'F15.scoped-restart',
   'they work after a restart',
   async () => {
-    await using own = await OwnMapServer.open({ key: 'k' })
+    await using own = await OwnMapServer.open({ isProcess: true, key: 'k' })
     const working_dir = await makeRepository()
     const { id } = await own.createConversation(undefined, { ...plain, workspace: { working_dir } })
     await own.restart()
@@ -382,8 +382,8 @@ mapCase('F15.repo-search-errors', 'unsupported and unknown providers, and limits
 })
 
 /** A server whose GitHub is elsewhere, with a token. */
-async function withGitHub(apiUrl: string): Promise<OwnMapServer> {
-  const own = await OwnMapServer.open({ key: 'k', env: { SLIPWAY_GITHUB_API_URL: apiUrl } })
+async function withGitHub(apiUrl: string, isProcess = true): Promise<OwnMapServer> {
+  const own = await OwnMapServer.open({ key: 'k', env: { SLIPWAY_GITHUB_API_URL: apiUrl }, isProcess })
   const body = { name: 'github_token', value: 'ghp_sentinel' }
   await own.requestOrThrow('PUT', '/api/settings/secrets', { body })
   return own
@@ -442,7 +442,7 @@ mapCase(
       response.writeHead(isKnown ? 200 : 401, { 'content-type': 'application/json' })
       response.end(JSON.stringify(isKnown ? items : { message: 'Bad credentials' }))
     })
-    await using own = await withGitHub(github.url)
+    await using own = await withGitHub(github.url, false)
     const search = (query: Record<string, string>) =>
       own.requestOrThrow<{ items: Json[]; next_page_id: string | null }>('GET', searchPath, {
         query: { provider: 'github', ...query },
@@ -472,5 +472,5 @@ mapCase(
   ownServer,
 )
 
-// One more case of this family is in `clients/python-sdk-elsewhere.python.test.ts`.
+// One more case of this family is in `clients/python-sdk-elsewhere.ts`.
 endFamily('F15', 27)

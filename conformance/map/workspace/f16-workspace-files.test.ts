@@ -15,6 +15,7 @@ import {
   type Json,
   MapClient,
   OwnMapServer,
+  type OwnMapServerOptions,
   openMapServer,
   toolReply,
   unknownId,
@@ -239,7 +240,7 @@ mapCase(
   'F16.restart',
   'the workspace is served after a restart, with a cookie of before',
   async () => {
-    await using other = await OwnMapServer.open({ key: 'k' })
+    await using other = await OwnMapServer.open({ isProcess: true, key: 'k' })
     const { id } = await withFiles(other)
     const headers = { cookie: await cookieOf(other) }
     await other.restart()
@@ -307,13 +308,11 @@ async function expectNoEditor(own: OwnMapServer, client: MapClient = own): Promi
 }
 
 /** A server whose editor runs: a program of the test at a free port. */
-async function openWithEditor(env: Readonly<Record<string, string>> = {}) {
+async function openWithEditor(options: OwnMapServerOptions = {}) {
   const directory = await mkdtemp(join(server.directory, 'editor-'))
   const editor = { SLIPWAY_EDITOR_COMMAND: await writeEditorProgram(directory), SLIPWAY_EDITOR_PORT: '0' }
-  const other = await OwnMapServer.open({
-    key: 'map-key-1',
-    env: { OH_ENABLE_VSCODE: '1', ...editor, ...env },
-  })
+  const env = { OH_ENABLE_VSCODE: '1', ...editor, ...options.env }
+  const other = await OwnMapServer.open({ key: 'map-key-1', ...options, env })
   await waitUntilEdited(other)
   return other
 }
@@ -346,6 +345,7 @@ mapCase(
     const { SLIPWAY_EDITOR_PORT: _, ...env } = broken
     const program = await writeEditorProgram(await mkdtemp(join(server.directory, 'editor-')))
     await using other = await OwnMapServer.open({
+      isProcess: true,
       key: 'map-key-1',
       env: { ...env, OH_VSCODE_PORT: port, SLIPWAY_EDITOR_COMMAND: program },
     })
@@ -361,7 +361,7 @@ differs(
   'the address of the editor',
   'token in the address of the editor',
   async () => {
-    await using other = await openWithEditor({ OH_VSCODE_BASE_PATH: '/map/vscode/' })
+    await using other = await openWithEditor({ env: { OH_VSCODE_BASE_PATH: '/map/vscode/' } })
     const { id, folder } = await withFiles(other)
     const global = new URL(await editorUrl(other))
     expect(global.host).toMatch(/^localhost:\d+$/)
@@ -384,7 +384,7 @@ mapCase(
   'F16.vscode-url-not-running',
   'no address while it is not running',
   async () => {
-    await using other = await OwnMapServer.open({ key: 'map-key-1', env: broken })
+    await using other = await OwnMapServer.open({ key: 'map-key-1', env: broken, isProcess: true })
     await expectNoEditor(other)
   },
   own,
@@ -394,7 +394,7 @@ mapCase(
   'F16.vscode-url-no-key',
   'no address without a key',
   async () => {
-    await using other = await OwnMapServer.open({ env: broken })
+    await using other = await OwnMapServer.open({ env: broken, isProcess: true })
     await expectNoEditor(other)
   },
   own,
@@ -405,7 +405,7 @@ mapCase(
   'no address after an init',
   async () => {
     const deferred = { OH_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: 'map-init-key' }
-    await using other = await OwnMapServer.open({ env: { ...broken, ...deferred } })
+    await using other = await OwnMapServer.open({ env: { ...broken, ...deferred }, isProcess: true })
     const headers = { 'x-init-api-key': 'map-init-key' }
     const body = { session_api_keys: ['map-key-of-init'] }
     expect(await other.request('POST', '/api/init', { body, headers })).toMatchObject({
@@ -442,7 +442,7 @@ mapCase(
   'F16.vscode-running',
   'the address opens the editor',
   async () => {
-    await using other = await openWithEditor()
+    await using other = await openWithEditor({ isProcess: true })
     expect(await other.requestOrThrow('GET', '/api/vscode/status')).toEqual({ running: true, enabled: true })
     const { id, folder } = await withFiles(other)
     const address = await editorUrl(other, `/conversations/${id}`)
