@@ -1,10 +1,17 @@
 import { afterAll, test } from 'vitest'
+import type { RequirementId } from '../wire/requirements.ts'
 
 /**
+ * The frame of both suites: the name of each test carries the id of its row, so that a report of vitest is
+ * enough for `conformance/print.ts`.
+ *
  * Cases of the map: what every client of the interface may rely on, one case for each sub-feature, named by
- * its id (`F07.replay`). A case is defined by exactly one of `mapCase`, `differs` and `notApplicable`. The
- * name of its test carries the id and the outcome that is expected, so that a report of vitest is enough for
- * `print.ts`. With `SLIPWAY_MAP_URL` (and `SLIPWAY_MAP_KEY`) the cases run against that server.
+ * its id (`F07.replay`). A case is defined by exactly one of `mapCase`, `differs` and `notApplicable`; its name
+ * also carries the outcome that is expected. With `SLIPWAY_MAP_URL` (and `SLIPWAY_MAP_KEY`) the cases run
+ * against that server.
+ *
+ * Cases of the wire: the requests of existing clients, several for each requirement (`GET /alive`), by
+ * `wireCase`. With `SLIPWAY_URL` (and `SLIPWAY_SESSION_API_KEY`) they run against that server.
  */
 export const externalUrl = process.env.SLIPWAY_MAP_URL?.replace(/\/$/, '')
 
@@ -21,15 +28,18 @@ export interface CaseOptions {
   readonly isUnavailable?: boolean
   /** In milliseconds; a minute when undefined. */
   readonly timeout?: number
+  /** It runs beside the concurrent cases before and after it in the file. */
+  readonly isConcurrent?: boolean
 }
 
 const timeout = 60_000
+const wireTimeout = 40_000
 const definedIds = new Set<string>()
 
 /** A sub-feature that this server has as the map says. */
 export function mapCase(id: MapId, promise: string, run: Run, options: CaseOptions = {}): void {
   const title = newTitle(id, promise)
-  const limit = { timeout: options.timeout ?? timeout }
+  const limit = { timeout: options.timeout ?? timeout, concurrent: options.isConcurrent ?? false }
   if (options.isUnavailable) test.skip(title, run)
   else if (externalUrl === undefined) test(title, limit, run)
   else if (options.hasOwnServer) test.skip(title, run)
@@ -57,6 +67,11 @@ export function differs(
   else if (externalUrl === undefined) test(title, { timeout: options.timeout ?? timeout }, here)
   else if (there === undefined) test.skip(title, here)
   else test(title, { timeout }, there)
+}
+
+/** A case of a requirement of the wire. */
+export function wireCase(requirement: RequirementId, promise: string, run: Run, isSkipped = false): void {
+  test.skipIf(isSkipped)(`[${requirement}] ${promise}`, { timeout: wireTimeout }, run)
 }
 
 /** A sub-feature that has no meaning for this server. */

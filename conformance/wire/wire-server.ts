@@ -1,14 +1,12 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, test } from 'vitest'
+import { wireCase } from '../map/frame.ts'
+import { openShared, SharedServer } from '../map/map-server.ts'
 import { AgentDriver, type ConversationInfo, finishStep, scriptedModel } from '../support/agent-driver.ts'
-import { startAgentServer } from '../support/agent-server.ts'
 import { AgentServerApi } from '../support/agent-server-api.ts'
-import { WireClient } from '../support/wire-client.ts'
 import type { RequirementId } from './requirements.ts'
 
+export { unknownId } from '../map/map-server.ts'
 export type { Json, RequestOptions, WireResponse } from '../support/wire-client.ts'
+export { wireCase }
 
 /**
  * The wire suite: the requests of existing clients, case by case. Its only inputs are `SLIPWAY_URL` and
@@ -24,59 +22,33 @@ export const sessionKey =
 /** Origins of web pages on other ports; an external server names them in its `SLIPWAY_ALLOWED_ORIGINS`. */
 export const pageOrigins = ['http://localhost:3001', 'http://127.0.0.1:8080'] as const
 
-/** A case of a row. Its name begins with the row, so a report can be read row by row. */
-export function wireCase(requirement: RequirementId, promise: string, run: () => Promise<void>): void {
-  test(`[${requirement}] ${promise}`, { timeout: 40_000 }, run)
-}
-
 /** A case about keys: skipped with an external server without keys. */
 export function wireCaseWithKey(
   requirement: RequirementId,
   promise: string,
   run: (key: string) => Promise<void>,
 ): void {
-  test.skipIf(sessionKey === undefined)(`[${requirement}] ${promise}`, { timeout: 40_000 }, () =>
-    run(String(sessionKey)),
-  )
+  wireCase(requirement, promise, async () => await run(String(sessionKey)), sessionKey === undefined)
 }
 
-/** The server of a file of cases, open while they run. */
-export class WireServer extends WireClient {
-  /** An empty folder on the server's machine. */
-  directory = ''
-  #stop: () => Promise<void> = async () => {}
-
+/** The server of a file of cases, with the requests of existing clients and a model that plays scripts. */
+export class WireServer extends SharedServer {
   constructor() {
-    super('', sessionKey)
+    const env = { SLIPWAY_WIRE: 'seed', SLIPWAY_ALLOWED_ORIGINS: pageOrigins.join(',') }
+    super({ url: process.env.SLIPWAY_URL, key: sessionKey, env })
   }
 
   get driver(): AgentDriver {
     return new AgentDriver({ api: new AgentServerApi(this), directory: this.directory })
   }
 
-  async open(): Promise<void> {
-    const { SLIPWAY_URL } = process.env
-    if (SLIPWAY_URL !== undefined) this.url = SLIPWAY_URL.replace(/\/$/, '')
-    else {
-      const data = await mkdtemp(join(tmpdir(), 'slipway-wire-data-'))
-      const home = await mkdtemp(join(tmpdir(), 'slipway-wire-home-'))
-      const server = await startAgentServer(data, {
-        SLIPWAY_SESSION_API_KEY: String(sessionKey),
-        SLIPWAY_ALLOWED_ORIGINS: pageOrigins.join(','),
-        HOME: home,
-      })
-      this.url = server.url
-      this.#stop = async () => {
-        await server.stop()
-        for (const path of [data, home]) await rm(path, { recursive: true, force: true })
-      }
-    }
-    this.directory = (await this.runCommand('mktemp -d -t slipway-wire-XXXXXX')).trim()
+  /** On the server's machine. */
+  protected override async createDirectory(): Promise<string> {
+    return (await this.runCommand('mktemp -d -t slipway-wire-XXXXXX')).trim()
   }
 
-  async close(): Promise<void> {
-    if (this.directory !== '') await this.runCommand(`rm -rf '${this.directory}'`)
-    await this.#stop()
+  protected override async removeDirectory(): Promise<void> {
+    await this.runCommand(`rm -rf '${this.directory}'`)
   }
 
   /** Creates a conversation and runs the script to its end. */
@@ -98,14 +70,9 @@ export class WireServer extends WireClient {
   }
 }
 
-export const unknownId = '00000000-0000-4000-8000-000000000000'
-
-/** Opens the server before the first case of a file and closes it after the last. */
+/** The server that the cases of a file share. */
 export function openWireServer(): WireServer {
-  const wire = new WireServer()
-  beforeAll(() => wire.open(), 60_000)
-  afterAll(() => wire.close(), 60_000)
-  return wire
+  return openShared(new WireServer())
 }
 
 /** Shell commands that create a repository: one commit with `tracked.txt`. */
