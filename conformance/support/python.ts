@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { createInterface, type Interface } from 'node:readline'
+import { createInterface } from 'node:readline'
 
 const folder = resolve(import.meta.dirname, '../clients/python')
 
@@ -43,24 +43,29 @@ export interface ProgramRequest {
 }
 
 interface Answer {
+  readonly id: number
   readonly result?: unknown
   readonly error?: string
   readonly ask?: string
 }
 
-/** A process that runs the programs of `conformance/clients/python/programs`, one at a time. */
+/** A process that runs the programs of `conformance/clients/python/programs`, several at a time. */
 export class PythonPrograms implements AsyncDisposable {
   readonly #child: ChildProcessWithoutNullStreams
-  readonly #lines: Interface
+  readonly #running = new Map<number, (answer: Answer) => void>()
   readonly #ended: Promise<never>
   #errors = ''
+  #lastId = 0
 
   private constructor(python: string, home: string) {
     this.#child = spawn(python, [join(folder, 'runner.py')], { env: pythonEnv(python, home) })
     this.#child.stderr.on('data', (chunk) => {
       this.#errors = (this.#errors + chunk).slice(-20_000)
     })
-    this.#lines = createInterface({ input: this.#child.stdout })
+    createInterface({ input: this.#child.stdout }).on('line', (line) => {
+      const answer: Answer = JSON.parse(line)
+      this.#running.get(answer.id)?.(answer)
+    })
     this.#ended = once(this.#child, 'exit').then(() => {
       throw new Error(`Python has ended: ${this.#errors}`)
     })
@@ -70,7 +75,7 @@ export class PythonPrograms implements AsyncDisposable {
   /** Resolves when the SDK is imported, which takes seconds. */
   static async open(python: string, home: string): Promise<PythonPrograms> {
     const programs = new PythonPrograms(python, home)
-    await programs.#read()
+    await programs.#receive(0, () => {})
     return programs
   }
 
@@ -84,13 +89,15 @@ export class PythonPrograms implements AsyncDisposable {
     request: ProgramRequest,
     answer: (question: string) => Promise<unknown> = async () => null,
   ): Promise<T> {
-    this.#send({ program, settings: {}, ...request })
-    for (;;) {
-      const { result, error, ask } = await this.#read()
-      if (error !== undefined) throw new Error(`${program}: ${error}`)
-      if (ask === undefined) return result as T // as the program returns it
-      this.#send((await answer(ask)) ?? null)
-    }
+    this.#lastId += 1
+    const id = this.#lastId
+    const ended = this.#receive(id, async (question) =>
+      this.#send({ id, answer: (await answer(question)) ?? null }),
+    )
+    this.#send({ id, program, settings: {}, ...request })
+    const { result, error } = await ended
+    if (error !== undefined) throw new Error(`${program}: ${error}`)
+    return result as T // as the program returns it
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -104,8 +111,19 @@ export class PythonPrograms implements AsyncDisposable {
     this.#child.stdin.write(`${JSON.stringify(message)}\n`)
   }
 
-  async #read(): Promise<Answer> {
-    const [line] = (await Promise.race([once(this.#lines, 'line'), this.#ended])) as [string]
-    return JSON.parse(line)
+  /** The last answer of a program, whose questions before it go to `answer`. */
+  async #receive(id: number, answer: (question: string) => unknown): Promise<Answer> {
+    const failed = Promise.withResolvers<never>()
+    const done = new Promise<Answer>((resolve) =>
+      this.#running.set(id, (message) => {
+        if (message.ask === undefined) return resolve(message)
+        Promise.resolve(answer(message.ask)).catch(failed.reject)
+      }),
+    )
+    try {
+      return await Promise.race([done, failed.promise, this.#ended])
+    } finally {
+      this.#running.delete(id)
+    }
   }
 }

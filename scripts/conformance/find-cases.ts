@@ -10,7 +10,7 @@ export interface ConformanceCase {
 /** An id of the map is written once, as an argument or in a table: no helper hides it. */
 const mapPattern = /(['"])(F\d\d\.[\w-]+)\1/g
 const wirePattern = /\bwireCase(?:WithKey)?\(/g
-const testPattern = /(?<![\w.])(?:test|it)(?:\.(\w+))?\(/g
+const testPattern = /(?<![\w.])(?:test|it|\w+Test)(?:\.(\w+))?\(/g
 const literalPattern = /\s*(?:(['"`])((?:\\.|(?!\1)[^\\])*)\1)/y
 
 /** The cases that files define, found in their text: no file is run. */

@@ -1,89 +1,34 @@
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { startAgentServer } from '../../support/agent-server.ts'
-import { freePort } from '../../support/free-port.ts'
 import { errorReply } from '../../support/mock-provider.ts'
 import { openReverseProxy } from '../../support/reverse-proxy.ts'
 import { filesWith } from '../answers.ts'
 import { endFamily, mapCase, notApplicable } from '../frame.ts'
-import { commandReply, finishReply, OwnMapServer, openMapServer, toolReply } from '../map-server.ts'
-import { openPythonPrograms, type Play } from './python-programs.ts'
+import { commandReply, finishReply, type Json, OwnMapServer, openMapServer } from '../map-server.ts'
+import { openPythonPlays, RestartableServer } from './python-plays.ts'
+import { definePythonSdkTests } from './python-sdk.ts'
+import { definePythonCasesElsewhere } from './python-sdk-elsewhere.ts'
 
 /** Programs of the published Python SDK (`conformance/clients/python`), unmodified. */
 const noPython = 'the server runs no Python: other tools come from MCP servers and plugins'
 const server = openMapServer()
-const { needs, root, run } = openPythonPrograms(server)
+const plays = openPythonPlays(server)
+const { needs, root, detail, converse, streamed, forked, paused, clientTools, reconnected } = plays
+const files = async () => (await plays.files()).result
 
-/** One of the functions of `details.py`. */
-async function detail<T = unknown>(name: string, play: Play = {}) {
-  return await run<T>('details', { ...play, settings: { ...play.settings, case: name } })
+/** How many conversations work in a directory. */
+async function countIn(directory: string): Promise<number> {
+  const query = { limit: '100' }
+  const { items } = await server.requestOrThrow<{ items: { workspace: Json }[] }>(
+    'GET',
+    '/api/conversations/search',
+    { query },
+  )
+  return items.filter(({ workspace }) => workspace.working_dir === directory).length
 }
 
-/** The first caller runs it; the others read its result. */
-function once<T>(work: () => Promise<T>): () => Promise<T> {
-  let result: Promise<T> | undefined
-  return () => {
-    result ??= work()
-    return result
-  }
-}
-
-const converse = once(async () => {
-  const replies = (directory: string) => [
-    toolReply('file_editor', { command: 'create', path: join(directory, 'hello.txt'), file_text: 'Hello\n' }),
-    finishReply('Too early.'),
-    commandReply('touch mended.txt'),
-    finishReply(),
-    { text: 'An aside.' },
-  ]
-  const play = (directory: string) => ({ replies: replies(directory), aside: { text: 'Words of a model' } })
-  return (await run<Record<string, unknown>>('converse', play)).result
-})
-const files = once(async () => (await run<Record<string, unknown>>('files')).result)
-const streamed = once(
-  async () =>
-    (await run<Record<string, unknown>>('streamed', { replies: [{ text: 'One reply in two pieces.' }] }))
-      .result,
-)
-const forked = once(async () => {
-  const replies = [commandReply('echo source'), finishReply(), commandReply('echo fork'), finishReply()]
-  return (await run<Record<string, unknown>>('forked', { replies })).result
-})
-const paused = once(async () => {
-  const replies = [
-    ...[commandReply('sleep 2; echo one'), commandReply('echo two'), finishReply()],
-    ...[commandReply('sleep 300'), finishReply()],
-  ]
-  return (await run<{ paused: string; kinds: string[] }>('paused', { replies })).result
-})
-const clientTools = once(async () => {
-  const replies = [toolReply('show_banner', { text: 'Welcome' }), finishReply()]
-  return (await run<Record<string, unknown>>('client_tools', { replies })).result
-})
-const reconnected = once(async () => {
-  const args = ['--port', String(await freePort())]
-  const env = {
-    SLIPWAY_SESSION_API_KEY: 'map-key-1',
-    SLIPWAY_NO_KEY: '',
-    SLIPWAY_WIRE: 'current',
-    HOME: root(),
-  }
-  const data = join(root(), 'killed')
-  let own = await startAgentServer(data, env, args)
-  try {
-    const { result } = await run<{ kinds: string[]; twice: number; status: string }>('reconnected', {
-      replies: [commandReply('sleep 8; echo slept'), finishReply()],
-      endpoint: { url: own.url, key: 'map-key-1' },
-      async answer(question) {
-        if (question === 'kill') await own.stop('SIGKILL')
-        else own = await startAgentServer(data, env, args)
-      },
-    })
-    return result
-  } finally {
-    await own.stop('SIGKILL')
-  }
-})
+definePythonSdkTests(plays)
+definePythonCasesElsewhere(server, plays)
 
 mapCase(
   'F33.workspace-exec',
@@ -107,7 +52,7 @@ mapCase(
       upload: false,
       refused: 401,
       traces: [],
-      sameCount: true,
+      conversations: [],
     })
   },
   needs,
@@ -148,7 +93,7 @@ mapCase(
   'F33.workspace-settings',
   'models, names of secrets and MCP servers',
   async () => {
-    const { result, provider } = await run('saved_settings', { replies: [finishReply('Four.')] })
+    const { result, provider } = await plays.savedSettings()
     expect(result).toMatchObject({ key: 'sk-settings-canary', temperature: 0.5, mcp: {} })
     expect(provider.requests.at(0)?.headers.authorization).toBe('Bearer sk-settings-canary')
   },
@@ -175,11 +120,6 @@ mapCase(
     expect(result).toEqual({ pwd: directory, outside: -1, files: [true, false] })
   },
   needs,
-)
-notApplicable(
-  'F33.workspace-runtime-lifecycle',
-  'keys and containers of a conversation',
-  'an agent server runs in its sandbox; sandboxes belong to the sandbox server',
 )
 mapCase(
   'F33.conversation-create',
@@ -370,8 +310,7 @@ mapCase(
   'F33.conversation-confirmation',
   'a run waits, and a call is rejected',
   async () => {
-    const replies = [commandReply('touch first.txt'), commandReply('touch second.txt'), finishReply()]
-    const { result } = await run<{ before: string[]; after: string[] }>('confirmed', { replies })
+    const result = await plays.confirmed()
     expect(result).toMatchObject({
       waiting: ['waiting_for_confirmation', 'waiting_for_confirmation'],
       rejected: ['Not that one.'],
@@ -433,12 +372,7 @@ mapCase(
   'F33.conversation-secrets',
   'values and look-ups reach commands, masked',
   async () => {
-    const names = ['PLAIN_TOKEN', 'STATIC_TOKEN', 'CALLED_TOKEN', 'STORED_TOKEN']
-    const replies = [
-      ...names.map((name) => commandReply(`echo "${name} has \${#${name}} characters: $${name}"`)),
-      finishReply(),
-    ]
-    const { result } = await run<{ observations: string[] }>('secret_values', { replies })
+    const result = await plays.secretValues()
     expect(result).toMatchObject({ leaks: [] })
     expect(result.observations.join('\n')).toContain('STORED_TOKEN has 18 characters')
   },
@@ -462,8 +396,7 @@ mapCase(
   async () => {
     await using proxy = await openReverseProxy('', { strips: true, refusesSockets: true })
     proxy.target = server.url
-    const before = await server.requestOrThrow<number>('GET', '/api/conversations/count')
-    const { result } = await detail('without_sockets', {
+    const { result, directory } = await detail('without_sockets', {
       replies: [commandReply('echo over-rest'), finishReply()],
       endpoint: { url: proxy.url, key: server.key ?? '' },
     })
@@ -471,7 +404,7 @@ mapCase(
       ...{ error: 'WebSocketConnectionError', status: 'finished', sameEvents: true },
       observations: [expect.stringContaining('over-rest'), expect.anything()],
     })
-    expect(await server.requestOrThrow('GET', '/api/conversations/count')).toBe(before + 2)
+    expect(await countIn(directory)).toBe(2)
   },
   needs,
 )
@@ -496,42 +429,31 @@ mapCase(
   'F33.conversation-restart',
   'a new program continues after a restart',
   async () => {
-    const args = ['--port', String(await freePort())]
-    const env = {
-      ...{ SLIPWAY_SESSION_API_KEY: 'map-key-1', SLIPWAY_NO_KEY: '', SLIPWAY_WIRE: 'current', HOME: root() },
-    }
-    const data = join(root(), 'restarted')
-    let own = await startAgentServer(data, env, args)
-    try {
-      const { result } = await detail('restarted', {
-        replies: [commandReply('echo one'), finishReply(), commandReply('echo two'), finishReply()],
-        endpoint: { url: own.url, key: 'map-key-1' },
-        async answer() {
-          await own.stop()
-          own = await startAgentServer(data, env, args)
-        },
-      })
-      expect(result).toEqual({ kept: true, grown: true })
-    } finally {
-      await own.stop('SIGKILL')
-    }
+    await using own = await RestartableServer.open(join(root(), 'restarted'), root())
+    const { result } = await detail('restarted', {
+      replies: [commandReply('echo one'), finishReply(), commandReply('echo two'), finishReply()],
+      endpoint: own.endpoint,
+      async answer() {
+        await own.stop()
+        await own.start()
+      },
+    })
+    expect(result).toEqual({ kept: true, grown: true })
   },
   { ...needs, hasOwnServer: true },
 )
-notApplicable('F33.custom-tool-module', 'a tool of a Python module', noPython)
 mapCase(
   'F33.custom-tool-module-unimportable',
   'a module that cannot be had is an error of the caller',
   async () => {
-    const count = () => server.requestOrThrow('GET', '/api/conversations/count')
-    const before = await count()
-    const { result } = await detail<{ refused: number; detail: string; others: string }>('unknown_module', {
-      replies: [finishReply()],
-    })
+    const { result, directory } = await detail<{ refused: number; detail: string; others: string }>(
+      'unknown_module',
+      { replies: [finishReply()] },
+    )
     // A tool of the program that its agent does not use is no obstacle.
     expect(result).toMatchObject({ refused: 422, others: 'finished' })
     expect(result.detail).toContain('map_ghost')
-    expect(await count()).toBe(Number(before) + 1)
+    expect(await countIn(directory)).toBe(1)
   },
   needs,
 )
@@ -543,5 +465,11 @@ mapCase(
   },
   needs,
 )
+notApplicable(
+  'F33.workspace-runtime-lifecycle',
+  'keys and containers of a conversation',
+  'an agent server runs in its sandbox; sandboxes belong to the sandbox server',
+)
+notApplicable('F33.custom-tool-module', 'a tool of a Python module', noPython)
 
 endFamily('F33', 43)

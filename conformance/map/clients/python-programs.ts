@@ -1,7 +1,7 @@
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll } from 'vitest'
+import { afterAll, beforeAll, vi } from 'vitest'
 import type { MockProvider, ScriptedReply } from '../../support/mock-provider.ts'
 import { findPython, type ProgramRequest, PythonPrograms } from '../../support/python.ts'
 import type { MapServer } from '../map-server.ts'
@@ -19,6 +19,8 @@ export interface Play {
 /** Runs programs of `conformance/clients/python`; without the SDK the cases are skipped. */
 export function openPythonPrograms(server: MapServer) {
   const python = findPython()
+  // The SDK waits five seconds for each socket that it closes: most of a program is waiting.
+  vi.setConfig({ maxConcurrency: 8 })
   let root = ''
   let programs: PythonPrograms | undefined
   beforeAll(async () => {
@@ -30,7 +32,7 @@ export function openPythonPrograms(server: MapServer) {
     await rm(root, { recursive: true, force: true })
   })
   return {
-    needs: { isUnavailable: python === undefined, timeout: 300_000 },
+    needs: { isUnavailable: python === undefined, isConcurrent: true, timeout: 300_000 },
     /** A directory for files of the cases. */
     root: () => root,
     /** Runs a program with a model that plays replies, in a new directory. */

@@ -5,7 +5,7 @@ import uuid
 from openhands.sdk import RemoteConversation
 from openhands.sdk.tool.client_tool import ClientToolSpec
 
-from .common import agent, converse, kinds, status, wait_until, workspace
+from .common import agent, converse, creation, kinds, status, wait_until, workspace
 
 SPEC = ClientToolSpec(
     name="show_banner",
@@ -28,7 +28,8 @@ def run(context):
         wait_until(lambda: status(conversation) == "finished", "the end of the run")
         wait_until(lambda: shown, "the call")
         conversation.state.events.reconcile()
-        joined = RemoteConversation.attach(workspace(context), conversation.id, visualizer=None)
+        with creation():
+            joined = RemoteConversation.attach(workspace(context), conversation.id, visualizer=None)
         again = converse(context, conversation_id=conversation.id, agent=agent(context))
         own = uuid.uuid4()
         named = converse(context, conversation_id=own, delete_on_close=True)

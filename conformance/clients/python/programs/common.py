@@ -1,7 +1,9 @@
 """What the programs share: a model, an agent, a workspace, and waiting."""
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import SecretStr
@@ -28,8 +30,36 @@ def workspace(context: Any) -> Any:
     return Workspace(host=context.url, api_key=context.key, working_dir=context.directory)
 
 
+_places = 64
+_creations = threading.Semaphore(_places)
+
+
+@contextmanager
+def creation() -> Iterator[None]:
+    """Held while a conversation is created, by any number of programs."""
+    with _creations:
+        yield
+
+
+@contextmanager
+def sole_creation() -> Iterator[None]:
+    """Held by one program alone, while it changes how the SDK creates conversations."""
+    for _ in range(_places):
+        _creations.acquire()
+    try:
+        yield
+    finally:
+        _creations.release(_places)
+
+
 def converse(context: Any, *tools: str, **settings: Any) -> RemoteConversation:
     """A conversation with a socket and no visualizer."""
+    with creation():
+        return create(context, *tools, **settings)
+
+
+def create(context: Any, *tools: str, **settings: Any) -> RemoteConversation:
+    """`converse` for a program that holds a creation."""
     settings.setdefault("delete_on_close", False)
     stream = settings.pop("stream", False)
     own_agent = settings.pop("agent", None) or agent(context, *tools, stream=stream)

@@ -7,7 +7,7 @@ from openhands.sdk.event import ConversationStateUpdateEvent
 from openhands.sdk.hooks import HookConfig, HookDefinition, HookMatcher
 from openhands.tools.preset.default import get_default_agent
 
-from .common import model, status, wait_until, workspace
+from .common import creation, model, status, wait_until, workspace
 
 # Refuses while the file is missing.
 HOOK = 'test -e mended.txt || { echo "mended.txt is missing" >&2; exit 2; }'
@@ -19,14 +19,15 @@ def run(context):
     assert command.exit_code == 0 and command.stdout.strip() == context.directory, command
     received = []
     hooks = HookConfig(stop=[HookMatcher(matcher="*", hooks=[HookDefinition(command=HOOK, timeout=60)])])
-    conversation = Conversation(
-        agent=get_default_agent(llm=model(context), cli_mode=True),
-        workspace=place,
-        callbacks=[received.append],
-        hook_config=hooks,
-        tags={"made": "python"},
-        max_iteration_per_run=30,
-    )
+    with creation():
+        conversation = Conversation(
+            agent=get_default_agent(llm=model(context), cli_mode=True),
+            workspace=place,
+            callbacks=[received.append],
+            hook_config=hooks,
+            tags={"made": "python"},
+            max_iteration_per_run=30,
+        )
     assert isinstance(conversation, RemoteConversation)
     try:
         conversation.send_message("Write hello.txt, then finish.")

@@ -13,7 +13,19 @@ from openhands.sdk.conversation.request import StartConversationRequest
 from openhands.sdk.plugin import PluginSource
 from openhands.sdk.workspace import LocalWorkspace
 
-from .common import agent, converse, kinds, model, observations, status, wait_until, workspace
+from .common import (
+    agent,
+    converse,
+    create,
+    creation,
+    kinds,
+    model,
+    observations,
+    sole_creation,
+    status,
+    wait_until,
+    workspace,
+)
 
 
 def run(context):
@@ -26,7 +38,6 @@ def get(context, path):
 
 
 def bad_key(context):
-    count = get(context, "/api/conversations/count")
     stranger = RemoteWorkspace(host=context.url, api_key="a-wrong-key", working_dir=context.directory)
     command = stranger.execute_command("touch trace", cwd=context.directory)
     upload = stranger.file_upload(b"bytes", Path(context.directory) / "trace")
@@ -35,12 +46,13 @@ def bad_key(context):
         refused = None
     except httpx.HTTPStatusError as error:
         refused = error.response.status_code
+    found = get(context, "/api/conversations/search?limit=100")["items"]
     return {
         "command": [command.exit_code, "401" in command.stderr],
         "upload": upload.success,
         "refused": refused,
         "traces": os.listdir(context.directory),
-        "sameCount": get(context, "/api/conversations/count") == count,
+        "conversations": [one["id"] for one in found if one["workspace"]["working_dir"] == context.directory],
     }
 
 
@@ -98,8 +110,8 @@ def request_once(context):
         conversation_id=own,
         tags={"made": "once"},
     )
-    first = RemoteConversation.create(workspace(context), request, visualizer=None)
-    second = RemoteConversation.create(workspace(context), request, visualizer=None)
+    with creation():
+        first, second = (RemoteConversation.create(workspace(context), request, visualizer=None) for _ in range(2))
     first.send_message("Hello.")
     first.run(poll_interval=0.2)
     wait_until(lambda: status(second) == "finished", "the end of the run")
@@ -120,7 +132,8 @@ def of_a_profile(context):
     request = StartConversationRequest(
         agent_profile_id=profile["id"], workspace=LocalWorkspace(working_dir=context.directory)
     )
-    conversation = RemoteConversation.create(workspace(context), request, visualizer=None)
+    with creation():
+        conversation = RemoteConversation.create(workspace(context), request, visualizer=None)
     conversation.send_message("Hello.")
     conversation.run(poll_interval=0.2)
     wait_until(lambda: status(conversation) == "finished", "the end of the run")
@@ -133,7 +146,8 @@ def long_history(context):
     conversation = converse(context)
     for number in range(230):
         conversation.send_message(f"message {number}")
-    joined = RemoteConversation.attach(workspace(context), conversation.id, visualizer=None)
+    with creation():
+        joined = RemoteConversation.attach(workspace(context), conversation.id, visualizer=None)
     texts = [
         event.llm_message.content[0].text
         for event in joined.state.events
@@ -250,18 +264,19 @@ def plugin_tag(context):
 
 
 def without_sockets(context):
-    os.environ["OPENHANDS_REMOTE_WS_READY_TIMEOUT"] = "1"
-    try:
+    with sole_creation():
+        os.environ["OPENHANDS_REMOTE_WS_READY_TIMEOUT"] = "1"
         try:
-            converse(context).close()
-            error = None
-        except WebSocketConnectionError as raised:
-            error = type(raised).__name__
-        os.environ["OPENHANDS_REMOTE_WS_READY_REQUIRED"] = "false"
-        conversation = converse(context)
-    finally:
-        os.environ.pop("OPENHANDS_REMOTE_WS_READY_TIMEOUT")
-        os.environ.pop("OPENHANDS_REMOTE_WS_READY_REQUIRED", None)
+            try:
+                create(context).close()
+                error = None
+            except WebSocketConnectionError as raised:
+                error = type(raised).__name__
+            os.environ["OPENHANDS_REMOTE_WS_READY_REQUIRED"] = "false"
+            conversation = create(context)
+        finally:
+            os.environ.pop("OPENHANDS_REMOTE_WS_READY_TIMEOUT")
+            os.environ.pop("OPENHANDS_REMOTE_WS_READY_REQUIRED", None)
     conversation.send_message("Go.")
     # The program waits half a minute for the socket after the server has finished.
     conversation.run(poll_interval=0.2, timeout=120)
