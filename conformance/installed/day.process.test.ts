@@ -351,11 +351,16 @@ hour('uninstalled: what is left is what docs/guide/install.md names', async () =
   expect(await readdir(join(day.prefix, 'bin'))).toEqual([])
   expect(await readdir(join(day.prefix, 'lib/node_modules'))).toEqual([])
   const page = await readFile(resolve('docs/guide/install.md'), 'utf8')
-  const places = ['.local/share/slipway', '.local/share/slipway-components', '.config/slipway', '.cache/slipway']
-  for (const place of places)
-    expect(page).toContain(`| \`~/${place}\``)
+  const places = [
+    '.local/share/slipway',
+    '.local/share/slipway-components',
+    '.config/slipway',
+    '.cache/slipway',
+  ]
+  for (const place of places) expect(page).toContain(`| \`~/${place}\``)
   // The text index is built behind the server.
-  const own = /^(\.local\/share\/slipway\/(conversations\/[0-9a-f]{32}|index\.\w+)|\.cache\/slipway\/compile-cache\/.*)$/
+  const own =
+    /^(\.local\/share\/slipway\/(conversations\/[0-9a-f]{32}|index\.\w+)|\.cache\/slipway\/compile-cache\/.*)$/
   const left = (await day.listHome()).filter((path) => !own.test(path) && !isComponents.test(path))
   expect(left).toEqual([
     '.cache',
