@@ -38,7 +38,7 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
     'tool-files',
     'url',
   ],
-  protocol: ['', 'instant', 'message-texts', 'problem'],
+  protocol: ['', 'instant', 'message-texts', 'problem', 'visible-text'],
   storage: ['', 'control-plane', 'maintenance'],
   'agent-server': ['', 'maintenance'],
   'sandbox-server': ['', 'settings'],

@@ -153,7 +153,7 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
   })
 
   test('approves and rejects with one thumb', async () => {
-    const long = `echo ${'very-long-command '.repeat(400)}`
+    const long = `echo ${'very-long-command '.repeat(400)} \u202e&& rm -rf ./end`
     const llm = scriptedModel([bashStep(long), bashStep('echo never'), finishStep('Understood.')])
     const { id } = await fixture.driver.create(
       { llm },
@@ -172,6 +172,8 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     await approve.waitFor()
     await page.getByText('rejected by itself in').waitFor()
     await waitUntil(async () => (await page.title()).startsWith('(!)'), 'the title says that it waits')
+    const asked = await page.locator('.confirmation .command').textContent()
+    expect(asked?.trim()).toBe(long.replace('\u202e', '\\u{202e}'))
     const box = await approve.boundingBox()
     expect((box?.y ?? 0) + (box?.height ?? 0)).toBeLessThanOrEqual(844)
     expect(box?.height).toBeGreaterThanOrEqual(44)

@@ -14,6 +14,7 @@ import {
   formatPendingAction,
   listPendingActions,
   type PendingAction,
+  questionText,
 } from '../conversation/pending-actions.ts'
 import { asObject, asString } from '../output/action-text.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
@@ -125,7 +126,7 @@ async function answerConfirmation(
 ): Promise<ConfirmationAnswer | 'elsewhere'> {
   if (isYes) return { accept: true }
   if (isInteractive()) return await promptWhilePending(actions, watch)
-  printNote(`Pending confirmation: ${formatActions(actions)}`)
+  printNote(`Pending confirmation:\n${questionText(actions)}`)
   return undefined
 }
 

@@ -1,4 +1,5 @@
-import { formatPendingAction, type PendingAction } from './pending-actions.ts'
+import { printNote } from '../output/terminal.ts'
+import { type PendingAction, questionText } from './pending-actions.ts'
 
 /** The user's answer; undefined: decide later. A rejection without a reason stops the run. */
 export type ConfirmationAnswer =
@@ -18,8 +19,10 @@ export async function promptForConfirmation(
 ): Promise<ConfirmationAnswer> {
   const { isCancel, select, text } = await import('@clack/prompts')
   const output = process.stderr
+  // Not in the prompt, which is drawn again and again and is cut at the height of the terminal.
+  printNote(`The agent asks to do this:\n${questionText(actions)}`)
   const answer = await select({
-    message: ['Allow this?', ...actions.map(formatPendingAction)].join('\n'),
+    message: 'Allow this?',
     options: [
       { value: 'accept', label: 'Yes' },
       { value: 'reject', label: 'No, and tell the agent why' },

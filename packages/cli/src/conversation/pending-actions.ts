@@ -1,15 +1,19 @@
 import { CallError, type Client } from '@slipway/client'
+import { visibleText } from '@slipway/protocol/visible-text'
 import { actionText, asObject, asString, type JsonObject, riskMark } from '../output/action-text.ts'
-import { sanitizeLine, sanitizeVerbatim, truncate } from '../output/sanitize.ts'
+import { questionLines } from '../output/question.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
 
 /** An action that waits for confirmation, safe to print. */
 export interface PendingAction {
   /** Of its ActionEvent. */
   readonly id: string
   readonly tool: string
-  /** What it does, in one line of at most 500 characters. */
+  /** What it does: all of it in one line. */
   readonly text: string
   readonly risk: string
+  /** What a question shows of it. */
+  readonly lines: readonly string[]
 }
 
 /** The actions of a conversation that have no result yet, the oldest first. */
@@ -44,14 +48,20 @@ function toPendingAction(event: JsonObject): PendingAction {
   return {
     id: asString(event.id),
     tool: sanitizeLine(asString(event.tool_name)),
-    text: truncate(sanitizeVerbatim(truncate(actionText(event.action), 2000)), 500).trim(),
+    text: visibleText(actionText(event.action)).trim(),
     risk: sanitizeLine(asString(event.security_risk)),
+    lines: questionLines(event),
   }
 }
 
-/** One line: tool, command, risk. */
+/** One line: tool, risk, command. */
 export function formatPendingAction({ tool, text, risk }: PendingAction): string {
-  return `${tool}: ${text}${riskMark(risk)}`
+  return `${tool}${riskMark(risk)}: ${text}`
+}
+
+/** What actions do, whole and line by line, for a question. */
+export function questionText(actions: readonly PendingAction[]): string {
+  return actions.flatMap(({ lines }) => lines.map((line) => `  ${line}`)).join('\n')
 }
 
 /** What is said when actions were answered before this answer came. */

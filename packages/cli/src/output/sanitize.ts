@@ -11,11 +11,6 @@ export function sanitizeLine(text: string): string {
   return text.replace(/[ \t\r\n]+/g, ' ').replace(unsafeCharacters, escapeCharacter)
 }
 
-/** One line without control sequences that keeps its blanks; line ends and tabs become symbols. */
-export function sanitizeVerbatim(text: string): string {
-  return text.replace(unsafeCharacters, escapeCharacter)
-}
-
 /** The same for a text of several lines: its lines, with their blanks. */
 export function sanitizeLines(text: string): string[] {
   return text

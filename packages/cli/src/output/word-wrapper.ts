@@ -76,6 +76,24 @@ export class WordWrapper {
   }
 }
 
+/** The rows of a line that is safe to print: at most so wide, with all its characters. */
+export function wrapLine(line: string, columns: number): string[] {
+  const rows: string[] = []
+  let row = ''
+  let width = 0
+  for (const character of line) {
+    const more = displayWidth(character)
+    if (row !== '' && width + more > columns) {
+      rows.push(row)
+      row = ''
+      width = 0
+    }
+    row += character
+    width += more
+  }
+  return [...rows, row]
+}
+
 /** The characters that fit, at least one, and the others. */
 function splitAtWidth(word: string, columns: number): [string, string] {
   let part = ''

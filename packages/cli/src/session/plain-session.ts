@@ -1,7 +1,8 @@
 import { createInterface, type Interface } from 'node:readline'
+import { questionLines } from '../output/question.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { addToHistory } from './input/history.ts'
-import { alwaysPattern, titleOfAction } from './pending-text.ts'
+import { alwaysPattern } from './pending-text.ts'
 import { LineBuffer } from './screen/line-buffer.ts'
 import type { Session, SessionScreen } from './session.ts'
 import { runSlashCommand } from './slash-commands.ts'
@@ -104,7 +105,7 @@ export class PlainSession implements SessionScreen {
     const always = alwaysPattern(pending)
     return [
       'Allow this?',
-      ...pending.slice(0, 4).map((action) => `  ${titleOfAction(action)}`),
+      ...pending.flatMap((action) => questionLines(action)).map((line) => `  ${line}`),
       'Answer y for yes, n and a reason for no, or s to refuse and stop.',
       ...(always === undefined ? [] : [`Answer a to allow always: ${sanitizeLine(always)}`]),
     ].join('\n')

@@ -71,16 +71,42 @@ test.skipIf(!hasTmux)(
   },
 )
 
+test.skipIf(!hasTmux).each([
+  ['a terminal', {}],
+  ['a terminal with a screen reader', { SLIPWAY_SCREEN_READER: '1' }],
+])('%s shows a whole command in its question, also one that is longer than the screen', async (_, more) => {
+  const screen = await openScreen([], { env: { ...fixture.modelEnv, ...more } })
+  await screen.until(/\/help/)
+  await screen.enter('a hidden part of 300')
+  // tmux joins what the terminal wraps; what the session wraps is joined here.
+  const wholeEnd = async () => {
+    const shown = await screen.until(/Allow this\?[\s\S]*y(es| yes)/)
+    const question = shown.slice(shown.indexOf('Allow this?')).replaceAll(/\n +/g, '')
+    expect(question).toContain(`${'true && '.repeat(37)}rm -rf ./hidden`)
+  }
+  const answered = async () => {
+    await screen.enter('s')
+    await vi.waitFor(async () => expect((await fixture.runCli('pending')).stderr).toContain('Nothing waits'))
+  }
+  await wholeEnd()
+  await answered()
+  await screen.enter('a hidden part of 4000')
+  const shown = await screen.until(/hidden part of 4000[\s\S]*rm -rf \.\/hidden[\s\S]*y(es| yes)/)
+  const from = shown.lastIndexOf('hidden part of 4000')
+  expect(shown.slice(from).match(/true/g)?.length).toBeGreaterThanOrEqual(500)
+  await answered()
+})
+
 test.skipIf(!hasTmux)(
   'the question of a run closes when another terminal answers, and the next command asks again',
   async () => {
     const screen = await openScreen(['run', '--ask', 'do both'], { columns: 120, env: fixture.modelEnv })
-    await screen.until(/Allow this\?[\s\S]*first {2}of two[\s\S]*Yes/)
+    await screen.until(/first {2}of two[\s\S]*Allow this\?[\s\S]*Yes/)
     const { stdout: pending } = await fixture.runCli('pending', '--json')
     const [{ id = '' }] = JSON.parse(pending).actions
     const confirmed = await fixture.runCli('confirm', '--last', '--action', id)
-    expect(confirmed.stderr).toContain("Accepted: terminal: echo 'first  of two'")
-    await screen.until(/approved from another terminal[\s\S]*Allow this\?[\s\S]*touch second[\s\S]*Yes/)
+    expect(confirmed.stderr).toContain("Accepted: terminal [HIGH]: echo 'first  of two'")
+    await screen.until(/approved from another terminal[\s\S]*touch second[\s\S]*Allow this\?[\s\S]*Yes/)
     // An answer for the first command approves nothing.
     const late = await fixture
       .runCli('confirm', '--last', '--action', id)
@@ -88,7 +114,7 @@ test.skipIf(!hasTmux)(
     expect(late).toMatchObject({ code: 1, stderr: expect.stringContaining('Already answered elsewhere') })
     expect(existsSync(join(fixture.home, 'project', 'second'))).toBe(false)
     const rejected = await fixture.runCli('confirm', '--last', '--reject', '--reason', 'not today')
-    expect(rejected.stderr).toContain('Rejected: terminal: touch second')
+    expect(rejected.stderr).toContain('Rejected: terminal [HIGH]: touch second')
     const shown = await screen.until(/rejected from another terminal[\s\S]*EXIT 0/)
     expect(shown).toMatch(/not today[\s\S]*All of it is done\./)
     expect(existsSync(join(fixture.home, 'project', 'second'))).toBe(false)

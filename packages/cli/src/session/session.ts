@@ -24,7 +24,6 @@ import { paint } from '../output/terminal.ts'
 import { TranscriptRenderer } from '../output/transcript.ts'
 import { askModel } from './choose-model.ts'
 import { contentWithFiles } from './input/mentions.ts'
-import { describeAction } from './pending-text.ts'
 
 type PolicyRequest = CallInput<'setConfirmationPolicy'>['body']
 
@@ -389,18 +388,8 @@ export class Session {
     if (status === 'running' && this.status !== 'running') this.startedAt = Date.now()
     this.status = status
     const { screen } = this.#options
-    if (status === 'waiting_for_confirmation') this.#printPending()
     if (status !== 'running') this.#afterRun()
     screen.update()
-  }
-
-  /** The whole command or diff: what was printed of it may be cut. */
-  #printPending(): void {
-    const { screen } = this.#options
-    for (const action of this.#open.values()) {
-      const details = describeAction(action)
-      if (details.length > 1) screen.print(details.map((line) => `    ${line}\n`).join(''))
-    }
   }
 
   #afterRun(): void {

@@ -1,13 +1,14 @@
+import { questionLines } from '../output/question.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { paint } from '../output/terminal.ts'
 import { Editor } from './input/editor.ts'
 import { addToHistory } from './input/history.ts'
 import { type Key, KeyReader } from './input/keys.ts'
 import { suggestFiles } from './input/mentions.ts'
-import { alwaysPattern, titleOfAction } from './pending-text.ts'
+import { alwaysPattern } from './pending-text.ts'
 import { LineBuffer } from './screen/line-buffer.ts'
 import { LiveRegion } from './screen/live-region.ts'
-import { drawView } from './screen/view.ts'
+import { drawView, type Question } from './screen/view.ts'
 import type { Session, SessionScreen } from './session.ts'
 import { runSlashCommand, suggestCommands } from './slash-commands.ts'
 
@@ -37,6 +38,10 @@ export class TerminalSession implements SessionScreen {
   #chosen = 0
   /** The actions whose rejection waits for its reason. */
   #rejectedIds: readonly string[] | undefined
+  /** The wrapped lines of a question, which are drawn again with each key. */
+  #asked = { key: '', lines: [] as readonly string[] }
+  /** The question that was printed because the screen is too small for it. */
+  #printed = ''
   #exitAskedAt = 0
   #isClosed = false
 
@@ -79,6 +84,7 @@ export class TerminalSession implements SessionScreen {
       this.columns,
       process.stdout.rows || 24,
     )
+    if (frame.isQuestionCut) this.#printQuestion(session)
     this.#region.draw(frame)
   }
 
@@ -160,19 +166,37 @@ export class TerminalSession implements SessionScreen {
     return `● working, ${seconds} s · Esc interrupts`
   }
 
-  #question(session: Session): string[] {
+  #question(session: Session): Question | undefined {
     const { pending } = session
-    if (session.status !== 'waiting_for_confirmation') return []
-    if (this.#rejectedIds !== undefined)
-      return [paint('yellow', 'What should the agent know? Enter sends it.')]
+    if (session.status !== 'waiting_for_confirmation') return undefined
+    const only = (head: string): Question => ({ head, lines: [], keys: '' })
+    if (this.#rejectedIds !== undefined) return only('What should the agent know? Enter sends it.')
     if (pending.length === 0)
-      return [paint('yellow', 'The repository brings hooks or agents: decide with "slipway trust".')]
+      return only('The repository brings hooks or agents: decide with "slipway trust".')
     const always = alwaysPattern(pending)
-    return [
-      paint('yellow', 'Allow this?'),
-      ...pending.slice(0, 4).map((action) => `  ${titleOfAction(action)}`),
-      `  y yes · n no, and say why · s no, and stop${always === undefined ? '' : ` · a always: ${sanitizeLine(always)}`}`,
-    ]
+    return {
+      head: 'Allow this?',
+      lines: this.#questionLines(session),
+      keys: `  y yes · n no, and say why · s no, and stop${always === undefined ? '' : ` · a always: ${sanitizeLine(always)}`}`,
+    }
+  }
+
+  #questionLines(session: Session): readonly string[] {
+    const { columns } = this
+    const key = `${columns} ${session.pendingIds.join()}`
+    if (this.#asked.key !== key) {
+      const rows = session.pending.flatMap((action) => questionLines(action, Math.max(10, columns - 3)))
+      this.#asked = { key, lines: rows.map((row) => `  ${row}`) }
+    }
+    return this.#asked.lines
+  }
+
+  /** Once, so that it can be scrolled to. */
+  #printQuestion(session: Session): void {
+    const key = session.pendingIds.join()
+    if (this.#printed === key) return
+    this.#printed = key
+    this.#region.print(`${this.#questionLines(session).join('\n')}\n`)
   }
 
   #onKey(key: Key): void {
@@ -223,6 +247,7 @@ export class TerminalSession implements SessionScreen {
         return !hasText
       case 'ctrl-l':
         process.stdout.write('\u001b[2J\u001b[H')
+        this.#printed = ''
         return true
       case 'ctrl-o':
         this.#open(session)

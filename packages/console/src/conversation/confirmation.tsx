@@ -1,4 +1,5 @@
 import type { CallOutput } from '@slipway/client'
+import { visibleText } from '@slipway/protocol/visible-text'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import type { WireEvent } from '../api/log.ts'
@@ -6,7 +7,7 @@ import { agentServer } from '../api/session.ts'
 import { eventTime, recordOf, textOf } from '../log/event-facts.ts'
 import { formatDuration } from '../ui/format.ts'
 import { Icon } from '../ui/icon.tsx'
-import { CallBody } from './call-body.tsx'
+import { QuestionBody } from './call-body.tsx'
 
 /**
  * What waits for an answer, with its risk and how long there is to answer. The buttons stay in reach whatever
@@ -60,12 +61,12 @@ export function ConfirmationBar({
           return (
             <div key={String(event.id)} className="confirmation-call">
               <p>
-                <strong>{String(event.tool_name)}</strong>{' '}
+                <strong>{visibleText(String(event.tool_name))}</strong>{' '}
                 <span className={`risk ${risk.toLowerCase()}`}>
                   {risk === 'UNKNOWN' ? 'risk unknown' : `${risk.toLowerCase()} risk`}
                 </span>
               </p>
-              <CallBody event={event} hasResult={false} />
+              <QuestionBody event={event} />
             </div>
           )
         })}

@@ -3,14 +3,21 @@ import { memo } from 'react'
 import { LongText } from './long-text.tsx'
 
 /** What changed between two texts, with three lines of context; a new text is all additions. */
-export const Diff = memo(function Diff(props: { readonly before: string; readonly after: string }) {
-  const { before, after } = props
+export const Diff = memo(function Diff(props: {
+  readonly before: string
+  readonly after: string
+  /** Nothing is cut: for questions. */
+  readonly isWhole?: boolean
+}) {
+  const { before, after, isWhole = false } = props
   const isLarge = before.length + after.length > 400_000
   const patch = isLarge
     ? undefined
     : structuredPatch('', '', before, after, '', '', { context: 3, timeout: 300 })
-  if (patch === undefined) return <LongText text={after} />
-  return <DiffLines lines={patch.hunks.flatMap((hunk) => [`@@ line ${hunk.newStart}`, ...hunk.lines])} />
+  if (patch === undefined)
+    return <LongText text={after} {...(isWhole ? { firstPart: Number.POSITIVE_INFINITY } : {})} />
+  const lines = patch.hunks.flatMap((hunk) => [`@@ line ${hunk.newStart}`, ...hunk.lines])
+  return <DiffLines lines={lines} isWhole={isWhole} />
 })
 
 /** A unified diff as git writes it. */
@@ -18,18 +25,25 @@ export function PatchText({ text }: { readonly text: string }) {
   return <LongText text={text} render={(part) => <DiffLines lines={part.split('\n')} />} />
 }
 
-function DiffLines({ lines }: { readonly lines: readonly string[] }) {
+function DiffLines({
+  lines,
+  isWhole = false,
+}: {
+  readonly lines: readonly string[]
+  readonly isWhole?: boolean
+}) {
+  const most = isWhole ? Number.POSITIVE_INFINITY : 2_000
   if (lines.length === 0) return <p className="quiet">No difference.</p>
   return (
     <pre className="output diff">
-      {lines.slice(0, 2_000).map((line, at) => (
+      {lines.slice(0, most).map((line, at) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: the lines of one fixed text
         <span key={at} className={lineClass(line)}>
-          {line.length > 2_000 ? `${line.slice(0, 2_000)} …` : line}
+          {line.length > most ? `${line.slice(0, most)} …` : line}
           {'\n'}
         </span>
       ))}
-      {lines.length > 2_000 && `… ${lines.length - 2_000} more lines\n`}
+      {lines.length > most && `… ${lines.length - most} more lines\n`}
     </pre>
   )
 }

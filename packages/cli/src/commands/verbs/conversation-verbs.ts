@@ -2,7 +2,7 @@ import { isAbsolute, relative } from 'node:path'
 import type { Client } from '@slipway/client'
 import { Problem, type RepositoryConsent } from '@slipway/protocol'
 import { isInteractive } from '../../conversation/confirmation-prompt.ts'
-import { listPendingActions } from '../../conversation/pending-actions.ts'
+import { listPendingActions, questionText } from '../../conversation/pending-actions.ts'
 import { listConversations } from '../../conversation/source/list-conversations.ts'
 import type { ConversationSource, ConversationSummary } from '../../conversation/source/source.ts'
 import { relativeTime, utcTime } from '../../output/relative-time.ts'
@@ -216,11 +216,12 @@ export async function pendingCommand({ source, isJson, signal }: VerbContext): P
     const consents = actions.length > 0 ? [] : await listWaitingConsents(agent, id, signal)
     count++
     if (isJson) {
-      await print(`${JSON.stringify({ conversation_id: id, title, actions, consents })}\n`)
+      const values = actions.map(({ lines: _, ...action }) => action)
+      await print(`${JSON.stringify({ conversation_id: id, title, actions: values, consents })}\n`)
       continue
     }
     await print(`${paint('bold', shortId(id))}  ${truncate(sanitizeLine(title), 100)}\n`)
-    for (const { tool, text, risk } of actions) await print(`  ${tool}: ${text}${risk ? ` [${risk}]` : ''}\n`)
+    if (actions.length > 0) await print(`${questionText(actions)}\n`)
     for (const { id, repository } of consents)
       await print(`  waits for consent to what ${sanitizeLine(repository)} brings: slipway trust ${id}\n`)
   }

@@ -1,7 +1,17 @@
 import { displayWidth, sanitizeLine, truncateToWidth } from '../../output/sanitize.ts'
 import { paint } from '../../output/terminal.ts'
+import { wrapLine } from '../../output/word-wrapper.ts'
 import type { EditorState } from '../input/editor.ts'
 import type { Frame } from './live-region.ts'
+
+/** A question to the user, in place of the input. */
+export interface Question {
+  readonly head: string
+  /** What it asks about, wrapped to the terminal: a screen that is too low shows the end. */
+  readonly lines: readonly string[]
+  /** The keys that answer it; may be empty. */
+  readonly keys: string
+}
 
 /** What the live region shows. */
 export interface SessionView {
@@ -9,8 +19,7 @@ export interface SessionView {
   readonly streaming: string
   /** What happens now; empty when nothing does. */
   readonly activity: string
-  /** A question to the user, line by line, in place of the input. */
-  readonly question: readonly string[]
+  readonly question: Question | undefined
   readonly tasks: readonly { readonly title: string; readonly status: string }[]
   readonly queue: readonly string[]
   readonly editor: EditorState
@@ -26,7 +35,11 @@ const maxTasks = 6
 const marks: Readonly<Record<string, string>> = { done: '✓', in_progress: '▸', todo: '·' }
 
 /** Draws a view for a terminal of this size, never higher than it. */
-export function drawView(view: SessionView, columns: number, rows: number): Frame {
+export function drawView(
+  view: SessionView,
+  columns: number,
+  rows: number,
+): Frame & { readonly isQuestionCut: boolean } {
   const width = Math.max(10, columns - 1)
   const dim = (text: string) => paint('dim', truncateToWidth(text, width))
   const input = drawInput(view.editor, width)
@@ -42,15 +55,28 @@ export function drawView(view: SessionView, columns: number, rows: number): Fram
   })
   const foot = [...suggestions, dim(factsLine(view.facts, width))]
   const rule = paint('dim', '─'.repeat(width))
-  const question = view.question.map((line) => truncateToWidth(line, width))
-  const body = [rule, ...question, ...input.lines]
+  const question = drawQuestion(view.question, width, rows - 2 - input.lines.length - foot.length)
+  const body = [rule, ...question.lines, ...input.lines]
   const room = Math.max(0, rows - 1 - body.length - foot.length)
   const visible = head.slice(Math.max(0, head.length - room))
   return {
     lines: [...visible, ...body, ...foot],
-    row: visible.length + 1 + question.length + input.row,
+    row: visible.length + 1 + question.lines.length + input.row,
     column: input.column,
+    isQuestionCut: question.isCut,
   }
+}
+
+function drawQuestion(question: Question | undefined, width: number, rows: number) {
+  if (question === undefined) return { lines: [], isCut: false }
+  const head = wrapLine(question.head, width).map((line) => paint('yellow', line))
+  const keys = question.keys === '' ? [] : wrapLine(question.keys, width)
+  const room = Math.max(2, rows - head.length - keys.length)
+  const isCut = question.lines.length > room
+  const hidden = question.lines.length - room + 1
+  const mark = paint('yellow', truncateToWidth(`  … ${hidden} lines before these: scroll up`, width))
+  const lines = isCut ? [mark, ...question.lines.slice(hidden)] : question.lines
+  return { lines: [...head, ...lines, ...keys], isCut }
 }
 
 function drawTasks(tasks: SessionView['tasks'], width: number): string[] {

@@ -61,6 +61,9 @@ function replyTo(
   if (!hasTools || role !== 'user') return { words: 'All of it is done.' }
   if (said.includes('do both'))
     return { words: 'The first.', call: terminal("echo 'first  of two' | tr -s ' '") }
+  const [, length] = /hidden part of (\d+)/.exec(said) ?? []
+  if (length !== undefined)
+    return { words: '', call: terminal(`${'true && '.repeat(Number(length) / 8)}rm -rf ./hidden`) }
   if (said.includes('danger')) return { words: 'I remove it.', call: terminal('rm -rf ./old') }
   if (said.includes('slow')) return { words: 'word '.repeat(2_000), delayMs: 100 }
   if (said.includes('brief')) return { words: 'word '.repeat(60), delayMs: 100 }
