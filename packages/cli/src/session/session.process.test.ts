@@ -86,7 +86,10 @@ test.skipIf(!hasTmux).each([
   }
   const answered = async () => {
     await screen.enter('s')
-    await vi.waitFor(async () => expect((await fixture.runCli('pending')).stderr).toContain('Nothing waits'))
+    await vi.waitFor(
+      async () => expect((await fixture.runCli('pending')).stderr).toContain('Nothing waits'),
+      { timeout: 30_000, interval: 200 },
+    )
   }
   await wholeEnd()
   await answered()
