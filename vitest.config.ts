@@ -1,9 +1,13 @@
 import { defineConfig } from 'vitest/config'
+import { dropEmptySettings } from './packages/shared/src/process/environment.ts'
 import { LongTestsFirst } from './scripts/test/long-tests-first.ts'
 import { globs, lateProject, lateSuffixes, suffixes } from './scripts/test/suites.ts'
 
 const dependencies = '**/node_modules/**'
 const own = suffixes.filter((suffix) => !lateSuffixes.includes(suffix))
+
+// As the servers do: an empty variable of a test is one that is not set.
+dropEmptySettings(process.env)
 
 export default defineConfig({
   test: {

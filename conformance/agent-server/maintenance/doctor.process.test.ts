@@ -67,12 +67,12 @@ test('a directory in order is healthy, while a server runs and afterwards', asyn
 test('settings: an unknown name with the nearest one, an invalid value without it', async () => {
   const { server } = await stoppedServer()
   await using _ = server
-  const unknown = await doctor(server.data, [], { SLIPWAY_MAX_CONCURENT_RUN: 'canary-1' })
+  const unknown = await doctor(server.data, [], { SLIPWAY_MAX_CONCURRENT_RUN: 'canary-1' })
   expect(unknown.code).toBe(1)
   expect(unknown.findings).toContainEqual({
     area: 'settings',
     level: 'error',
-    message: 'SLIPWAY_MAX_CONCURENT_RUN is no setting',
+    message: 'SLIPWAY_MAX_CONCURRENT_RUN is no setting',
     next: 'Is it SLIPWAY_MAX_CONCURRENT_RUNS?',
   })
   const invalid = await doctor(server.data, [], { SLIPWAY_STALL_SECONDS: 'canary-2' })

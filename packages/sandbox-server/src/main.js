@@ -4,7 +4,9 @@ import { startCompileCache } from '@slipway/shared/compile-cache'
 
 /** The sandbox server alone: `node main.js --host --port --data --database --agent-server <its main.js>`. */
 startCompileCache()
+const { dropEmptySettings } = await import('@slipway/shared/process')
 const { serve } = await import('./serve.ts')
+dropEmptySettings(process.env)
 const { values } = parseArgs({
   options: {
     host: { type: 'string', default: '127.0.0.1' },

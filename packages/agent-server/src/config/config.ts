@@ -199,7 +199,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     browser: {
       isOff: !values.SLIPWAY_BROWSER,
       path: env.PATH,
-      playwrightDirectory: env.PLAYWRIGHT_BROWSERS_PATH ?? `${env.HOME ?? ''}/.cache/ms-playwright`,
+      playwrightDirectory: env.PLAYWRIGHT_BROWSERS_PATH || `${env.HOME ?? ''}/.cache/ms-playwright`,
     },
     /** The editor in the browser; undefined: there is none. */
     editor: values.SLIPWAY_EDITOR

@@ -33,7 +33,9 @@ export interface UnknownSetting {
   readonly name: string
   /** The setting with the most similar name. */
   readonly nearest: string
-  /** It is so similar that the name is a mistake. */
+  /** The names resemble each other. */
+  readonly isSimilar: boolean
+  /** One letter is wrong, and the setting itself is not set: commands are refused. */
   readonly isTypo: boolean
 }
 
@@ -42,6 +44,7 @@ export async function findUnknownSettings(env: Environment): Promise<UnknownSett
   const names = Object.keys(env).filter(
     (name) =>
       name.startsWith('SLIPWAY_') &&
+      env[name] !== '' &&
       !ownSettings.includes(name) &&
       !developmentSettings.test(name) &&
       !serviceVariables.test(name),
@@ -56,16 +59,23 @@ export async function findUnknownSettings(env: Environment): Promise<UnknownSett
     .filter((name) => !known.includes(name))
     .map((name) => {
       const { word, distance } = nearestWord(name, known)
-      return { name, nearest: word, isTypo: distance <= Math.max(2, (name.length - 'SLIPWAY_'.length) / 4) }
+      const isSimilar = distance <= Math.max(2, (name.length - 'SLIPWAY_'.length) / 4)
+      return { name, nearest: word, isSimilar, isTypo: distance === 1 && !env[word] }
     })
 }
 
 /**
- * Throws a Problem for a misspelt setting. A name that resembles none is only a finding of `slipway doctor`.
+ * Throws a Problem for a misspelt setting. `warn` is called for a name that resembles one; any other name is
+ * only a finding of `slipway doctor`.
  */
-export async function assertSettingsKnown(env: Environment): Promise<void> {
-  const typos = (await findUnknownSettings(env)).filter(({ isTypo }) => isTypo)
+export async function assertSettingsKnown(env: Environment, warn: (text: string) => void): Promise<void> {
+  const similar = (await findUnknownSettings(env)).filter(({ isSimilar }) => isSimilar)
+  const line = ({ name, nearest }: UnknownSetting) => `${name} is no setting. Is it ${nearest}?`
+  const typos = similar.filter(({ isTypo }) => isTypo)
+  for (const setting of similar) if (!setting.isTypo) warn(`Warning: ${line(setting)} Its value is not used.`)
   if (typos.length === 0) return
-  const lines = typos.map(({ name, nearest }) => `${name} is no setting. Is it ${nearest}?`)
-  throw new Problem('bad_request', `${lines.join('\n')}\nCorrect or unset it; its value is not used.`)
+  throw new Problem(
+    'bad_request',
+    `${typos.map(line).join('\n')}\nCorrect or unset it; its value is not used.`,
+  )
 }

@@ -1,3 +1,4 @@
+import { dropEmptySettings } from '@slipway/shared/process'
 import { Secret } from '@slipway/shared/redaction'
 import { type ConfigFile, withFileSettings } from './config-file.ts'
 
@@ -43,9 +44,19 @@ export interface Config {
 /** Where servers of this machine are, unless they were started at other ports. */
 export const usualUrls = { agent: 'http://127.0.0.1:8000', sandbox: 'http://127.0.0.1:3000' } as const
 
-/** The environment of this process. */
+/** The environment of this process, without settings that are empty. */
 export function readEnvironment(): Env {
+  dropEmptySettings(process.env)
+  excludeLoopback(process.env)
   return process.env
+}
+
+/** With `NODE_USE_ENV_PROXY` a call to a server of this machine would go to the proxy, which cannot reach it. */
+function excludeLoopback(env: Env): void {
+  if (!env.NODE_USE_ENV_PROXY) return
+  const name = env.no_proxy === undefined ? 'NO_PROXY' : 'no_proxy'
+  const names = new Set([...(env[name] ?? '').split(','), '127.0.0.1', 'localhost', '::1'].filter(Boolean))
+  env[name] = [...names].join(',')
 }
 
 /** Joins the environment and the file. Keys come from there: other users can see a command line. */

@@ -115,7 +115,7 @@ export function buildProgram(config: Config, outcome: { code: number }, signal: 
       // `doctor` reports them with everything else.
       if (command.name() === 'doctor') return
       assertConfigFile(command, config.file)
-      await assertSettingsKnown(config.env)
+      await assertSettingsKnown(config.env, printNote)
     })
   const selection = new ServerSelection(slipway, config, signal)
   const deps = selection.deps(outcome)

@@ -8,12 +8,19 @@ const secretName = /KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|HEADERS|WEBHOOKS
 const ownName = /^(?:SLIPWAY_|OH_|OTEL_|LLM_|SESSION_API_KEY)/
 const takenNames = new Set<string>()
 
+/** Removes settings without a value: an empty variable is one that is not set. */
+export function dropEmptySettings(environment: Environment): void {
+  for (const [name, value] of Object.entries(environment))
+    if (value === '' && ownName.test(name)) delete environment[name]
+}
+
 /**
- * A copy of the environment of this process, from which it removes the secrets of its own settings. Secrets
+ * A copy of the environment of this process without settings that are empty, from which it removes the secrets of its own settings. Secrets
  * that
  * libraries read stay, in memory that `/proc/PID/environ` does not show once `hideFromDebuggers` has run.
  */
 export function takeEnvironment(environment: Environment): Environment {
+  dropEmptySettings(environment)
   const copy = { ...environment }
   for (const [name, value] of Object.entries(copy)) {
     if (value === undefined || !secretName.test(name)) continue

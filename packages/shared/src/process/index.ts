@@ -1,5 +1,6 @@
 export { assertUntracked } from './assert-untracked.ts'
-export { takeEnvironment } from './environment.ts'
+export { dropEmptySettings, takeEnvironment } from './environment.ts'
 export { findFreePort } from './free-port.ts'
 export { gitConfigEnvironment, untrustedGitEnvironment, untrustedGitSettings } from './git-settings.ts'
 export { hideFromDebuggers, type Libc, loadLibc, type PeerCredentials } from './libc.ts'
+export { findLockHolder } from './lock-holder.ts'

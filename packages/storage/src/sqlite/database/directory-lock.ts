@@ -1,8 +1,8 @@
-import { accessSync, closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
+import { accessSync, closeSync, constants, fstatSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { errorCode } from '@slipway/shared/fs'
-import { assertUntracked, type Libc, loadLibc } from '@slipway/shared/process'
+import { assertUntracked, findLockHolder, type Libc, loadLibc } from '@slipway/shared/process'
 import { closeToOthers } from './database.ts'
 import type { LogIdentity } from './log-identity.ts'
 import { resultCode } from './storage-failure.ts'
@@ -122,7 +122,7 @@ export class DirectoryLock implements Disposable {
     if (held?.names.has(this.#name)) throw this.#inUse(process.pid)
     if (held === undefined && this.#libc?.lockExclusively(fd) === false) {
       closeSync(fd)
-      throw this.#inUse(findHolder('FLOCK', ino))
+      throw this.#inUse(findLockHolder('FLOCK', ino))
     }
     if (held === undefined) heldDirectories.set(key, { fd, names: new Set([this.#name]) })
     else held.names.add(this.#name)
@@ -141,7 +141,7 @@ export class DirectoryLock implements Disposable {
       this.#db.exec('BEGIN EXCLUSIVE')
     } catch (cause) {
       const code = resultCode(cause)
-      if (code === lockedCode) throw this.#inUse(findHolder('POSIX', ino))
+      if (code === lockedCode) throw this.#inUse(findLockHolder('POSIX', ino))
       const reason = cause instanceof Error ? cause.message : String(cause)
       const advice = code === notADatabaseCode ? '. Delete it while no server uses the directory' : ''
       throw new Error(`the lock file ${path} cannot be used: ${reason}${advice}`, { cause })
@@ -177,17 +177,4 @@ const reasons: Readonly<Record<string, string>> = {
   EISDIR: 'it is a directory; remove it',
   EMFILE: 'too many files are open; raise the limit',
   ENFILE: 'too many files are open; raise the limit',
-}
-
-/** The process with a lock of this kind on an inode, where the system tells. */
-function findHolder(kind: 'FLOCK' | 'POSIX', inode: number): number | undefined {
-  try {
-    const line = readFileSync('/proc/locks', 'utf8')
-      .split('\n')
-      .find((line) => line.includes(` ${kind} `) && line.includes(`:${inode} `) && !line.includes('->'))
-    const pid = Number(line?.trim().split(/\s+/)[4])
-    return pid > 0 ? pid : undefined
-  } catch {
-    return undefined
-  }
 }
