@@ -36,8 +36,7 @@ export async function serveCommand(options: {
     ...(options.noKey ? { SLIPWAY_SESSION_API_KEY: own.SLIPWAY_SESSION_API_KEY } : {}),
     ...(database === undefined ? {} : { SLIPWAY_DATABASE_URL: database }),
   }
-  // Sessions note the private server themselves, and start its successor at the same port.
-  const isNoted = options.socket === undefined && !untilUnused
+  const isNoted = options.socket === undefined
   const hasWeb = (options.web ?? env.SLIPWAY_WEB) !== undefined
   const console =
     hasConsole && !hasWeb && options.socket === undefined
@@ -45,8 +44,8 @@ export async function serveCommand(options: {
       : undefined
   const ready: ServeOptions['ready'] = async (url, sessionKey, consoleUrl) => {
     if (consoleUrl !== undefined) console?.begin()
-    if (untilUnused) void startWatch(url, options)
-    if (isNoted) await writeServerAddress(options.data, url).catch(noteUnwritten)
+    if (isNoted) await writeServerAddress(options.data, url, own).catch(noteUnwritten)
+    if (untilUnused) void startWatch(url, options, own)
     if (consoleUrl !== undefined && isOpened)
       void openBrowser(consoleUrl, options.data).then((isStarted) => {
         if (!isStarted) printNote('No browser could be started: slipway open prints a link.')
@@ -75,7 +74,8 @@ export async function serveCommand(options: {
   try {
     await serve({ ...server, console: console?.directory, env, ready })
   } finally {
-    if (isNoted) await removeServerAddress(options.data)
+    // The successor of the private server starts at the same port.
+    if (isNoted && !untilUnused) await removeServerAddress(options.data)
   }
 }
 
@@ -86,7 +86,8 @@ function noteUnwritten({ message }: Error): void {
 async function startWatch(
   url: string,
   { data, signal }: { readonly data: string; readonly signal: AbortSignal },
+  env: Config['env'],
 ) {
   const { watchUse } = await import('../context/watch-use.ts')
-  await watchUse(url, data, { signal, end: () => process.kill(process.pid, 'SIGTERM') })
+  await watchUse(url, data, { env, signal, end: () => process.kill(process.pid, 'SIGTERM') })
 }

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, isAbsolute, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** The root of the installed package. The library of the browser tools is in its own `node_modules`. */
@@ -12,8 +12,9 @@ const root = fileURLToPath(new URL('../../../../', import.meta.url))
 
 /** Of the user: an upgrade replaces the package, and has to find Node before anything of it can run. */
 export function userComponents() {
-  const data = process.env.XDG_DATA_HOME || join(process.env.HOME || homedir(), '.local', 'share')
-  return join(data, 'slipway-components')
+  const { XDG_DATA_HOME: data = '', HOME: home } = process.env
+  const parent = isAbsolute(data) ? data : join(home || homedir(), '.local', 'share')
+  return join(parent, 'slipway-components')
 }
 
 const details = {

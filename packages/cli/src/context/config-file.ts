@@ -48,7 +48,7 @@ export async function readConfigFile(path: string): Promise<ConfigFile> {
     return { path, text, values, problem: undefined }
   } catch (error) {
     const code = errorCode(error)
-    if (code === 'ENOENT' || (code === 'EACCES' && !(await canEnter(dirname(path)))))
+    if (code === 'ENOENT' || code === 'ENOTDIR' || (code === 'EACCES' && !(await canEnter(dirname(path)))))
       return noConfigFile(path)
     const problem =
       error instanceof Problem

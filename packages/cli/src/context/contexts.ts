@@ -1,5 +1,5 @@
-import { homedir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { userInfo } from 'node:os'
+import { dirname, isAbsolute, join } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import { exists, makeDirectory, readPrivateFile, writeFileAtomic } from '@slipway/shared/fs'
 import { isRecord, parseJson } from '@slipway/shared/json'
@@ -32,12 +32,28 @@ type Env = Readonly<Record<string, string | undefined>>
 
 /** `$XDG_CONFIG_HOME/slipway`, else `~/.config/slipway`. */
 export function configDirectory(env: Env): string {
-  return join(env.XDG_CONFIG_HOME || join(env.HOME || homedir(), '.config'), 'slipway')
+  return join(userDirectory(env, 'XDG_CONFIG_HOME', '.config'), 'slipway')
 }
 
 /** `$XDG_DATA_HOME/slipway`, else `~/.local/share/slipway`. */
 export function userDataDirectory(env: Env): string {
-  return join(env.XDG_DATA_HOME || join(env.HOME || homedir(), '.local', 'share'), 'slipway')
+  return join(userDirectory(env, 'XDG_DATA_HOME', '.local/share'), 'slipway')
+}
+
+/** A relative path counts as unset, as the XDG specification says: it would be another one in each directory. */
+function userDirectory(env: Env, name: string, usual: string): string {
+  const value = env[name] ?? ''
+  if (isAbsolute(value)) return value
+  const home = env.HOME ?? ''
+  return join(isAbsolute(home) ? home : homeOfAccount(), usual)
+}
+
+function homeOfAccount(): string {
+  try {
+    return userInfo().homedir
+  } catch {
+    throw new Problem('bad_request', 'This user has no home directory: set HOME to an absolute path.')
+  }
 }
 
 /** The file of the contexts; it holds keys, so it is private. */

@@ -2,7 +2,9 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readPrivateFile, writeFileAtomic } from '@slipway/shared/fs'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import { isAlive, processStart } from './server-process.ts'
 import { isOwnAddress } from './session-key.ts'
+import { shownShellVariables } from './shell-variables.ts'
 
 /** The file of a data directory in which its server says where it is. */
 export const serverFile = 'server.json'
@@ -10,13 +12,25 @@ export const serverFile = 'server.json'
 export interface ServerAddress {
   readonly url: string
   readonly pid: number
+  /** When its process was started: another one may have the pid by now. Undefined where that is not known. */
+  readonly started?: string | undefined
+  /** What it has of the shell that started it. */
+  readonly environment?: Readonly<Record<string, string>> | undefined
 }
 
 const answerMs = 2_000
 
 /** Notes where the server of this process is, for commands that name its data directory. */
-export async function writeServerAddress(directory: string, url: string): Promise<void> {
-  const text = JSON.stringify({ url: reachableUrl(url), pid: process.pid } satisfies ServerAddress)
+export async function writeServerAddress(
+  directory: string,
+  url: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<void> {
+  const { pid } = process
+  const text = JSON.stringify({
+    ...{ url: reachableUrl(url), pid, started: await processStart(pid) },
+    environment: shownShellVariables(env),
+  } satisfies ServerAddress)
   await writeFileAtomic(join(directory, serverFile), `${text}\n`)
 }
 
@@ -26,12 +40,31 @@ export async function removeServerAddress(directory: string): Promise<void> {
     await rm(join(directory, serverFile), { force: true })
 }
 
-/** What the file says, if its process lives. A repository may bring a file of this name: its mode is another one. */
+/** What the file says, if its process lives. */
 export async function readServerAddress(directory: string): Promise<ServerAddress | undefined> {
+  const address = await readLastAddress(directory)
+  if (address === undefined || !isAlive(address.pid)) return undefined
+  const { started } = address
+  return started === undefined || started === (await processStart(address.pid)) ? address : undefined
+}
+
+/** What the file says. A repository may bring a file of this name: its mode is another one. */
+export async function readLastAddress(directory: string): Promise<ServerAddress | undefined> {
   const text = await readPrivateFile(join(directory, serverFile)).catch(() => undefined)
   const value = parseJson(text ?? '')
   if (!isRecord(value) || typeof value.url !== 'string' || typeof value.pid !== 'number') return undefined
-  return isAlive(value.pid) ? { url: value.url, pid: value.pid } : undefined
+  if (URL.parse(value.url) === null) return undefined
+  const { url, pid, started, environment } = value
+  return {
+    ...{ url, pid, started: typeof started === 'string' ? started : undefined },
+    environment: isRecord(environment) ? mapTexts(environment) : undefined,
+  }
+}
+
+function mapTexts(record: Readonly<Record<string, unknown>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(record).flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : [])),
+  )
 }
 
 /**
@@ -47,17 +80,6 @@ export async function findServer(directory: string, signal: AbortSignal): Promis
     () => false,
   )
   return answers ? address.url : undefined
-}
-
-/** Whether a process runs. */
-export function isAlive(pid: number): boolean {
-  if (!Number.isInteger(pid) || pid < 1) return false
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
-  }
 }
 
 /** A server that listens at every address is reached at this machine's own. */

@@ -1,7 +1,8 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client } from '@slipway/client'
-import { isAlive } from './server-address.ts'
+import { readServerAddress, writeServerAddress } from './server-address.ts'
+import { isAlive, processStart } from './server-process.ts'
 import { findSessionKey } from './session-key.ts'
 
 /** In a data directory: a file for each process that uses its private server, named by the pid. */
@@ -19,11 +20,18 @@ const unusedChecks = 3
 export async function watchUse(
   url: string,
   directory: string,
-  options: { readonly signal: AbortSignal; readonly end: () => void },
+  options: {
+    readonly env: Readonly<Record<string, string | undefined>>
+    readonly signal: AbortSignal
+    readonly end: () => void
+  },
 ): Promise<void> {
   const client = new Client({ url, sessionApiKey: await findSessionKey(url, directory) })
   let unused = 0
   const timer = setInterval(async () => {
+    // Where the note is lost, commands do not find their server.
+    if ((await readServerAddress(directory))?.pid !== process.pid)
+      await writeServerAddress(directory, url, options.env).catch(() => {})
     unused = (await isUsed(client, directory).catch(() => true)) ? 0 : unused + 1
     if (unused < unusedChecks) return
     clearInterval(timer)
@@ -40,7 +48,7 @@ async function isUsed(client: Client, directory: string): Promise<boolean> {
 /** Marks this process as one that uses the server; returns the file that does. */
 export async function markSession(directory: string): Promise<string> {
   const file = join(directory, sessionsDirectory, String(process.pid))
-  await writeFile(file, (await startTime(process.pid)) ?? '')
+  await writeFile(file, (await processStart(process.pid)) ?? '')
   return file
 }
 
@@ -55,19 +63,12 @@ export async function livingSessions(directory: string): Promise<readonly number
       const file = join(sessions, String(pid))
       // Another process may have the pid by now, after a restart of the machine for example.
       const marked = await readFile(file, 'utf8').catch(() => '')
-      if (isAlive(pid) && (marked === '' || marked === (await startTime(pid)))) return [pid]
+      if (isAlive(pid) && (marked === '' || marked === (await processStart(pid)))) return [pid]
       await rm(file, { force: true })
       return []
     }),
   )
   return living.flat()
-}
-
-/** When a process was started, as Linux counts it; undefined elsewhere. */
-async function startTime(pid: number): Promise<string | undefined> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-  // The name in parentheses may contain anything; the time is the 22nd of all fields.
-  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
 }
 
 /** How many conversations run. */

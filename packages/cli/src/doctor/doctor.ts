@@ -16,6 +16,7 @@ import { findDataDirectory } from '../context/private-server.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { paint, print } from '../output/terminal.ts'
 import { examineModel, examinePorts } from './network.ts'
+import { examinePrivateServer } from './private-server.ts'
 import { findSavedModel } from './saved-model.ts'
 
 interface DoctorFlags {
@@ -52,6 +53,7 @@ export async function doctorCommand(
     ...(await examineEnvironment(env)),
     ...(await examineSettings(config)),
     ...(await examinePorts()),
+    ...(flags.isDataNamed && !isPrivate ? [] : await examinePrivateServer(env)),
     ...(await examineModel(saved ?? config.model)),
     ...(await examineRepository('.')),
     ...(hasData ? await examine({ data, isDeep: deep || isRepairing }) : [await examineMissingData(env)]),
@@ -120,9 +122,9 @@ async function examineSettings(config: Pick<Config, 'env' | 'model' | 'file'>): 
   const area = 'settings'
   const { env, file } = config
   const findings = (await findUnknownSettings(env)).map(
-    ({ name, nearest, isTypo }): Finding => ({
+    ({ name, nearest, isTypo, isSimilar }): Finding => ({
       ...{ area, level: isTypo ? 'error' : 'warning', message: `${name} is no setting` },
-      next: isTypo ? `Is it ${nearest}?` : 'Nothing reads it: unset it.',
+      next: isSimilar ? `Is it ${nearest}?` : 'Nothing reads it.',
     }),
   )
   if (file.problem !== undefined)

@@ -35,6 +35,8 @@ function baseMessage(error: unknown, advice: Advice): string {
   const isInternal =
     error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError
   if (isInternal) return `${error.stack}`
+  if ('syscall' in error && error.syscall === 'uv_cwd')
+    return 'The current directory has been removed. Change to another one.'
   return error instanceof ConnectionError || error instanceof Problem
     ? error.message
     : sanitizeLine(error.message)

@@ -5,7 +5,7 @@ import { exists } from '@slipway/shared/fs'
 import type { Secret } from '@slipway/shared/redaction'
 import type { Command } from 'commander'
 import type { CommandContext } from '../context/command-context.ts'
-import { type Config, serverEnvironment, usualUrls } from '../context/config.ts'
+import { type Config, usualUrls } from '../context/config.ts'
 import {
   contextsPath,
   isLocal,
@@ -18,6 +18,7 @@ import { findPrivateServer } from '../context/private-server.ts'
 import { findServer } from '../context/server-address.ts'
 import { detectServerKind } from '../context/server-kind.ts'
 import { findSessionKey, isOwnAddress } from '../context/session-key.ts'
+import { privateServerEnvironment } from '../context/shell-variables.ts'
 import { agentSource } from '../conversation/source/agent-source.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
 import { sandboxSource } from '../conversation/source/sandbox-source.ts'
@@ -118,7 +119,7 @@ export class ServerSelection {
   async revive(): Promise<void> {
     if (this.#leave === undefined) return
     const { startPrivateServer } = await import('../session/start-private-server.ts')
-    await startPrivateServer(this.#privateEnvironment(), this.#signal)
+    await startPrivateServer(this.#config.env, privateServerEnvironment(this.#config), this.#signal)
   }
 
   /** Ends the private server unless somebody else needs it. */
@@ -239,7 +240,7 @@ export class ServerSelection {
       if (start === 'withConversations' || (await this.#answers(usualUrl))) return undefined
     }
     const { joinPrivateServer, startPrivateServer } = await import('../session/start-private-server.ts')
-    const own = await startPrivateServer(this.#privateEnvironment(), this.#signal)
+    const own = await startPrivateServer(env, privateServerEnvironment(this.#config), this.#signal)
     this.#leave = await joinPrivateServer(env, own)
     return own
   }
@@ -250,10 +251,6 @@ export class ServerSelection {
       () => true,
       () => false,
     )
-  }
-
-  #privateEnvironment() {
-    return serverEnvironment(this.#config, 'agent_server', this.#config.env)
   }
 
   #agentContext(): CommandContext {

@@ -1,41 +1,105 @@
 import { spawn } from 'node:child_process'
-import { chmod, open, readFile, rm } from 'node:fs/promises'
+import { chmod, type FileHandle, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Client } from '@slipway/client'
-import { type ConversationInfo, must } from '@slipway/protocol'
-import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
+import { type ConversationInfo, must, Problem } from '@slipway/protocol'
+import { errorCode, makeDirectory } from '@slipway/shared/fs'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { userDataDirectory } from '../context/contexts.ts'
-import { findPrivateServer, type PrivateServer } from '../context/private-server.ts'
-import { isAlive, serverFile } from '../context/server-address.ts'
+import { askServer, findHolder, findPrivateServer, type PrivateServer } from '../context/private-server.ts'
+import { readLastAddress } from '../context/server-address.ts'
+import { isAlive } from '../context/server-process.ts'
 import { countRunning, livingSessions, markSession, sessionsDirectory } from '../context/watch-use.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 
 const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
 const startTimeoutMs = 60_000
+const stopTimeoutMs = 60_000
+/** A server whose place is taken, and one whose predecessor was about to end. */
+const maxStarts = 3
 
-/** The server of this user's sessions: the one that runs, or a new one in the background. */
-export async function startPrivateServer(env: Env, signal: AbortSignal): Promise<PrivateServer> {
+/**
+ * The server of this user's sessions: the one that runs, or a new one in the background, with the environment
+ * `serverEnv`. A start that fails is tried again only when its cause has gone: the port of the last server was
+ * taken, or the process that used the directory has ended.
+ */
+export async function startPrivateServer(
+  env: Env,
+  serverEnv: Record<string, string>,
+  signal: AbortSignal,
+): Promise<PrivateServer> {
   const directory = userDataDirectory(env)
-  await makeDirectory(join(directory, sessionsDirectory), 0o700)
-  // It may be of a version that let other users look into it.
-  await chmod(directory, 0o700)
+  await prepareDirectory(directory)
   const deadline = Date.now() + startTimeoutMs
+  const running = await findAnswering(env, signal, { deadline, isHeld: false })
+  if (running !== undefined) return running
+  // Where its predecessor was, so that sessions find it again.
+  let port = URL.parse((await readLastAddress(directory))?.url ?? '')?.port || '0'
   let failure = ''
-  while (Date.now() < deadline) {
-    const running = await findPrivateServer(env)
-    if (running !== undefined && (await answers(running, signal))) return running
-    // Where its predecessor was, so that sessions find it again.
-    const port = failure === '' ? await lastPort(directory) : '0'
-    failure = await spawnServer(directory, env, port)
-    // Another session may have been faster; then the directory is locked until its server says where it is.
-    if (failure !== '') await sleep(500, undefined, { signal })
+  for (let starts = 0; starts < maxStarts; starts++) {
+    failure = await spawnServer(directory, { env: serverEnv, port, signal })
+    const isLocked = failure.includes('in use by another process')
+    if (failure !== '' && !isLocked && !(port !== '0' && failure.includes('the port is in use'))) break
+    // Another session was faster, or the last server is about to end.
+    const found = await findAnswering(env, signal, { deadline, isHeld: isLocked })
+    if (found !== undefined) return found
+    port = '0'
   }
   throw new Error(`The private server did not start: ${failure || 'no answer'}. See ${logPath(directory)}`)
+}
+
+async function prepareDirectory(directory: string): Promise<void> {
+  try {
+    await makeDirectory(join(directory, sessionsDirectory), 0o700)
+    // It may be of a version that let other users look into it.
+    await chmod(directory, 0o700)
+  } catch (error) {
+    throw new Problem(
+      'bad_request',
+      `The data directory of your private server cannot be written: ${directory}: ${errorCode(error) ?? error}. ` +
+        'Set XDG_DATA_HOME to a directory of yours.',
+    )
+  }
+}
+
+/**
+ * Waits for the answer of the server that runs; undefined when none does any more. Throws when it is there and
+ * cannot be used: another start would end at its lock. `isHeld`: the lock is known to be held, so a server may be
+ * there that has not said where it is.
+ */
+async function findAnswering(
+  env: Env,
+  signal: AbortSignal,
+  { deadline, isHeld }: { readonly deadline: number; readonly isHeld: boolean },
+): Promise<PrivateServer | undefined> {
+  for (;;) {
+    const server = await findPrivateServer(env)
+    const answer = server === undefined ? 'none' : await askServer(server, signal)
+    if (server !== undefined && answer === 'yes') return server
+    if (server !== undefined && answer === 'refused')
+      throw new Problem(
+        'conflict',
+        `The private server (pid ${server.pid}) does not accept the key in ${userDataDirectory(env)}: ` +
+          'it was started with another one, or the file has changed since. End it with: slipway stop',
+      )
+    if (server === undefined && !isHeld) return undefined
+    const holder = await findHolder(env)
+    if (holder === undefined) return undefined
+    const { pid, command, isServer } = holder
+    if (!isServer)
+      throw new Problem(
+        'conflict',
+        `The private data directory is in use by pid ${pid}: ${sanitizeLine(command)}`,
+      )
+    if (Date.now() > deadline)
+      throw new Error(`The private server (pid ${pid}) does not answer. End it with: slipway stop`)
+    await sleep(100, undefined, { signal })
+  }
 }
 
 /** The conversations that run on it, of which a stop pauses the runs; none when it does not run. */
@@ -48,12 +112,26 @@ export async function listPrivateRuns(env: Env): Promise<readonly ConversationIn
   return page.items
 }
 
-/** Stops it; false when none runs. */
+/**
+ * Stops it by a signal, which needs neither its key nor its address; false when none runs. A process that only
+ * has its pid, or that is no server, is left alone.
+ */
 export async function stopPrivateServer(env: Env): Promise<boolean> {
-  const server = await findPrivateServer(env)
-  if (server === undefined || !(await answers(server, AbortSignal.timeout(5_000)))) return false
-  process.kill(server.pid, 'SIGTERM')
-  while (isAlive(server.pid)) await sleep(50)
+  const holder = await findHolder(env)
+  if (holder === undefined) return false
+  const { pid, command, isServer } = holder
+  if (!isServer)
+    throw new Problem(
+      'conflict',
+      `The private data directory is in use by pid ${pid}, which is no server and was not stopped: ${sanitizeLine(command)}`,
+    )
+  process.kill(pid, 'SIGTERM')
+  const deadline = Date.now() + stopTimeoutMs
+  while (isAlive(pid)) {
+    if (Date.now() > deadline)
+      throw new Error(`The private server (pid ${pid}) has not ended in ${stopTimeoutMs / 1_000} seconds.`)
+    await sleep(50)
+  }
   return true
 }
 
@@ -69,19 +147,26 @@ export async function joinPrivateServer(env: Env, server: PrivateServer): Promis
     if ((await livingSessions(directory)).length > 0) return
     const client = new Client({ url: server.url, sessionApiKey: server.key })
     // What runs ends the server when it is over: the server watches that itself.
-    if ((await countRunning(client).catch(() => 0)) === 0) await stopPrivateServer(env)
+    const isIdle = await countRunning(client).then(
+      (count) => count === 0,
+      () => false,
+    )
+    if (isIdle) await stopPrivateServer(env)
   }
 }
 
-async function lastPort(directory: string): Promise<string> {
-  const value = parseJson(await readFile(join(directory, serverFile), 'utf8').catch(() => ''))
-  const url = isRecord(value) && typeof value.url === 'string' ? URL.parse(value.url) : null
-  return url?.port || '0'
-}
-
-/** Starts a server and notes where it is; a text when it did not start. */
-async function spawnServer(directory: string, env: Env, port: string): Promise<string> {
-  await using log = await open(logPath(directory), 'a', 0o600)
+/** Starts a server; a text that says why when it did not start. */
+async function spawnServer(
+  directory: string,
+  options: {
+    readonly env: Record<string, string>
+    readonly port: string
+    readonly signal: AbortSignal
+  },
+): Promise<string> {
+  const { env, port, signal } = options
+  await using log = await open(logPath(directory), 'a+', 0o600)
+  const { size } = await log.stat()
   const args = [
     mainPath,
     '--no-config',
@@ -95,41 +180,41 @@ async function spawnServer(directory: string, env: Env, port: string): Promise<s
     '--until-unused',
   ]
   const child = spawn(process.execPath, args, {
-    // A server of its own: not at the addresses and keys of another one.
-    env: Object.fromEntries(Object.entries(env).filter(([name]) => !isForeign(name))),
+    env,
     cwd: directory,
     detached: true,
     stdio: ['ignore', 'pipe', log.fd],
   })
   const output = must(child.stdout, 'the output of a server')
   const lines = createInterface({ input: output })
-  const line = await new Promise<string>((resolve) => {
+  let error = ''
+  let line: string | undefined
+  line = await new Promise<string>((resolve) => {
     lines.once('line', resolve)
-    child.once('error', (error) => resolve(error.message))
+    child.once('error', ({ message }) => {
+      error = message
+      resolve('')
+    })
     child.once('close', () => resolve(''))
+    // A server that has not even said where it is would be left behind.
+    AbortSignal.any([signal, AbortSignal.timeout(startTimeoutMs)]).addEventListener('abort', () => {
+      if (line === undefined && child.kill('SIGKILL')) error = 'it did not say where it is'
+    })
   })
   lines.close()
   output.destroy()
   child.unref()
   const value = parseJson(line)
-  if (!isRecord(value) || typeof value.url !== 'string') return 'it ended at once'
-  const text = JSON.stringify({ url: value.url, pid: child.pid })
-  await writeFileAtomic(join(directory, serverFile), `${text}\n`)
-  return ''
+  if (isRecord(value) && typeof value.url === 'string') return ''
+  return error || (await lastError(log, size)) || 'it ended at once'
 }
 
-function isForeign(name: string): boolean {
-  return /^(SLIPWAY_(SESSION_API_KEY|API_KEY|URL|SANDBOX_URL|DATA_DIRECTORY|DATABASE_URL|DATABASE_DIRECT_URL|SHARED_DATABASE|DEFERRED_INIT|NO_KEY|WEB|CONTEXT)|LLM_API_KEY)$/.test(
-    name,
-  )
-}
-
-async function answers({ url, key }: PrivateServer, signal: AbortSignal): Promise<boolean> {
-  const client = new Client({ url, sessionApiKey: key })
-  return await client.call('countConversations', { query: {}, signal }).then(
-    () => true,
-    () => false,
-  )
+/** What the server has written last since this start. */
+async function lastError(log: FileHandle, size: number): Promise<string> {
+  const { buffer, bytesRead } = await log.read({ buffer: Buffer.alloc(16_384), position: size })
+  const lines = buffer.subarray(0, bytesRead).toString().trim().split('\n')
+  const said = lines.findLast((line) => line.startsWith('slipway: ')) ?? lines.at(-1) ?? ''
+  return sanitizeLine(said.replace(/^slipway: /, '').replace(/\.$/, ''))
 }
 
 function logPath(directory: string): string {
