@@ -47,6 +47,12 @@ test.each([
     'cli may import',
   ],
   ['a test from a source', 'http/src/a.ts', `import { x } from './b.test.ts'`, 'only tests may import tests'],
+  [
+    'a fake of another package from a source',
+    'http/src/a.ts',
+    `import { FakeClock } from '@slipway/shared/time/testing'`,
+    'only tests may import tests',
+  ],
   ['the environment', 'http/src/a.ts', 'const x = process.env.HOME', 'reads process.env'],
   ['a compile cache in /tmp', 'http/src/main.js', 'module.enableCompileCache()', 'calls enableCompileCache'],
 ])('%s is refused', (_, file, text, fault) => {

@@ -85,7 +85,9 @@ function moduleViolation(
   if (name !== '') {
     const doors = frontDoors[name] ?? ['']
     if (!doors.includes(path ?? '')) return `imports ${target}: past the front door`
-    if (isTest(file) || packageImports[own]?.includes(name)) return undefined
+    if (isTest(file)) return undefined
+    if (path?.endsWith('/testing')) return `imports ${target}: only tests may import tests and testing/`
+    if (packageImports[own]?.includes(name)) return undefined
     if (lazyImports[own]?.includes(name) && !text.includes(`from '${target}'`)) return undefined
     return `imports ${target}: ${own} may import ${packageImports[own]?.join(', ') || 'nothing'}`
   }

@@ -35,6 +35,8 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
     'metrics',
     'process',
     'redaction',
+    'time',
+    'time/testing',
     'tool-files',
     'url',
   ],

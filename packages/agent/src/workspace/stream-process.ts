@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { maxTimerMs } from '@slipway/shared/async'
+import { maxTimerMs } from '@slipway/shared/time'
 import { killProcessGroup } from './processes.ts'
 
 export interface StreamProcessOptions {

@@ -1,6 +1,5 @@
 export { ByteBudget, ByteBudgetError, type ByteBudgetOptions, type ByteLease } from './byte-budget.ts'
 export { KeyedMutex, Mutex } from './keyed-mutex.ts'
-export { maxTimerMs } from './max-timer.ts'
 export { raceAbort } from './race-abort.ts'
 export { readLimited } from './read-limited.ts'
 export { Semaphore } from './semaphore.ts'

@@ -1,4 +1,4 @@
-import { maxTimerMs } from '@slipway/shared/async'
+import { maxTimerMs } from '@slipway/shared/time'
 
 interface ConfirmationWait {
   /** When it began, in milliseconds. */

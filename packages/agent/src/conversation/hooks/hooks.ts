@@ -1,5 +1,6 @@
 import type { HookConfig, HookEvent } from '@slipway/protocol'
-import { maxTimerMs, raceAbort } from '@slipway/shared/async'
+import { raceAbort } from '@slipway/shared/async'
+import { maxTimerMs } from '@slipway/shared/time'
 import type { EventDraft } from '@slipway/storage'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { type HookCall, hookExecutionEvent, hookExecutionUpdate } from './execution-event.ts'

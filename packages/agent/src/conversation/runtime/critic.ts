@@ -1,6 +1,6 @@
 import type { Critic, CriticResult } from '@slipway/protocol'
-import { maxTimerMs } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
+import { maxTimerMs } from '@slipway/shared/time'
 import { BoundedBuffer } from '../../workspace/bounded-buffer.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 

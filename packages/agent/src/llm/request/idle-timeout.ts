@@ -1,4 +1,5 @@
-import { maxTimerMs, raceAbort } from '@slipway/shared/async'
+import { raceAbort } from '@slipway/shared/async'
+import { maxTimerMs } from '@slipway/shared/time'
 
 const timeouts = new WeakMap<AbortSignal, IdleTimeout>()
 

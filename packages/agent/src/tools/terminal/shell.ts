@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { maxTimerMs } from '@slipway/shared/async'
+import { maxTimerMs } from '@slipway/shared/time'
 import { makeDirectory, rm, writeFile } from '@slipway/shared/tool-files'
 import { foregroundProcessGroup, isAwaitingInput, killProcessGroup } from '../../workspace/processes.ts'
 import type { Terminal, Workspace } from '../../workspace/workspace.ts'
