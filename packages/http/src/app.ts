@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type LogFunction, Problem, type Route, type RouteTable } from '@slipway/protocol'
 import { LruMap } from '@slipway/shared/collections'
+import { type Clock, systemClock } from '@slipway/shared/time'
 import { Guard, type GuardOptions } from './auth/guard.ts'
 import { acceptConsoleSession } from './console/console-credential.ts'
 import { BasePath } from './core/base-path.ts'
@@ -52,6 +53,7 @@ export interface AppOptions
   /** How long the client of a stream body may send nothing; 60 s unless given. */
   readonly idleMs?: number
   readonly stallMs?: number
+  readonly clock?: Clock | undefined
 }
 
 /** Creates the server of a route table, with one function for each route. `listen` binds it. */
@@ -202,15 +204,17 @@ export class App {
     this.#sockets.stop()
     this.#proxy.stop()
     const closed = this.server.close()
-    const abort = setTimeout(() => this.#lifecycle.abortAll(), limitMs - Math.min(maxAnswerMs, limitMs / 5))
-    const limit = setTimeout(() => {
+    const { clock = systemClock } = this.#options
+    const answerMs = Math.min(maxAnswerMs, limitMs / 5)
+    const abort = clock.schedule(limitMs - answerMs, () => this.#lifecycle.abortAll())
+    const limit = clock.schedule(limitMs, () => {
       this.server.closeAllConnections()
       this.#sockets.terminate()
       this.#proxy.terminate()
-    }, limitMs)
+    })
     await closed
-    clearTimeout(abort)
-    clearTimeout(limit)
+    abort.cancel()
+    limit.cancel()
   }
 
   #addInternal(
@@ -272,12 +276,13 @@ export class App {
     hasBody: boolean,
     caller: unknown,
   ): IncomingRequest | Promise<IncomingRequest> {
-    const { maxUploadBytes = 4 * 1024 ** 3, idleMs = 60_000 } = this.#options
+    const { maxUploadBytes = 4 * 1024 ** 3, idleMs = 60_000, clock = systemClock } = this.#options
     const source = {
       raw,
       res,
       activeControllers: this.#lifecycle.activeControllers,
       idleMs,
+      clock,
       maxUploadBytes,
       caller,
     }
@@ -285,7 +290,7 @@ export class App {
       new IncomingRequest(route, source, parseInput(route, raw, address, bytes), bytes)
     if (!hasBody || route.stream !== undefined || route.upload === true) return create(emptyBody)
     // A body that the route does not declare is read too, so that the connection can be reused.
-    const { maxBodyBytes = 10 * 1024 * 1024, bodyTimeoutMs = 60_000 } = this.#options
-    return readBody(raw, maxBodyBytes, bodyTimeoutMs).then(create)
+    const { maxBodyBytes: limitBytes = 10 * 1024 * 1024, bodyTimeoutMs: timeoutMs = 60_000 } = this.#options
+    return readBody(raw, { limitBytes, timeoutMs, clock }).then(create)
   }
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem, type Route } from '@slipway/protocol'
+import { type Clock, systemClock } from '@slipway/shared/time'
 import type { Guard, PageCredential, PageRequest } from './auth/guard.ts'
 import { ClientDisconnected } from './core/body.ts'
 import type { Reply } from './core/handler.ts'
@@ -22,6 +23,7 @@ export interface LifecycleOptions {
   /** How long a client that is answered early is still read before it is cut off; 5 s unless given. */
   readonly lingerMs?: number
   readonly stallMs?: number
+  readonly clock?: Clock | undefined
 }
 
 export type RequestListener = (raw: IncomingMessage, res: ServerResponse, address: RequestAddress) => void
@@ -78,7 +80,7 @@ export class RequestLifecycle {
     produce: ReplyProducer,
     { traits, pages, isRefused }: ListenerTraits = {},
   ): RequestListener {
-    const { lingerMs = 5_000, stallMs = 30_000 } = this.#options
+    const { lingerMs = 5_000, stallMs = 30_000, clock = systemClock } = this.#options
     const observedRoute = { route, traits, metricsRoute: isRefused ? '' : route }
     return (raw, res, address) => {
       const page = pages === undefined ? undefined : this.#pageRequest(pages, raw)
@@ -87,7 +89,7 @@ export class RequestLifecycle {
       const headers = this.#guard.corsHeaders(raw.headers, page)
       const commonHeaders = requestId === undefined ? headers : { ...headers, 'x-request-id': requestId }
       const traceHeaders = span?.headers ?? noTraceHeaders
-      const added = { page, address, commonHeaders, traceHeaders, lingerMs, stallMs }
+      const added = { page, address, commonHeaders, traceHeaders, lingerMs, stallMs, clock }
       const exchange: AppExchange = Object.assign(observed, added)
       if (span === undefined) this.#answer(exchange, produce)
       else span.run(() => this.#answer(exchange, produce))

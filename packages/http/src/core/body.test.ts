@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { invalidInput, type Route } from '@slipway/protocol'
+import { FakeClock } from '@slipway/shared/time/testing'
 import { expect, test } from 'vitest'
 import { TestServer } from '../testing/test-server.ts'
 import type { Handlers } from './handler.ts'
@@ -146,19 +147,20 @@ test('an idle client is cut off', async () => {
 })
 
 test('a client that waits for the server is not cut off', async () => {
+  const clock = new FakeClock()
   await using trial = await TestServer.start(
     routes,
     {
       async upload({ stream }) {
         let sizeBytes = 0
         for await (const chunk of stream) {
-          if (sizeBytes === 0) await new Promise((resolve) => setTimeout(resolve, 1_500))
+          if (sizeBytes === 0) await clock.advance(180_000)
           sizeBytes += chunk.length
         }
         return { json: sizeBytes }
       },
     },
-    { idleMs: 500 },
+    { clock },
   )
   const body = Buffer.alloc(8_000_000, 0x61)
   expect((await trial.call('/api/upload', { method: 'POST', headers: lines, body })).text).toBe('8000000')

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { exceedsMaxDepth, invalidInput, maxDepth, Problem } from '@slipway/protocol'
+import type { Clock } from '@slipway/shared/time'
 
 /** The client disconnected before its request was complete, so there is no one to answer. */
 export class ClientDisconnected extends Error {}
@@ -19,8 +20,17 @@ export function hasUnreadBody(raw: IncomingMessage): boolean {
   )
 }
 
+interface BodyLimits {
+  readonly limitBytes: number
+  readonly timeoutMs: number
+  readonly clock: Clock
+}
+
 /** The whole body. Longer than the limit is a Problem `too_large`. */
-export async function readBody(raw: IncomingMessage, limitBytes: number, timeoutMs: number): Promise<Buffer> {
+export async function readBody(
+  raw: IncomingMessage,
+  { limitBytes, timeoutMs, clock }: BodyLimits,
+): Promise<Buffer> {
   const tooLarge = () => new Problem('too_large', `The body is longer than ${limitBytes} bytes`)
   if (Number(raw.headers['content-length'] ?? 0) > limitBytes) throw tooLarge()
   const chunks: Buffer[] = []
@@ -37,12 +47,12 @@ export async function readBody(raw: IncomingMessage, limitBytes: number, timeout
     raw.off('close', onDisconnect)
     resolve()
   }
-  const timer = setTimeout(() => reject(new BodyTimeout('The body did not arrive in time')), timeoutMs)
+  const timer = clock.schedule(timeoutMs, () => reject(new BodyTimeout('The body did not arrive in time')))
   raw.on('data', onData).on('end', onEnd).on('close', onDisconnect).on('error', onDisconnect)
   try {
     await promise
   } finally {
-    clearTimeout(timer)
+    timer.cancel()
     raw.off('data', onData).off('end', onEnd).off('close', onDisconnect)
   }
   return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)
@@ -87,13 +97,17 @@ function invalidJson(msg: string): Problem {
  * that sends nothing for `idleMs` is cut off. Leaving the loop early keeps the connection, so that the answer
  * reaches the client.
  */
-export function readStream(raw: IncomingMessage, stream: string, idleMs: number): AsyncIterable<Buffer> {
+export function readStream(
+  raw: IncomingMessage,
+  stream: string,
+  limits: StreamLimits,
+): AsyncIterable<Buffer> {
   const type = mediaType(raw)
   const encoding = raw.headers['content-encoding'] ?? 'identity'
   if (!matchesMediaType(type, stream))
     throw new Problem('unsupported_media_type', `The body should be ${stream}`)
-  if (encoding === 'gzip') return decompress(readChunks(raw, idleMs))
-  if (encoding === 'identity') return readChunks(raw, idleMs)
+  if (encoding === 'gzip') return decompress(readChunks(raw, limits))
+  if (encoding === 'identity') return readChunks(raw, limits)
   throw new Problem('unsupported_media_type', 'The content encoding should be gzip or identity')
 }
 
@@ -109,22 +123,37 @@ function matchesMediaType(type: string, expected: string): boolean {
   return type === expected || (lineTypes.includes(expected) && lineTypes.includes(type))
 }
 
+export interface StreamLimits {
+  /** How long the client may send nothing. */
+  readonly idleMs: number
+  readonly clock: Clock
+}
+
 /** The bytes of a request; see `readStream`. */
-export async function* readChunks(raw: IncomingMessage, idleMs: number): AsyncGenerator<Buffer> {
+export async function* readChunks(
+  raw: IncomingMessage,
+  { idleMs, clock }: StreamLimits,
+): AsyncGenerator<Buffer> {
   let isWaiting = true
-  // While the consumer works, the client cannot send.
-  const timer = setTimeout(() => void (isWaiting ? raw.destroy() : timer.refresh()), idleMs)
+  const start = () => clock.schedule(idleMs, expire)
+  const expire = () => {
+    // While the consumer works, the client cannot send.
+    if (isWaiting) raw.destroy()
+    else timer = start()
+  }
+  let timer = start()
   try {
     for await (const chunk of raw.iterator({ destroyOnReturn: false })) {
       isWaiting = false
       yield chunk
       isWaiting = true
-      timer.refresh()
+      timer.cancel()
+      timer = start()
     }
   } catch (cause) {
     throw new ClientDisconnected('The client went away', { cause })
   } finally {
-    clearTimeout(timer)
+    timer.cancel()
   }
 }
 

@@ -1,17 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Route } from '@slipway/protocol'
-import { readStream } from './body.ts'
+import { readStream, type StreamLimits } from './body.ts'
 import type { Upload } from './handler.ts'
 import { peerOf } from './peer.ts'
 import { readUpload } from './upload.ts'
 
 /** The dependencies of an `IncomingRequest` besides the parsed input. */
-export interface RequestSource {
+export interface RequestSource extends StreamLimits {
   readonly raw: IncomingMessage
   readonly res: ServerResponse
   /** The controllers of signals in use. */
   readonly activeControllers: Map<ServerResponse, AbortController>
-  readonly idleMs: number
   readonly maxUploadBytes: number
   /** See `Request.caller`. */
   readonly caller: unknown
@@ -62,8 +61,8 @@ export class IncomingRequest {
   }
 
   get stream(): AsyncIterable<Buffer> {
-    const { raw, idleMs } = this.#source
-    return this.#route.stream === undefined ? emptyStream() : readStream(raw, this.#route.stream, idleMs)
+    const { stream } = this.#route
+    return stream === undefined ? emptyStream() : readStream(this.#source.raw, stream, this.#source)
   }
 
   get upload(): () => Promise<Upload> {

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
+import { systemClock } from '@slipway/shared/time'
 import { expect, test } from 'vitest'
 import { writeReply } from './reply.ts'
 
@@ -16,7 +17,15 @@ async function openServer() {
   let response: ServerResponse | undefined
   const server = createServer((raw, res) => {
     response = res
-    const exchange = { raw, res, commonHeaders: {}, traceHeaders: {}, lingerMs: 1_000, stallMs: 60_000 }
+    const exchange = {
+      raw,
+      res,
+      commonHeaders: {},
+      traceHeaders: {},
+      lingerMs: 1_000,
+      stallMs: 60_000,
+      clock: systemClock,
+    }
     void writeReply(exchange, { chunks: bigChunks(2), contentType: 'text/plain' })
   })
   server.listen(0, '127.0.0.1')

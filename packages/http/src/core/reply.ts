@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem, type ProblemCode } from '@slipway/protocol'
+import type { Clock } from '@slipway/shared/time'
 import { BodyTimeout, hasUnreadBody } from './body.ts'
 import type { Reply } from './handler.ts'
 
@@ -73,6 +74,7 @@ export interface Exchange {
   readonly commonHeaders: Readonly<Record<string, string>>
   /** How long the rest of a request is read and discarded after its answer. */
   readonly lingerMs: number
+  readonly clock: Clock
   /** How long a client may read nothing of a stream before it is cut off. */
   readonly stallMs: number
   /** `traceparent` and `tracestate` for the next server. */
@@ -150,16 +152,16 @@ function waitForDrain(res: ServerResponse): Promise<void> {
  * Ends an answer. While the client is still sending, its bytes are read and discarded before the connection
  * is closed: with unread bytes the kernel would reset the connection, and the client would lose the answer.
  */
-export function endResponse({ raw, res, lingerMs }: Exchange, bytes?: Buffer): void {
+export function endResponse({ raw, res, lingerMs, clock }: Exchange, bytes?: Buffer): void {
   if (!hasUnreadBody(raw)) {
     res.end(bytes)
     return
   }
   res.flushHeaders()
   if (bytes !== undefined) res.write(bytes)
-  const timer = setTimeout(() => raw.destroy(), lingerMs)
+  const timer = clock.schedule(lingerMs, () => raw.destroy())
   raw.on('data', () => {}).on('error', () => {})
-  raw.once('end', () => res.end()).once('close', () => clearTimeout(timer))
+  raw.once('end', () => res.end()).once('close', () => timer.cancel())
   // A reader that has just finished still holds the stream for the rest of this tick.
   setImmediate(() => raw.resume())
 }

@@ -2,14 +2,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { BusboyFileStream, BusboyInstance } from '@fastify/busboy'
 import { invalidInput, Problem } from '@slipway/protocol'
-import { ClientDisconnected, mediaType, readChunks } from './body.ts'
+import { ClientDisconnected, mediaType, readChunks, type StreamLimits } from './body.ts'
 import type { Upload } from './handler.ts'
 
-export interface UploadLimits {
+export interface UploadLimits extends StreamLimits {
   /** Longest file. */
   readonly maxUploadBytes: number
-  /** How long the client may be idle. */
-  readonly idleMs: number
 }
 
 /** The size of a form besides its file. */
@@ -123,7 +121,7 @@ class UploadForm {
       if (Number(raw.headers['content-length'] ?? 0) > maxBytes)
         throw fileTooLarge(this.#limits.maxUploadBytes)
       let sizeBytes = 0
-      for await (const chunk of readChunks(raw, this.#limits.idleMs)) {
+      for await (const chunk of readChunks(raw, this.#limits)) {
         sizeBytes += chunk.length
         if (sizeBytes > maxBytes) throw fileTooLarge(this.#limits.maxUploadBytes)
         if (!this.#isDiscarding) await this.#write(chunk)

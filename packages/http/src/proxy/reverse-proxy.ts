@@ -2,6 +2,7 @@ import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { type LogFunction, Problem, serverFailure } from '@slipway/protocol'
+import { type Clock, systemClock } from '@slipway/shared/time'
 import { type Guard, isPreflight, preflightHeaders } from '../auth/guard.ts'
 import type { BasePath } from '../core/base-path.ts'
 import { ClientDisconnected } from '../core/body.ts'
@@ -32,6 +33,7 @@ interface ReverseProxyOptions {
   readonly log: LogFunction
   readonly traffic: TrafficMetrics
   readonly closeMs?: number
+  readonly clock?: Clock | undefined
 }
 
 /** How long a target may take to accept a connection. */
@@ -265,15 +267,15 @@ export class ReverseProxy {
 
   /** When one end has closed, the other has a limited time for the remaining bytes. */
   #closeBoth(net: Duplex, upstream: Duplex): void {
-    const { closeMs = 5_000 } = this.#options
+    const { closeMs = 5_000, clock = systemClock } = this.#options
     for (const [one, other] of [
       [net, upstream],
       [upstream, net],
     ] as const) {
       one.once('close', () => {
-        const timer = setTimeout(() => other.destroy(), closeMs)
-        other.once('close', () => clearTimeout(timer))
-        if (other.destroyed) clearTimeout(timer)
+        const timer = clock.schedule(closeMs, () => other.destroy())
+        other.once('close', () => timer.cancel())
+        if (other.destroyed) timer.cancel()
       })
     }
   }

@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream'
+import type { Clock } from '@slipway/shared/time'
 import type { WebSocket } from 'ws'
 import type { Frame, Socket } from '../core/handler.ts'
 import { fragmentBytes } from './frame.ts'
@@ -12,6 +13,7 @@ interface OpenSocketOptions {
   /** The connection under `ws`. */
   readonly net: Duplex
   readonly stallMs: number
+  readonly clock: Clock
   /** Called with the error of a message handler. */
   readonly failed: (error: unknown) => void
 }
@@ -118,14 +120,14 @@ export class OpenSocket implements Socket {
    * progress.
    */
   async #waitForDrain(): Promise<void> {
-    const { net, stallMs } = this.#options
+    const { net, stallMs, clock } = this.#options
     if (this.signal.aborted) return
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#stopWaiting = resolve
     net.once('drain', resolve)
-    const timer = setTimeout(() => this.close(1013, 'too slow, reconnect and resume'), stallMs)
+    const timer = clock.schedule(stallMs, () => this.close(1013, 'too slow, reconnect and resume'))
     await promise
-    clearTimeout(timer)
+    timer.cancel()
     net.off('drain', resolve)
   }
 

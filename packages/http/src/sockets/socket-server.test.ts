@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { Secret } from '@slipway/shared/redaction'
+import { FakeClock } from '@slipway/shared/time/testing'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
@@ -248,8 +249,14 @@ test('a refused socket sends no more than one that waits for its key', async () 
 })
 
 test('a late first frame closes with 4001', async () => {
-  await using trial = await open(echo, { keys, authMs: 50 })
-  expect(await peer(trial).closed).toEqual([4001, 'Authentication failed'])
+  const clock = new FakeClock()
+  await using trial = await open(echo, { keys, clock })
+  const late = peer(trial)
+  await clock.untilWaiting(10_000)
+  await clock.advance(9_999)
+  await expectOpen(late)
+  await clock.advance(1)
+  expect(await late.closed).toEqual([4001, 'Authentication failed'])
 })
 
 test.for([{ keys }, {}])('later auth frames are no messages, with and without keys', async (options) => {

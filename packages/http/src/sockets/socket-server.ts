@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type LogFunction, Problem } from '@slipway/protocol'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import { type Clock, repeat, systemClock, type Timer } from '@slipway/shared/time'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { Guard } from '../auth/guard.ts'
 import type { SocketRequest, SocketRoute } from '../core/handler.ts'
@@ -34,6 +35,8 @@ export interface SocketLimits {
   readonly pingMs?: number
   /** How long a peer may take to answer a close before it is cut off; 5 s unless given. */
   readonly closeMs?: number
+  /** That of the machine unless given. */
+  readonly clock?: Clock | undefined
 }
 
 const maxMessageBytes = 10 * 1024 * 1024
@@ -63,14 +66,14 @@ interface Upgrade {
 export class SocketServer {
   readonly #router = new Router<SocketRoute>()
   readonly #deps: SocketServerDeps
-  readonly #limits: Required<SocketLimits>
+  readonly #limits: Required<SocketLimits> & { readonly clock: Clock }
   readonly #server: WebSocketServer
   /** Every WebSocket, also before its key has arrived. */
   readonly #all = new Set<WebSocket>()
   readonly #open = new Set<OpenSocket>()
   readonly #countPerKey = new Map<string, number>()
   #unauthorizedCount = 0
-  readonly #pingTimer: NodeJS.Timeout
+  readonly #pingTimer: Timer
   #isStopping = false
 
   constructor(routes: readonly SocketRoute[], deps: SocketServerDeps, limits: SocketLimits) {
@@ -84,6 +87,7 @@ export class SocketServer {
       maxUnauthorizedSockets: limits.maxUnauthorizedSockets ?? 1_000,
       pingMs: limits.pingMs ?? 20_000,
       closeMs: limits.closeMs ?? 5_000,
+      clock: limits.clock ?? systemClock,
     }
     const options = {
       noServer: true,
@@ -93,7 +97,7 @@ export class SocketServer {
       closeTimeout: this.#limits.closeMs,
     }
     this.#server = new WebSocketServer(options)
-    this.#pingTimer = setInterval(() => this.#pingAll(), this.#limits.pingMs).unref()
+    this.#pingTimer = repeat(this.#limits.clock, this.#limits.pingMs, () => this.#pingAll())
   }
 
   /** Answers an upgrade request: 101, or an error status before it. */
@@ -112,7 +116,7 @@ export class SocketServer {
   /** Closes all with 1001, so that clients reconnect and resume. */
   stop(): void {
     this.#isStopping = true
-    clearInterval(this.#pingTimer)
+    this.#pingTimer.cancel()
     for (const socket of this.#open) socket.close(1001, stoppingReason)
     for (const ws of this.#all) ws.close(1001, stoppingReason)
   }
@@ -164,10 +168,10 @@ export class SocketServer {
       return
     }
     const reject = () => ws.close(4001, 'Authentication failed')
-    const timer = setTimeout(reject, this.#limits.authMs)
+    const timer = this.#limits.clock.schedule(this.#limits.authMs, reject)
     this.#unauthorizedCount++
     const leave = () => {
-      clearTimeout(timer)
+      timer.cancel()
       this.#unauthorizedCount--
     }
     ws.once('close', leave)
@@ -191,7 +195,13 @@ export class SocketServer {
     const failed = (error: unknown) => {
       if (!socket.signal.aborted) socket.close(1011, `Internal error (error_id ${this.#reportError(error)})`)
     }
-    const socket = new OpenSocket({ ws, net, stallMs: this.#limits.stallMs, failed })
+    const socket = new OpenSocket({
+      ws,
+      net,
+      stallMs: this.#limits.stallMs,
+      clock: this.#limits.clock,
+      failed,
+    })
     this.#open.add(socket)
     ws.on('message', (data, isBinary) => {
       if (isBinary && !route.takesBinary) return socket.close(1003, 'Only text is understood')

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { FakeClock } from '@slipway/shared/time/testing'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import type { SocketRoute } from '../core/handler.ts'
@@ -21,7 +22,8 @@ test('a stalled reader uses little memory, does not slow others, and is closed w
     ended.add(id)
   }
   const sockets = [{ path: '/sockets/{id}/events', accepts: () => true, serve }]
-  await using trial = await TestServer.start({}, {}, { sockets, stallMs: 3_000, closeMs: 20_000 })
+  const clock = new FakeClock()
+  await using trial = await TestServer.start({}, {}, { sockets, clock, closeMs: 20_000 })
   const slow = await silentPeer(trial, '/sockets/slow/events')
   const quick = new WebSocket(`ws://127.0.0.1:${trial.port}/sockets/quick/events`)
   let received = 0
@@ -29,6 +31,9 @@ test('a stalled reader uses little memory, does not slow others, and is closed w
   const [code, reason] = (await once(quick, 'close')) as [number, Buffer]
   expect([code, String(reason), received]).toEqual([1000, '', 2_000])
   expect(sent.get('slow')).toBeLessThan(1_000)
+  await clock.advance(29_000)
+  expect(ended.has('slow')).toBe(false)
+  await clock.advance(1_000)
   await expect.poll(() => ended.has('slow'), { timeout: 60_000 }).toBe(true)
   let last = Buffer.alloc(0)
   slow.on('data', (chunk) => {
