@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { loadOpenModel, type Model, openConversation } from '@slipway/agent'
 import { type Llm, must, startConversationRequest } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import { openStorage } from '@slipway/storage'
 import type { BenchContext } from '../support/fixtures.ts'
 import { type CacheUse, MarkedCache, PrefixCache } from '../support/prompt-cache.ts'
@@ -113,7 +114,7 @@ async function measure(bench: BenchContext, name: Provider, plan: Plan): Promise
     id,
     settings: { ...rest, agent: must(agent, 'the agent') },
     deps: {
-      ...{ log: storage.log, logLine: () => {}, now: () => Date.now() * 1000, environment: {} },
+      ...{ log: storage.log, logLine: () => {}, clock: systemClock, environment: {} },
       ...{ directory: join(directory, 'conversations'), isConfined: true },
       openModel: (settings, options) => {
         let body: Readonly<Record<string, unknown>> = {}

@@ -8,6 +8,7 @@ import {
   type ResolvedSettings,
 } from '@slipway/agent'
 import { type Llm, must, startConversationRequest } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import { openStorage, type Storage } from '@slipway/storage'
 import { type BenchContext, importLog } from '../support/fixtures.ts'
 import { generateAgentHistory, maxView } from '../support/generate-agent-history.ts'
@@ -162,7 +163,7 @@ class StepsFixture implements AsyncDisposable {
       deps: {
         log,
         logLine: () => {},
-        now: () => Date.now() * 1000,
+        clock: systemClock,
         openModel: (llm) => immediateModel(llm, batch, openModel(llm)),
         environment: {},
         directory: join(this.#directory, 'conversations'),

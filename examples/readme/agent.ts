@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { loadOpenModel, openConversation } from '@slipway/agent'
 import { must, sendMessageRequest, startConversationRequest } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import { openStorage } from '@slipway/storage'
 
 const id = crypto.randomUUID()
@@ -17,7 +18,7 @@ await using conversation = await openConversation({
   deps: {
     log: storage.log,
     openModel: await loadOpenModel(),
-    now: () => Date.now() * 1000,
+    clock: systemClock,
     environment: { PATH: '/usr/bin:/bin' },
     directory: resolve('data/conversations'),
     isConfined: true,

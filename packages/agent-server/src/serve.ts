@@ -14,6 +14,7 @@ import {
 import { agentServerOpenApi, agentServerRoutes, type LogFunction } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
 import { hideFromDebuggers, loadLibc } from '@slipway/shared/process'
+import { type Clock, systemClock } from '@slipway/shared/time'
 import { Cipher, openServerStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
 import { applicationPrefix, Ingress } from './applications/bridge/ingress.ts'
@@ -49,6 +50,8 @@ export interface ServeOptions {
   readonly noKey?: boolean | undefined
   /** The environment: settings named `SLIPWAY_*`. */
   readonly env: Readonly<Record<string, string | undefined>>
+  /** Decides when time passes; that of the machine unless given. */
+  readonly clock?: Clock | undefined
   /** Aborting it stops the server gracefully. */
   readonly signal: AbortSignal
   /**
@@ -65,6 +68,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const libc = await loadLibc()
   libc?.returnFreedMemory()
   const settings = readConfig(options.env)
+  const { clock = systemClock } = options
   const directory = resolve(options.data)
   const log = createLogger(process.stderr, settings.logLevel)
   const serviceInfo = { service: 'slipway-agent-server', version: ownPackage.version, log }
@@ -113,7 +117,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     isExposed: options.socket === undefined && !isLoopback(options.host),
     log,
     openServices: async (config) => {
-      const common = { config, ingress, log, activity, workMetrics, peerKey, port: () => ownPort }
+      const common = { config, clock, ingress, log, activity, workMetrics, peerKey, port: () => ownPort }
       const { dataDirectory } = config
       if (dataDirectory === undefined)
         return await openServices({ ...common, directory, storage, leftoversKilled })
@@ -191,6 +195,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       allowedOrigins: () => deferredInit.allowedOrigins,
       maxSocketsPerKey: config.maxSocketsPerConversation,
       stallMs: config.stallMs,
+      clock,
     },
   )
   const { host, port, socket } = options
@@ -208,7 +213,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   options.ready?.(listening.url, storedKey, consoleSite && `${config.webUrl ?? listening.url}/${link}`)
   using _ = config.isDeferred
     ? undefined
-    : shrinkHeapWhenIdle(async () => {
+    : shrinkHeapWhenIdle(clock, async () => {
         await deferredInit.services.releaseMemory()
         activeStorage.releaseMemory()
       })

@@ -6,6 +6,7 @@ import { Workspace } from '@slipway/agent'
 import { type AppOptions, type SocketRoute, unixFetch } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
+import type { Clock } from '@slipway/shared/time'
 import { toolUser } from '@slipway/shared/tool-files'
 import { Cipher, type ServerStorage } from '@slipway/storage'
 import { applicationHomes } from './applications/application-backends.ts'
@@ -79,6 +80,7 @@ interface ServicesOptions {
   readonly config: Config
   readonly directory: string
   readonly storage: ServerStorage
+  readonly clock: Clock
   readonly log: LogFunction
   readonly activity: Activity
   readonly workMetrics: WorkMetrics
@@ -110,9 +112,9 @@ export async function killLeftovers(directory: string): Promise<void> {
 
 /** Opens everything that depends on keys and secrets, and continues the runs of the last process. */
 export async function openServices(options: ServicesOptions) {
-  const { config, directory: dataDirectory, storage, log, activity, workMetrics, port } = options
+  const { config, directory: dataDirectory, storage, clock, log, activity, workMetrics, port } = options
   await using resources = new AsyncDisposableStack()
-  const now = () => Date.now() * 1000
+  const now = () => clock.now() * 1000
   const server = await serverMarker(dataDirectory)
   const environment: Config['toolEnvironment'] = withToolUser({
     // Programs that behave differently for agents look for it.
@@ -164,6 +166,7 @@ export async function openServices(options: ServicesOptions) {
         stateUpdateEvent('full_state', await infoReader.readArchivedState(record), now()),
       sessionKey: config.sessionKeys[0],
       fetch: unixFetch,
+      clock,
       log,
     }),
   )
@@ -197,14 +200,14 @@ export async function openServices(options: ServicesOptions) {
   const tickets = new WorkspaceTickets({
     key: cipher.deriveKey('workspace tickets'),
     sessionKeys: config.sessionKeys,
-    now: Date.now,
+    now: () => clock.now(),
   })
   const { peerKey } = options
   const peers: Peers | undefined =
     leases === undefined || peerKey === undefined
       ? undefined
       : new Peers({
-          ...{ leases, key: peerKey, tickets, fetch: unixFetch, log },
+          ...{ leases, key: peerKey, tickets, fetch: unixFetch, clock, log },
           continueRun: (id) => registry.continueRun(id),
           exists: async (id) => (await storage.conversations.get([id]))[0] !== undefined,
         })
@@ -231,7 +234,7 @@ export async function openServices(options: ServicesOptions) {
       events: workMetrics.traceLog(storage.log),
       monitor: workMetrics.monitor,
       log,
-      now,
+      clock,
       directory: join(filesDirectory, 'conversations'),
       environment,
       homeDirectory: environment.HOME,
@@ -291,6 +294,7 @@ export async function openServices(options: ServicesOptions) {
           environment,
           webhooks,
           retentionMs,
+          clock,
           log,
         },
       }),
@@ -318,7 +322,7 @@ export async function openServices(options: ServicesOptions) {
     ...conversationHandlers({ createDeps, infoReader, bash, webhooks, now }),
     ...conversationCommandHandlers({ storage, registry, llmProfiles, cipher, webhooks, bindings }),
     ...credentialBindingHandlers({ bindings, storage, registry, fetch: unixFetch }),
-    ...eventHandlers({ storage, registry, heartbeatMs: config.heartbeatMs }),
+    ...eventHandlers({ storage, registry, heartbeatMs: config.heartbeatMs, clock }),
     ...llmProfileHandlers({ profiles: llmProfiles, subscription, cipher, log }),
     ...settingsHandlers({ settings, secrets, llmProfiles, agentProfiles, metaProfiles, cipher, log }),
     ...agentProfileHandlers({ profiles: agentProfiles }),
@@ -344,6 +348,7 @@ export async function openServices(options: ServicesOptions) {
         readConfirmation: () => settings.getConfirmation(),
         directory: join(filesDirectory, 'gateway'),
         timeoutMs: config.gatewayTimeoutMs,
+        clock,
       }),
       heartbeatMs: config.heartbeatMs,
     }),
@@ -367,7 +372,7 @@ export async function openServices(options: ServicesOptions) {
   }
   const guarded = bindings.wrap(handlers)
   const live = new LiveEvents(storage.log)
-  const socketOptions = { storage, registry, infoReader, activity, live, peers, now }
+  const socketOptions = { storage, registry, infoReader, activity, live, peers, clock }
   const sockets = {
     events: bindings.wrapSocket(eventsSocket(socketOptions)),
     session: bindings.wrapSocket(sessionSocket(socketOptions)),

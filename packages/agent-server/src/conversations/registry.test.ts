@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { startConversationRequest } from '@slipway/protocol'
+import { FakeClock } from '@slipway/shared/time/testing'
 import { openStorage } from '@slipway/storage'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { openCreateDeps, openRegistry, temporaryDirectory } from '../testing/fixtures.ts'
 import { createConversation } from './create.ts'
 
@@ -11,7 +11,8 @@ test('a conversation that rests is closed, and goes on where it was when it is n
   using place = temporaryDirectory()
   const directory = place.path
   await using storage = await openStorage({ directory })
-  await using agents = await openRegistry(storage, directory, 50)
+  const clock = new FakeClock()
+  await using agents = await openRegistry(storage, directory, 60_000, undefined, clock)
   const id = randomUUID()
   const request = startConversationRequest.parse({
     agent: { llm: { model: 'scripted/x', script: [{ text: 'One.' }, { text: 'Two.' }] } },
@@ -23,7 +24,11 @@ test('a conversation that rests is closed, and goes on where it was when it is n
   await createConversation(await openCreateDeps(storage, agents, directory), request)
   const first = await agents.get(id)
   await first.waitUntilIdle()
-  while ((await agents.peek(id)) !== undefined) await sleep(10)
+  const isLoaded = async () => (await agents.peek(id)) !== undefined
+  await clock.advance(30_000)
+  expect(await isLoaded()).toBe(true)
+  await clock.advance(90_000)
+  await expect.poll(isLoaded).toBe(false)
   const again = await agents.get(id)
   expect(again).not.toBe(first)
   expect(again.state.status).toBe('finished')
@@ -47,7 +52,8 @@ test('memory is released of conversations that nothing was started for, without 
   using place = temporaryDirectory()
   const directory = place.path
   await using storage = await openStorage({ directory })
-  await using agents = await openRegistry(storage, directory, 1_000_000)
+  const clock = new FakeClock()
+  await using agents = await openRegistry(storage, directory, 1_000_000, undefined, clock)
   const deps = await openCreateDeps(storage, agents, directory)
   const create = async (run: boolean) => {
     const id = randomUUID()
@@ -67,11 +73,9 @@ test('memory is released of conversations that nothing was started for, without 
   const isLoaded = async (id: string) => (await agents.peek(id)) !== undefined
   await agents.releaseMemory()
   expect(await isLoaded(written)).toBe(true)
-  const later = Date.now() + 10_000
-  vi.spyOn(Date, 'now').mockReturnValue(later)
+  await clock.advance(10_000)
   await agents.releaseMemory()
   expect(await Promise.all([written, watched, ran].map(isLoaded))).toEqual([false, true, true])
-  vi.restoreAllMocks()
   stop()
   const again = await agents.get(written)
   expect(again.state.inputs).toHaveLength(1)
@@ -92,18 +96,22 @@ test('a conversation whose actions are rejected after some time is not closed be
     },
     workspace: { working_dir: join(directory, 'workspace') },
     conversation_id: id,
-    confirmation_policy: { kind: 'AlwaysConfirm', deadline_seconds: 1 },
+    confirmation_policy: { kind: 'AlwaysConfirm', deadline_seconds: 600 },
     initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
     autotitle: false,
   })
   const isRejected = async () =>
     (await storage.log.search(id, { limit: 1, sort_order: 'TIMESTAMP', kind: 'UserRejectObservation' })).items
       .length > 0
-  await using agents = await openRegistry(storage, directory, 50)
+  const clock = new FakeClock()
+  await using agents = await openRegistry(storage, directory, 50, undefined, clock)
   await createConversation(await openCreateDeps(storage, agents, directory), request)
   const conversation = await agents.get(id)
   await conversation.waitUntilIdle()
   expect(conversation.state.status).toBe('waiting_for_confirmation')
+  await clock.advance(599_000)
+  expect(await isRejected()).toBe(false)
+  await clock.advance(1_000)
   await expect.poll(isRejected, { timeout: 10_000 }).toBe(true)
   expect(conversation.state.pending.size).toBe(0)
 })

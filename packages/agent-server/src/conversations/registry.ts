@@ -1,5 +1,4 @@
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type Conversation,
   type ConversationDeps,
@@ -15,6 +14,7 @@ import {
 import { type ExecutionStatus, type Llm, type LogFunction, Problem } from '@slipway/protocol'
 import { raceAbort, Semaphore } from '@slipway/shared/async'
 import { createCounter } from '@slipway/shared/metrics'
+import { repeat, type Timer } from '@slipway/shared/time'
 import {
   type Cipher,
   type ConversationLeases,
@@ -106,7 +106,7 @@ export class ConversationRegistry implements AsyncDisposable {
   readonly #transientUpdates = new Map<string, TransientUpdates>()
   readonly #loaded = new Map<string, LoadedConversation>()
   readonly #closing = new Map<string, Promise<void>>()
-  readonly #sweepTimer: NodeJS.Timeout
+  readonly #sweepTimer: Timer
   readonly #takingOver = new Set<string>()
   /** Where several servers share the data. */
   readonly takeovers = createCounter(
@@ -152,7 +152,8 @@ export class ConversationRegistry implements AsyncDisposable {
       childConversations: this.tasks,
       ...(storage.leases === undefined ? {} : { onRunAbandoned: (id) => void this.#abandon(id) }),
     }
-    this.#sweepTimer = setInterval(() => void this.#closeIdle(), Math.min(maxSweepIntervalMs, idleMs)).unref()
+    const sweepMs = Math.min(maxSweepIntervalMs, idleMs)
+    this.#sweepTimer = repeat(options.clock, sweepMs, () => void this.#closeIdle())
   }
 
   /** A Problem `too_many` when requests to run are refused at the moment. */
@@ -209,17 +210,17 @@ export class ConversationRegistry implements AsyncDisposable {
     if (holder?.isOwn === false) throw new HeldElsewhere()
     const existing = this.#loaded.get(record.id)
     if (existing !== undefined) {
-      existing.lastUsedAt = Date.now()
+      existing.lastUsedAt = this.#options.clock.now()
       return await existing.opening
     }
     const opening = this.#openConversation(record)
-    const loaded: LoadedConversation = { opening, lastUsedAt: Date.now() }
+    const loaded: LoadedConversation = { opening, lastUsedAt: this.#options.clock.now() }
     this.#loaded.set(record.id, loaded)
     opening.then(
       (conversation) => {
         loaded.conversation = conversation
         // The idle time starts after the opening, however long that took.
-        loaded.lastUsedAt = Date.now()
+        loaded.lastUsedAt = this.#options.clock.now()
       },
       () => this.#loaded.delete(record.id),
     )
@@ -290,7 +291,8 @@ export class ConversationRegistry implements AsyncDisposable {
   async releaseMemory(): Promise<void> {
     const { isInUse = () => false } = this.#options
     for (const [id, { conversation, lastUsedAt }] of this.#loaded) {
-      if (conversation === undefined || lastUsedAt >= Date.now() - restMs || isInUse(id)) continue
+      if (conversation === undefined || lastUsedAt >= this.#options.clock.now() - restMs || isInUse(id))
+        continue
       if (conversation.isAtRest && !conversation.transientUpdates.hasListeners)
         await this.close(id, { releases: true })
     }
@@ -301,7 +303,7 @@ export class ConversationRegistry implements AsyncDisposable {
    * of a model is interrupted at once, tools that take long after some seconds.
    */
   async pauseAll(signal: AbortSignal): Promise<void> {
-    const deadline = AbortSignal.any([signal, AbortSignal.timeout(pauseMs)])
+    const deadline = AbortSignal.any([signal, this.#options.clock.timeout(pauseMs)])
     for (;;) {
       const loaded = await Promise.all([...this.#loaded.keys()].map((id) => this.peek(id)))
       const running = loaded
@@ -356,7 +358,7 @@ export class ConversationRegistry implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    clearInterval(this.#sweepTimer)
+    this.#sweepTimer.cancel()
     // Another server continues the runs.
     if (this.#options.storage.leases !== undefined) return await this.#dropAll()
     await Promise.all([...this.#loaded.keys()].map((id) => this.close(id)))
@@ -373,7 +375,7 @@ export class ConversationRegistry implements AsyncDisposable {
         () => false,
       )
     while (!this.#loaded.has(id) && (await isReleased()) === false)
-      await sleep(releaseRetryMs, undefined, { ref: false })
+      await this.#options.clock.sleep(releaseRetryMs, { ref: false })
   }
 
   /** Ends all runs and their processes, and writes nothing. */
@@ -391,7 +393,7 @@ export class ConversationRegistry implements AsyncDisposable {
         if (error instanceof HeldElsewhere) return
         this.#logUnrecovered(id, error)
         // Then any server tries again.
-        await sleep(takeoverRetryMs, undefined, { ref: false })
+        await this.#options.clock.sleep(takeoverRetryMs, { ref: false })
         if (!this.#loaded.has(id)) await leases.release(id).catch(() => {})
       })
       void takeover.then(() => this.#takingOver.delete(id))
@@ -505,7 +507,8 @@ export class ConversationRegistry implements AsyncDisposable {
   async #closeIdle(): Promise<void> {
     for (const [id, loaded] of this.#loaded) {
       const conversation = await loaded.opening.catch(() => undefined)
-      if (conversation === undefined || loaded.lastUsedAt >= Date.now() - this.#options.idleMs) continue
+      if (conversation === undefined || loaded.lastUsedAt >= this.#options.clock.now() - this.#options.idleMs)
+        continue
       const { isBusy, hasDeadline, transientUpdates } = conversation
       if (isBusy || hasDeadline || transientUpdates.hasListeners) continue
       await this.close(id, { releases: true })

@@ -1,4 +1,5 @@
 import type { LogFunction } from '@slipway/protocol'
+import type { Clock } from '@slipway/shared/time'
 import { type RemoveConversationDeps, removeConversation } from './remove.ts'
 
 const sweepIntervalMs = 3_600_000
@@ -9,6 +10,7 @@ const activeStatuses: ReadonlySet<string> = new Set(['running', 'waiting_for_con
 interface RetentionOptions extends RemoveConversationDeps {
   /** How long a conversation without tags is kept after its last change. */
   readonly retentionMs: number
+  readonly clock: Clock
   readonly log: LogFunction
 }
 
@@ -16,7 +18,7 @@ interface RetentionOptions extends RemoveConversationDeps {
  * Deletes conversations without tags that have not changed for long: soon after the start, then every hour.
  */
 export function startRetention(options: RetentionOptions): Disposable {
-  const { log } = options
+  const { log, clock } = options
   let isClosed = false
   const run = async () => {
     try {
@@ -25,20 +27,20 @@ export function startRetention(options: RetentionOptions): Disposable {
     } catch (error) {
       log('error', 'old conversations could not be deleted', { error: String(error) })
     }
-    if (!isClosed) timer = setTimeout(run, sweepIntervalMs).unref()
+    if (!isClosed) timer = clock.schedule(sweepIntervalMs, run, { ref: false })
   }
-  let timer = setTimeout(run, firstSweepMs).unref()
+  let timer = clock.schedule(firstSweepMs, run, { ref: false })
   return {
     [Symbol.dispose]() {
       isClosed = true
-      clearTimeout(timer)
+      timer.cancel()
     },
   }
 }
 
 async function sweep(options: RetentionOptions, isClosed: () => boolean): Promise<number> {
-  const { storage, retentionMs } = options
-  const before = (Date.now() - retentionMs) * 1000
+  const { storage, retentionMs, clock } = options
+  const before = (clock.now() - retentionMs) * 1000
   const old: string[] = []
   for (let page_id: string | undefined, isMore = true; isMore; ) {
     const page = await storage.conversations.search({ limit: 100, sort_order: 'UPDATED_AT', page_id })

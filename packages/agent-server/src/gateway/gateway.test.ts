@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { chatRequest, llm } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import { openStorage } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -25,7 +26,14 @@ async function openGateway(script: readonly unknown[], timeoutMs: number) {
   }
   const readConfirmation = async () => ({ confirmation_policy: undefined, security_analyzer: undefined })
   const directory = join(place.path, 'gateway')
-  const gateway = new Gateway({ createDeps, llmProfiles, readConfirmation, directory, timeoutMs })
+  const gateway = new Gateway({
+    createDeps,
+    llmProfiles,
+    readConfirmation,
+    directory,
+    timeoutMs,
+    clock: systemClock,
+  })
   return { gateway, agents, storage, [Symbol.asyncDispose]: () => stack.disposeAsync() }
 }
 

@@ -10,6 +10,7 @@ import {
   type StartConversationRequest,
   startConversationRequest,
 } from '@slipway/protocol'
+import type { Clock } from '@slipway/shared/time'
 import { type CreateConversationDeps, createConversation } from '../conversations/create.ts'
 import { withObservabilityHeaders } from '../conversations/observability.ts'
 import type { LlmProfiles } from '../profiles/llm-profiles.ts'
@@ -31,6 +32,7 @@ interface GatewayOptions {
   readonly directory: string
   /** Timeout of a turn; 120 s unless passed (wire 1.22). */
   readonly timeoutMs?: number
+  readonly clock: Clock
 }
 
 /** A header of the request by its name. */
@@ -89,7 +91,7 @@ export class Gateway {
     { modelId, prompt, conversationId, header = () => undefined }: TurnRequest,
     signal: AbortSignal,
   ): Promise<{ readonly id: string; readonly turn: GatewayTurn }> {
-    const { createDeps, timeoutMs = 120_000 } = this.#options
+    const { createDeps, clock, timeoutMs = 120_000 } = this.#options
     const { storage, registry } = createDeps
     const model = await this.#resolveModel(modelId)
     registry.assertRunSlotFree()
@@ -104,7 +106,7 @@ export class Gateway {
       if (conversation.isRunning) throw runningProblem()
       const message = isKnown ? prompt.message : prompt.messageWithHistory
       const release = () => void this.#inUse.delete(id)
-      const options = { log: storage.log, message, timeoutMs, signal, onEnd: release }
+      const options = { log: storage.log, message, timeoutMs, clock, signal, onEnd: release }
       return { id, turn: new GatewayTurn(conversation, options) }
     } catch (error) {
       this.#inUse.delete(id)

@@ -1,6 +1,7 @@
 import { type Conversation, combineMetrics, finalResponse } from '@slipway/agent'
 import { type GatewayUsage, Problem, type SendMessageRequest } from '@slipway/protocol'
 import { raceAbort, Signal } from '@slipway/shared/async'
+import type { Clock } from '@slipway/shared/time'
 import type { EventLog } from '@slipway/storage'
 
 interface TurnResult {
@@ -13,6 +14,7 @@ interface GatewayTurnOptions {
   readonly log: EventLog
   readonly message: SendMessageRequest['content']
   readonly timeoutMs: number
+  readonly clock: Clock
   readonly signal: AbortSignal
   /** Called when the caller stops waiting. */
   readonly onEnd: () => void
@@ -61,11 +63,18 @@ export class GatewayTurn {
   }
 
   async #run(): Promise<TurnResult> {
-    const { log, message, timeoutMs, signal } = this.#options
+    const { log, message, timeoutMs, clock, signal } = this.#options
     const tokensBefore = tokenCounts(this.#conversation)
     const request = { role: 'user', content: message, run: true } as const
     await this.#conversation.send({ ...request, sender: undefined, extended_content: undefined })
-    await withTimeout(this.#conversation.waitUntilIdle(), timeoutMs, signal)
+    const timeout = clock.timeout(timeoutMs)
+    await raceAbort(this.#conversation.waitUntilIdle(), AbortSignal.any([signal, timeout])).catch(
+      (error: unknown) => {
+        if (error !== timeout.reason) throw error
+        const seconds = Math.round(timeoutMs / 1000)
+        throw new Problem('timeout', `The run has not ended after ${seconds} seconds. It goes on.`)
+      },
+    )
     const { id, state } = this.#conversation
     if (state.status !== 'finished') throw await unfinishedProblem(log, id, state.status)
     const [prompt = 0, completion = 0, cached = 0, reasoning = 0] = tokenCounts(this.#conversation).map(
@@ -92,7 +101,7 @@ export class GatewayTurn {
     })
     let version = 0
     for (;;) {
-      const isNotified = await this.#wakeUp.waitFor(version, heartbeatMs)
+      const isNotified = await this.#wakeUp.waitFor(version, heartbeatMs, this.#options.clock)
       version = this.#wakeUp.version
       const text = this.#pendingText.join('')
       this.#pendingText = []
@@ -151,15 +160,6 @@ function tokenCounts({ stats }: Conversation): number[] {
   return ['prompt_tokens', 'completion_tokens', 'cache_read_tokens', 'reasoning_tokens'].map((name) =>
     Number(counts[name] ?? 0),
   )
-}
-
-async function withTimeout(work: Promise<void>, timeoutMs: number, signal: AbortSignal): Promise<void> {
-  const timeout = AbortSignal.timeout(timeoutMs)
-  await raceAbort(work, AbortSignal.any([signal, timeout])).catch((error: unknown) => {
-    if (error !== timeout.reason) throw error
-    const seconds = Math.round(timeoutMs / 1000)
-    throw new Problem('timeout', `The run has not ended after ${seconds} seconds. It goes on.`)
-  })
 }
 
 async function unfinishedProblem(log: EventLog, id: string, status: string): Promise<Problem> {

@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import { createApp, type Listening, listen } from '@slipway/http'
 import { agentServerOpenApi, conversationWorkspaceRoutes, Problem, workspaceRoutes } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
+import { systemClock } from '@slipway/shared/time'
 import type { ConversationLeases } from '@slipway/storage'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { WorkspaceTickets } from '../workspaces/tickets.ts'
@@ -40,6 +41,7 @@ beforeEach(async () => {
     key: new Secret(peersKey),
     tickets,
     fetch,
+    clock: systemClock,
     log: () => {},
     continueRun: async () => {},
     exists: async () => true,

@@ -15,6 +15,7 @@ import {
 import { isRecord } from '@slipway/shared/json'
 import { createCounter } from '@slipway/shared/metrics'
 import type { Secret } from '@slipway/shared/redaction'
+import { type Clock, repeat } from '@slipway/shared/time'
 import { type ConversationLeases, HeldElsewhere } from '@slipway/storage'
 import { peerTokenHeader, type WorkspaceTickets } from '../workspaces/tickets.ts'
 import { ownedConversation } from './owner-routes.ts'
@@ -51,6 +52,7 @@ interface PeersOptions {
   readonly key: Secret
   readonly tickets: Pick<WorkspaceTickets, 'createPeerToken'>
   readonly fetch: typeof fetch
+  readonly clock: Clock
   readonly log: LogFunction
   /** Continues the run of a conversation that this server has taken over from one that is gone. */
   readonly continueRun: (conversation: string) => Promise<void>
@@ -191,15 +193,15 @@ export class Peers {
       readonly signal?: AbortSignal
     },
   ): Promise<Response> {
-    const { leases, key, fetch, log, exists } = this.#options
+    const { leases, key, fetch, log, exists, clock } = this.#options
     const { path, method, headers, body, signal, token } = request
     const lost = new AbortController()
-    const watch = setInterval(async () => {
+    const watch = repeat(clock, watchMs, async () => {
       const holder = await leases.acquire(conversation).catch(() => undefined)
       if (holder === undefined || (!holder.isOwn && holder.url === url)) return
       // A conversation that the other server is just deleting counts as own.
       if (await exists(conversation).catch(() => false)) lost.abort()
-    }, watchMs)
+    })
     try {
       const response = await fetch(url.replace(/\/+$/, '') + path, {
         method,
@@ -226,7 +228,7 @@ export class Peers {
       })
       throw new HeldElsewhere()
     } finally {
-      clearInterval(watch)
+      watch.cancel()
     }
   }
 }

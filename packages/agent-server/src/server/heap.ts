@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { loadLibc } from '@slipway/shared/process'
+import { type Clock, repeat, type Timer } from '@slipway/shared/time'
 
 const checkIntervalMs = 1_000
 /** Event loop utilization of an idle second, in which a short stop delays no request. */
@@ -30,12 +31,12 @@ export function relaxHeapGrowth(): void {
  * the process for about 0.1 s. The young generation is small again after it, so page buffers are collected
  * cheaply. `release` is awaited before the collection after work. The timers do not keep the process alive.
  */
-export function shrinkHeapWhenIdle(release: () => Promise<void> = async () => {}): Disposable {
+export function shrinkHeapWhenIdle(clock: Clock, release: () => Promise<void> = async () => {}): Disposable {
   let previous = performance.eventLoopUtilization()
   let idleSeconds = 0
   let busySeconds = 0
   let smallest: number | undefined
-  let trimTimer: NodeJS.Timeout | undefined
+  let trimTimer: Timer | undefined
   let isReleasing = false
   const trim = async () => {
     const libc = await loadLibc()
@@ -45,9 +46,9 @@ export function shrinkHeapWhenIdle(release: () => Promise<void> = async () => {}
   const collect = () => {
     collectGarbage()
     smallest = process.memoryUsage.rss()
-    trimTimer = setTimeout(() => void trim(), trimDelayMs).unref()
+    trimTimer = clock.schedule(trimDelayMs, () => void trim(), { ref: false })
   }
-  const timer = setInterval(() => {
+  const timer = repeat(clock, checkIntervalMs, () => {
     const current = performance.eventLoopUtilization()
     const { utilization } = performance.eventLoopUtilization(current, previous)
     previous = current
@@ -67,11 +68,11 @@ export function shrinkHeapWhenIdle(release: () => Promise<void> = async () => {}
         isReleasing = false
         collect()
       })
-  }, checkIntervalMs).unref()
+  })
   return {
     [Symbol.dispose]() {
-      clearInterval(timer)
-      clearTimeout(trimTimer)
+      timer.cancel()
+      trimTimer?.cancel()
     },
   }
 }

@@ -1,4 +1,5 @@
 import { Signal } from '@slipway/shared/async'
+import { systemClock } from '@slipway/shared/time'
 import { expect, test } from 'vitest'
 import { withHeartbeat } from './event-frames.ts'
 
@@ -19,7 +20,7 @@ function createTail() {
       if (next !== undefined) yield next
       else if (end === 'over') return
       else if (end !== 'open') throw end
-      else await changed.waitFor(version, 60_000)
+      else await changed.waitFor(version, 60_000, systemClock)
     }
   }
   return {
@@ -41,7 +42,7 @@ const { signal } = new AbortController()
 test('batches come in order, silence is reported, and a signal wakes the reader', async () => {
   const source = createTail()
   const wakeUp = new Signal()
-  const stream = withHeartbeat(source.start, { ms: 20, wakeUp, signal })
+  const stream = withHeartbeat(source.start, { ms: 20, wakeUp, clock: systemClock, signal })
   const batch = {}
   source.push(batch)
   expect((await stream.next()).value).toBe(batch)
@@ -55,7 +56,7 @@ test('batches come in order, silence is reported, and a signal wakes the reader'
 test('signals lose no batch that comes with them, and several count as one', async () => {
   const source = createTail()
   const wakeUp = new Signal()
-  const stream = withHeartbeat(source.start, { ms: 60_000, wakeUp, signal })
+  const stream = withHeartbeat(source.start, { ms: 60_000, wakeUp, clock: systemClock, signal })
   const batches = [{}, {}, {}]
   for (const batch of batches) {
     source.push(batch)
@@ -72,14 +73,19 @@ test('signals lose no batch that comes with them, and several count as one', asy
 
 test('a failure of the tail fails the stream', async () => {
   const source = createTail()
-  const stream = withHeartbeat(source.start, { ms: 60_000, wakeUp: new Signal(), signal })
+  const stream = withHeartbeat(source.start, { ms: 60_000, wakeUp: new Signal(), clock: systemClock, signal })
   source.close(new Error('gone'))
   await expect(stream.next()).rejects.toThrow('gone')
 })
 
 test('leaving the loop stops a waiting tail', async () => {
   const source = createTail()
-  for await (const value of withHeartbeat(source.start, { ms: 10, wakeUp: new Signal(), signal })) {
+  for await (const value of withHeartbeat(source.start, {
+    ms: 10,
+    wakeUp: new Signal(),
+    clock: systemClock,
+    signal,
+  })) {
     expect(value).toBe('silence')
     break
   }

@@ -2,6 +2,7 @@ import { createFrame, type Frame } from '@slipway/http'
 import type { Resync } from '@slipway/protocol'
 import type { Signal } from '@slipway/shared/async'
 import { LruMap } from '@slipway/shared/collections'
+import type { Clock } from '@slipway/shared/time'
 import { encodeCursor, type PagedEvent, type StoredEvent } from '@slipway/storage'
 import { shrinkEvent } from './shrink-event.ts'
 
@@ -102,8 +103,14 @@ function dataLines(bytes: Buffer): Buffer {
  */
 export async function* withHeartbeat<T extends object>(
   start: (signal: AbortSignal) => AsyncIterable<T>,
-  { ms, wakeUp, signal }: { readonly ms: number; readonly wakeUp: Signal; readonly signal: AbortSignal },
+  options: {
+    readonly ms: number
+    readonly wakeUp: Signal
+    readonly clock: Clock
+    readonly signal: AbortSignal
+  },
 ): AsyncGenerator<T | 'silence' | 'signal'> {
+  const { ms, wakeUp, clock, signal } = options
   const stop = new AbortController()
   const iterator = start(AbortSignal.any([signal, stop.signal]))[Symbol.asyncIterator]()
   let outcome: PromiseSettledResult<IteratorResult<T>> | undefined
@@ -118,7 +125,7 @@ export async function* withHeartbeat<T extends object>(
   try {
     requestNext()
     for (;;) {
-      const isNotified = await wakeUp.waitFor(version, ms)
+      const isNotified = await wakeUp.waitFor(version, ms, clock)
       version = wakeUp.version
       if (outcome?.status === 'rejected') throw outcome.reason
       if (outcome === undefined) yield isNotified ? 'signal' : 'silence'

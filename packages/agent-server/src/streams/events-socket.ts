@@ -1,5 +1,6 @@
 import type { Frame, Socket, SocketRequest, SocketRoute } from '@slipway/http'
 import { conversationId, eventsSocketQuery } from '@slipway/protocol'
+import type { Clock } from '@slipway/shared/time'
 import { type ConversationRecord, checkCursor, type PagedEvent, type Storage } from '@slipway/storage'
 import type { ConversationInfoReader } from '../conversations/conversation-info.ts'
 import { readWireVersion } from '../conversations/stored-request.ts'
@@ -15,7 +16,7 @@ export const conversationNotFoundCode = 4004
 export interface EventsSocketOptions extends MessageReceiver {
   readonly infoReader: ConversationInfoReader
   readonly live: LiveEvents
-  readonly now: () => number
+  readonly clock: Clock
 }
 
 /**
@@ -60,7 +61,7 @@ async function serveSocket(
   const snapshot = async () => {
     const [current = record] = await options.storage.conversations.get([request.id])
     const state = await options.infoReader.readState(current, await options.registry.peek(request.id))
-    await socket.send([plainFrame(stateUpdateEvent('full_state', state, options.now()))])
+    await socket.send([plainFrame(stateUpdateEvent('full_state', state, options.clock.now() * 1000))])
     return current.status
   }
   const firstSnapshot = isResumable ? undefined : snapshot()
@@ -129,7 +130,7 @@ async function handleMessage(
   const error = await receiveMessage(options, record.id, text)
   if (error === undefined) return undefined
   const kind = readWireVersion(record) === 'current' ? 'ServerErrorEvent' : 'ConversationErrorEvent'
-  return transientEvent({ ...error, kind }, options.now())
+  return transientEvent({ ...error, kind }, options.clock.now() * 1000)
 }
 
 function transientFrame(event: object): Frame {
@@ -160,7 +161,7 @@ class SocketUpdates {
     this.#socket = socket
     this.#format = format
     this.#sentPosition = format.sent
-    this.#buffer = new TransientBuffer(options.now)
+    this.#buffer = new TransientBuffer(() => options.clock.now() * 1000)
   }
 
   async subscribe(record: ConversationRecord, knownStatus: string | undefined): Promise<void> {

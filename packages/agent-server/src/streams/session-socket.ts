@@ -1,5 +1,6 @@
 import type { Frame, Socket, SocketRequest, SocketRoute } from '@slipway/http'
 import { conversationId, sessionSocketQuery } from '@slipway/protocol'
+import type { Timer } from '@slipway/shared/time'
 import type { ConversationRecord, StoredEvent } from '@slipway/storage'
 import { durableFrames, jsonFrame } from './event-frames.ts'
 import { conversationNotFoundCode, type EventsSocketOptions } from './events-socket.ts'
@@ -88,14 +89,14 @@ class Session {
   #publishedBytes = 0
   #sentBytes = 0
   #lastProgress = 0
-  #stallTimer: NodeJS.Timeout | undefined
+  #stallTimer: Timer | undefined
 
   constructor(options: EventsSocketOptions, socket: Socket, record: ConversationRecord) {
     this.#options = options
     this.#socket = socket
     this.#record = record
     this.#sentPosition = record.head
-    this.#updates = new SessionUpdates(options.now)
+    this.#updates = new SessionUpdates(() => options.clock.now() * 1000)
   }
 
   /** Sends the events behind a place in the log, up to the head at the start. */
@@ -146,7 +147,7 @@ class Session {
 
   close(): void {
     this.#unsubscribe?.()
-    clearTimeout(this.#stallTimer)
+    this.#stallTimer?.cancel()
   }
 
   #deliver(batch: readonly StoredEvent[]): Promise<void> | undefined {
@@ -154,7 +155,7 @@ class Session {
     const sending = this.#sendDurable(batch)
     const finish = (): undefined => {
       this.#isSending = false
-      this.#lastProgress = performance.now()
+      this.#lastProgress = this.#options.clock.monotonic()
       this.#sentBytes += totalBytes(batch)
       this.#pump()
     }
@@ -201,10 +202,10 @@ class Session {
 
   /** Returns the status that it shows. */
   async #sendSnapshot(): Promise<string> {
-    const { storage, infoReader, registry, now } = this.#options
+    const { storage, infoReader, registry, clock } = this.#options
     const [current = this.#record] = await storage.conversations.get([this.#record.id])
     const state = await infoReader.readState(current, await registry.peek(current.id))
-    const event = stateUpdateEvent('full_state', state, now())
+    const event = stateUpdateEvent('full_state', state, clock.now() * 1000)
     const bytes = Buffer.from(JSON.stringify(event))
     const isSmall = bytes.length < maxSnapshotBytes
     const sent = isSmall ? event : JSON.parse(shrinkEvent(bytes, maxSnapshotBytes).toString())
@@ -214,19 +215,20 @@ class Session {
 
   #countPublished(batch: readonly StoredEvent[]): undefined {
     // Nothing waited, so the reader has not stalled until now.
-    if (this.#publishedBytes <= this.#sentBytes) this.#lastProgress = performance.now()
+    if (this.#publishedBytes <= this.#sentBytes) this.#lastProgress = this.#options.clock.monotonic()
     this.#publishedBytes += totalBytes(batch)
     this.#closeIfStalled()
   }
 
   #closeIfStalled(): void {
     if (this.#publishedBytes - this.#sentBytes <= maxWaitingBytes || this.#stallTimer !== undefined) return
-    if (performance.now() - this.#lastProgress > stalledMs) this.#socket.close(1013, 'slow_consumer')
+    const { clock } = this.#options
+    if (clock.monotonic() - this.#lastProgress > stalledMs) this.#socket.close(1013, 'slow_consumer')
     else {
-      this.#stallTimer = setTimeout(() => {
+      this.#stallTimer = clock.schedule(stalledMs, () => {
         this.#stallTimer = undefined
         this.#closeIfStalled()
-      }, stalledMs)
+      })
     }
   }
 }

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { type Clock, systemClock } from '@slipway/shared/time'
 import { Cipher, type Storage } from '@slipway/storage'
 import type { CreateConversationDeps } from '../conversations/create.ts'
 import { ConversationRegistry } from '../conversations/registry.ts'
@@ -21,6 +22,7 @@ export async function openRegistry(
   directory: string,
   idleMs = 60_000,
   secrets?: ServerSecrets,
+  clock: Clock = systemClock,
 ): Promise<ConversationRegistry> {
   const cipher = await Cipher.open({ directory, secretKey: undefined })
   return new ConversationRegistry({
@@ -33,7 +35,7 @@ export async function openRegistry(
     }),
     ...(secrets === undefined ? {} : { secrets }),
     log: () => undefined,
-    now: () => Date.now() * 1000,
+    clock,
     directory: join(directory, 'conversations'),
     environment: { PATH: '/usr/bin:/bin' },
     homeDirectory: undefined,

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Conversation } from '@slipway/agent'
 import { type Event, llm, startConversationRequest } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import { Cipher, openStorage, type SqliteStorage } from '@slipway/storage'
 import { createConversation } from '../conversations/create.ts'
 import { ConversationRegistry } from '../conversations/registry.ts'
@@ -65,7 +66,7 @@ export class TaskFixture implements AsyncDisposable {
       cipher,
       profiles,
       log: (...line) => void this.logLines.push(JSON.stringify(line)),
-      now: () => Date.now() * 1000,
+      clock: systemClock,
       directory: join(directory, 'conversations'),
       environment: { PATH: '/usr/local/bin:/usr/bin:/bin' },
       homeDirectory: join(directory, 'home'),

@@ -1,5 +1,6 @@
 import { type LogFunction, Problem } from '@slipway/protocol'
 import { LruMap } from '@slipway/shared/collections'
+import type { Clock } from '@slipway/shared/time'
 import {
   type ConversationRecord,
   checkCursor,
@@ -45,6 +46,7 @@ interface WebhookDeliveryOptions {
   readonly maxEvents: number
   readonly maxBytes?: number | undefined
   readonly timeoutMs: number
+  readonly clock: Clock
   readonly storage: Pick<Storage, 'log' | 'conversations' | 'deliveries'>
   /** ConversationInfo as the REST interface answers it. */
   readonly readInfo: (record: ConversationRecord) => Promise<unknown>
@@ -259,11 +261,12 @@ export class WebhookDelivery {
     signal: AbortSignal,
     headers: Readonly<Record<string, string>> = {},
   ): Promise<PostOutcome> {
-    const { fetch, baseUrl, timeoutMs } = this.#options
+    const { fetch, baseUrl, timeoutMs, clock } = this.#options
     const request = {
       headers: { 'content-type': 'application/json', ...this.#options.headers, ...headers },
       body: new Uint8Array(bytes),
       timeoutMs,
+      clock,
     }
     return await postJson(fetch, `${baseUrl}/${path}`, request, signal)
   }

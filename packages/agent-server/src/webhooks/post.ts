@@ -1,5 +1,6 @@
 import { type Cursor, parseCursor } from '@slipway/protocol'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import type { Clock } from '@slipway/shared/time'
 
 export type PostOutcome =
   | { readonly kind: 'accepted' }
@@ -27,10 +28,11 @@ export async function postJson(
     readonly headers: Readonly<Record<string, string>>
     readonly body: Uint8Array<ArrayBuffer>
     readonly timeoutMs: number
+    readonly clock: Clock
   },
   signal: AbortSignal,
 ): Promise<PostOutcome> {
-  const timeout = AbortSignal.timeout(request.timeoutMs)
+  const timeout = request.clock.timeout(request.timeoutMs)
   try {
     const response = await fetch(url, {
       method: 'POST',

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { LogFunction } from '@slipway/protocol'
 import { Signal, Waiter } from '@slipway/shared/async'
+import type { Clock } from '@slipway/shared/time'
 import type { Deliveries, PendingDelivery } from '@slipway/storage'
 import { Backoff, type BackoffTimes } from './backoff.ts'
 import type { DeliveryResult, WebhookDelivery } from './delivery.ts'
@@ -13,8 +13,6 @@ const warnIntervalMs = 60_000
 const internalErrorDelayMs = 5_000
 /** Interval between two looks at how full the buffers are. */
 const bufferCheckMs = 20
-/** The longest time that a timer takes. */
-const maxTimerMs = 2 ** 31 - 1
 /** Most conversations that such a look counts. */
 const maxBuffers = 100
 /** Most pending conversations among which one is looked for that is removed. */
@@ -33,8 +31,7 @@ interface WebhookReceiverOptions {
   readonly bufferSize: number | undefined
   readonly backoffTimes: BackoffTimes
   readonly log: LogFunction
-  /** Milliseconds that only grow. */
-  readonly now: () => number
+  readonly clock: Clock
 }
 
 /**
@@ -68,17 +65,17 @@ export class WebhookReceiver {
   async close(limitMs: number): Promise<void> {
     this.#flush.abort()
     this.#wakeUp.notify()
-    const timer = setTimeout(() => {
+    const timer = this.#options.clock.schedule(limitMs, () => {
       this.#stop.abort()
       this.#wakeUp.notify()
-    }, limitMs)
+    })
     await this.#loopDone
-    clearTimeout(timer)
+    timer.cancel()
   }
 
   /** Sends what is pending of one conversation, unless it waits after a failure. */
   async flush(conversation: string, limitMs: number): Promise<void> {
-    const { deliveries, receiver } = this.#options
+    const { deliveries, receiver, clock } = this.#options
     const send = async () => {
       await this.#active.get(conversation)
       const others = this.#backoff.failed
@@ -90,7 +87,7 @@ export class WebhookReceiver {
       await this.#active.get(conversation)
     }
     const limit = new AbortController()
-    const late = sleep(limitMs, undefined, { signal: limit.signal, ref: false }).catch(() => {})
+    const late = clock.sleep(limitMs, { signal: limit.signal, ref: false }).catch(() => {})
     await Promise.race([send().catch((error: unknown) => this.#logError(error)), late])
     limit.abort()
   }
@@ -99,7 +96,7 @@ export class WebhookReceiver {
     while (!this.#stop.signal.aborted) {
       const { version } = this.#options.deliveries.changeSignal
       const { version: wakeUpVersion } = this.#wakeUp
-      const nowMs = this.#options.now()
+      const nowMs = this.#options.clock.monotonic()
       const started = await this.#startDeliveries(nowMs)
       if (started > 0 || this.#wakeUp.version !== wakeUpVersion) continue
       if (this.#isFlushing && this.#active.size === 0) break
@@ -135,7 +132,7 @@ export class WebhookReceiver {
       (error: unknown) => {
         this.#logError(error)
         const failure = { isUnreachable: false, isGone: false, retryAfterMs: internalErrorDelayMs }
-        this.#backoff.recordFailure(conversation, failure, this.#options.now())
+        this.#backoff.recordFailure(conversation, failure, this.#options.clock.monotonic())
       },
     )
     const finished = delivery.then(() => {
@@ -146,7 +143,7 @@ export class WebhookReceiver {
   }
 
   #handleResult(conversation: string, { wasAccepted, failure: outcome }: DeliveryResult): void {
-    const { log, publicUrl: receiver, now } = this.#options
+    const { log, publicUrl: receiver, clock } = this.#options
     const isRecovery = wasAccepted && this.#backoff.recordSuccess(conversation)
     if (outcome === undefined) {
       if (isRecovery && this.#hasWarned)
@@ -157,11 +154,11 @@ export class WebhookReceiver {
     if (this.#stop.signal.aborted) return
     const isUnreachable = outcome.kind === 'unreachable'
     const { isGone, retryAfterMs } = isUnreachable ? { isGone: false, retryAfterMs: undefined } : outcome
-    this.#backoff.recordFailure(conversation, { isUnreachable, isGone, retryAfterMs }, now())
+    this.#backoff.recordFailure(conversation, { isUnreachable, isGone, retryAfterMs }, clock.monotonic())
     const reason = isUnreachable ? outcome.reason : `status ${outcome.status}`
-    const isWarningDue = now() >= this.#warnedAtMs + warnIntervalMs
+    const isWarningDue = clock.monotonic() >= this.#warnedAtMs + warnIntervalMs
     if (isWarningDue) {
-      this.#warnedAtMs = now()
+      this.#warnedAtMs = clock.monotonic()
       this.#hasWarned = true
     }
     log(isWarningDue ? 'warn' : 'debug', 'a webhook receiver does not accept a request', {
@@ -176,34 +173,34 @@ export class WebhookReceiver {
    * batch delay.
    */
   async #wait(version: number, lookedMs: number): Promise<void> {
-    const { deliveries, now } = this.#options
+    const { deliveries, clock } = this.#options
     const listening = new AbortController()
     using waiter = new Waiter(listening.signal)
     void deliveries.changeSignal.wait(version, waiter).then(() => {
       if (!listening.signal.aborted) this.#wakeUp.notify()
     })
-    const waitMs = Math.min(this.#backoff.nextChangeMs(lookedMs) - now(), warnIntervalMs)
-    await this.#wakeUp.waitFor(this.#wakeUp.version, waitMs)
+    const waitMs = Math.min(this.#backoff.nextChangeMs(lookedMs) - clock.monotonic(), warnIntervalMs)
+    await this.#wakeUp.waitFor(this.#wakeUp.version, waitMs, clock)
     listening.abort()
     if (deliveries.changeSignal.version !== version) await this.#gatherChanges()
   }
 
   /** Waits for the batch delay, or until a conversation has as many unsent events as a buffer takes. */
   async #gatherChanges(): Promise<void> {
-    const { deliveries, batchDelayMs, bufferSize, now } = this.#options
-    const endMs = now() + batchDelayMs
+    const { deliveries, batchDelayMs, bufferSize, clock } = this.#options
+    const endMs = clock.monotonic() + batchDelayMs
     if (bufferSize === undefined || batchDelayMs <= bufferCheckMs) return await this.#sleep(batchDelayMs)
-    while (!this.#isFlushing && now() < endMs) {
+    while (!this.#isFlushing && clock.monotonic() < endMs) {
       const versions = [deliveries.changeSignal.version, this.#wakeUp.version] as const
       if (await this.#hasFullBuffer(bufferSize)) return
-      await this.#sleep(Math.min(bufferCheckMs, endMs - now()))
+      await this.#sleep(Math.min(bufferCheckMs, endMs - clock.monotonic()))
       const listening = new AbortController()
       using waiter = new Waiter(listening.signal)
       void deliveries.changeSignal.wait(versions[0], waiter).then(() => {
         if (!listening.signal.aborted) this.#wakeUp.notify()
       })
       // The end of a delivery may leave a full buffer too.
-      await this.#wakeUp.waitFor(versions[1], Math.min(endMs - now(), maxTimerMs))
+      await this.#wakeUp.waitFor(versions[1], endMs - clock.monotonic(), clock)
       listening.abort()
     }
   }
@@ -226,7 +223,7 @@ export class WebhookReceiver {
 
   /** Sleeps; ends early when the receiver is closed. */
   async #sleep(ms: number): Promise<void> {
-    await sleep(Math.max(0, ms), undefined, { signal: this.#flush.signal }).catch(() => {})
+    await this.#options.clock.sleep(Math.max(0, ms), { signal: this.#flush.signal }).catch(() => {})
   }
 
   #logError(error: unknown): void {

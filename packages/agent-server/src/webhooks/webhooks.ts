@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { LogFunction, WebhookSpec } from '@slipway/protocol'
 import { createCounter } from '@slipway/shared/metrics'
 import type { Secret } from '@slipway/shared/redaction'
+import type { Clock } from '@slipway/shared/time'
 import { decodePercent } from '@slipway/shared/url'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import { WebhookDelivery } from './delivery.ts'
@@ -26,8 +27,7 @@ interface WebhooksOptions {
   readonly sessionKey: Secret | undefined
   readonly fetch: typeof fetch
   readonly log: LogFunction
-  /** Milliseconds that only grow. */
-  readonly now?: () => number
+  readonly clock: Clock
   readonly random?: () => number
 }
 
@@ -90,11 +90,11 @@ export class Webhooks implements AsyncDisposable {
   /** Posts the tokens of a sign-in to each receiver, once; a failure is logged. */
   async postOAuthState(state: object): Promise<void> {
     const body = Buffer.from(JSON.stringify(state))
-    const { log, receivers } = this.#options
+    const { log, receivers, clock } = this.#options
     for (const spec of receivers) {
       const { address, headers } = this.#endpoint(spec)
       const request = { headers: { ...headers, 'content-type': 'application/json' }, body }
-      const options = { ...request, timeoutMs: requestTimeoutMs }
+      const options = { ...request, timeoutMs: requestTimeoutMs, clock }
       const url = `${address}/mcp-oauth-state`
       const { kind } = await postJson(this.#options.fetch, url, options, new AbortController().signal)
       if (kind !== 'accepted')
@@ -136,7 +136,7 @@ export class Webhooks implements AsyncDisposable {
   #openReceiver(receiver: string, spec: WebhookSpec): WebhookReceiver {
     const { storage, readInfo, readSnapshot, log } = this.#options
     const fetch = this.#countRequests(this.#options.fetch)
-    const { now = () => performance.now(), random = Math.random } = this.#options
+    const { clock, random = Math.random } = this.#options
     const { address, headers } = this.#endpoint(spec)
     const delivery = new WebhookDelivery({
       receiver,
@@ -149,6 +149,7 @@ export class Webhooks implements AsyncDisposable {
       readInfo,
       readSnapshot: spec.full_state ? readSnapshot : undefined,
       fetch,
+      clock,
       log,
     })
     this.#deliveries.push(delivery)
@@ -162,7 +163,7 @@ export class Webhooks implements AsyncDisposable {
       bufferSize: spec.event_buffer_size,
       backoffTimes: { firstMs: Math.min(Math.max(1, firstMs), maxRetryMs), maxMs: maxRetryMs, random },
       log,
-      now,
+      clock,
     })
   }
 }

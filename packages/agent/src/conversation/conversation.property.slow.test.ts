@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { agent, type Llm, type Message, Problem } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import { type EventLog, openStorage, type Storage } from '@slipway/storage'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -237,7 +238,7 @@ class CrashingConversation {
     const deps: ConversationDeps = {
       log: log as unknown as EventLog,
       logLine: () => undefined,
-      now: () => Date.now() * 1000,
+      clock: systemClock,
       openModel: unreliableModel(this.#random, this.requestedCalls),
       environment: { PATH: '/usr/bin:/bin' },
       directory: join(directory, 'conversations'),

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { isAcpAgent, Problem } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { ConfirmationDeadline } from './confirm/deadline.ts'
@@ -59,7 +58,7 @@ export class RunControl {
     this.#runtimes = runtimes
     this.#agentLoop = new AgentLoop(context, (signal) => runtimes.prepare(signal), external)
     this.#deadline = new ConfirmationDeadline(
-      () => context.deps.now() / 1000,
+      context.deps.clock,
       (reason) =>
         void this.resolveConfirmation({ accept: false, reason, source: 'hook' }).catch(() => undefined),
     )
@@ -359,7 +358,7 @@ export class RunControl {
   }
 
   async #waitBriefly(work: Promise<void>): Promise<void> {
-    await Promise.race([work, sleep(stopMs, undefined, { ref: false })])
+    await Promise.race([work, this.#context.deps.clock.sleep(stopMs, { ref: false })])
   }
 }
 

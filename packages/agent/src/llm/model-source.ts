@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Llm } from '@slipway/protocol'
+import type { Clock } from '@slipway/shared/time'
 import type { Secrets } from '../secrets/secrets.ts'
 import type { ProviderFailure } from './failures.ts'
 import type { ModelEnvironment, ModelReply, ModelRequest } from './model.ts'
@@ -23,6 +23,6 @@ export interface ModelSource {
   generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult>
 }
 
-export async function sleepUntilAborted(ms: number, signal: AbortSignal): Promise<void> {
-  await sleep(ms, undefined, { signal }).catch(() => undefined)
+export async function sleepUntilAborted(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  await clock.sleep(ms, { signal }).catch(() => undefined)
 }

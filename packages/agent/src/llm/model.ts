@@ -1,4 +1,5 @@
 import type { Llm, Message, TokenUsage } from '@slipway/protocol'
+import type { Clock } from '@slipway/shared/time'
 
 /** A tool as a model sees it. */
 export interface ModelTool {
@@ -115,9 +116,7 @@ export interface Model {
 /** The outside world, replaceable in tests. */
 export interface ModelEnvironment {
   readonly fetch: typeof fetch
-  readonly now: () => number
-  /** Waits between retries: resolves after a time, or when the signal aborts. */
-  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
+  readonly clock: Clock
   /**
    * The present key of a base URL whose provider has rejected the configured one, or undefined when
    * there is none. Never rejects. The key is used in memory and never stored.

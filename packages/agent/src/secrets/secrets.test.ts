@@ -1,6 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { secretSource } from '@slipway/protocol'
+import { FakeClock } from '@slipway/shared/time/testing'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Secrets, secretPlaceholder } from './secrets.ts'
@@ -155,12 +156,12 @@ test('a lookup whose server redirects to another origin has no value, and its he
 })
 
 test('a lookup that failed is not tried again before a minute has gone', async () => {
-  let now = 0
+  const clock = new FakeClock()
   let count = 0
   const secrets = new Secrets(
     { TOKEN: secretSource.parse({ url: 'http://127.0.0.1:1/' }) },
     {
-      now: () => now,
+      clock,
       fetch: async () => {
         count++
         return count === 1 ? new Response('no', { status: 503 }) : new Response('the-value')
@@ -168,9 +169,9 @@ test('a lookup that failed is not tried again before a minute has gone', async (
     },
   )
   expect(await secrets.findMentioned('$TOKEN')).toEqual({})
-  now = 59_000
+  await clock.advance(59_000)
   expect(await secrets.findMentioned('$TOKEN')).toEqual({})
-  now = 60_000
+  await clock.advance(1_000)
   expect(await secrets.findMentioned('$TOKEN')).toEqual({ TOKEN: 'the-value' })
   expect(count).toBe(2)
 })

@@ -1,5 +1,6 @@
 import type { SecretSource } from '@slipway/protocol'
 import { encodedForms, findSecretTexts, Redactor, textForms } from '@slipway/shared/redaction'
+import { type Clock, systemClock } from '@slipway/shared/time'
 import { sameOriginFetch } from '@slipway/shared/url'
 
 /** Replaces a secret's value in texts. */
@@ -12,7 +13,7 @@ const secretPattern = /^(?=\S*\d)\S{8,}$/
 
 interface SecretsOptions {
   readonly fetch?: typeof fetch
-  readonly now?: () => number
+  readonly clock?: Clock | undefined
   /** The value of a secret that the server itself stores, by its URL path. */
   readonly resolveServerSecret?: ((url: string) => Promise<string | undefined>) | undefined
   /** Where the server itself listens. */
@@ -138,18 +139,18 @@ export class Secrets extends Redactor {
     const own = ownPath === undefined ? undefined : await this.#serverValue(name, ownPath)
     if (own !== undefined) return own
     if (known !== undefined) return known
-    const { fetch: fetchUrl = fetch, now = Date.now } = this.#options
+    const { fetch: fetchUrl = fetch, clock = systemClock } = this.#options
     const failedAt = this.#failedAt.get(name)
-    if (failedAt !== undefined && now() - failedAt < retryMs) return undefined
+    if (failedAt !== undefined && clock.now() - failedAt < retryMs) return undefined
     try {
       const response = await sameOriginFetch(fetchUrl)(source.url, {
         headers: source.headers,
-        signal: AbortSignal.timeout(lookupTimeoutMs),
+        signal: clock.timeout(lookupTimeoutMs),
       })
       if (!response.ok) throw new Error(`status ${response.status}`)
       this.#setValue(name, (await response.text()).trim())
     } catch {
-      this.#failedAt.set(name, now())
+      this.#failedAt.set(name, clock.now())
     }
     return this.#values.get(name)
   }

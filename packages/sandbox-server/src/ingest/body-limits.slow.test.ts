@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
-import type { ByteBudgetOptions } from '@slipway/shared/async'
 import { expect, test } from 'vitest'
 import { openTestServer } from '../testing/test-server.ts'
+import type { BodyLimits } from './event-ingest.ts'
 import { JsonArraySplitter } from './json-array-splitter.ts'
 
 const slow = { timeout: 120_000 }
 const mebibyte = 1024 * 1024
 
 /** Two sandboxes of two owners that send events. */
-async function openIngest(bodyLimits?: ByteBudgetOptions) {
+async function openIngest(bodyLimits?: BodyLimits) {
   const stage = await openTestServer(bodyLimits === undefined ? {} : { bodyLimits })
   stage.sandboxes.next = { status: 'RUNNING' }
   const keys = new Map<string, string>()

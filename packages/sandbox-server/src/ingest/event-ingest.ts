@@ -1,5 +1,6 @@
 import { Problem, parseInstant } from '@slipway/protocol'
 import { ByteBudget, ByteBudgetError, type ByteBudgetOptions, type ByteLease } from '@slipway/shared/async'
+import { systemClock } from '@slipway/shared/time'
 import { type StoredEvent, toReceivedEvent } from '@slipway/storage'
 import type { AppConversationRow, SandboxRow } from '@slipway/storage/control-plane'
 import type { ConversationContext } from '../conversations/records/conversation-context.ts'
@@ -20,11 +21,13 @@ const defaultBodyLimits = { totalBytes: 256 * mebibyte, bytesPerKey: 72 * mebiby
 /** `updated_at` moves at most this often for events alone. */
 const touchIntervalMicros = 1_000_000
 
+export type BodyLimits = Omit<ByteBudgetOptions, 'clock'>
+
 interface EventIngestDeps extends Omit<ConversationContext, 'fetch'> {
   /** Called when a sandbox sends events of a removed conversation. */
   readonly onRemoved: (conversation: string, sandbox: SandboxRow) => void
   /** 72 MiB of an owner and 256 MiB of all unless given. */
-  readonly bodyLimits?: ByteBudgetOptions | undefined
+  readonly bodyLimits?: BodyLimits | undefined
 }
 
 /**
@@ -40,7 +43,7 @@ export class EventIngest {
 
   constructor(deps: EventIngestDeps) {
     this.#deps = deps
-    this.#bodyBudget = new ByteBudget(deps.bodyLimits ?? defaultBodyLimits)
+    this.#bodyBudget = new ByteBudget({ ...(deps.bodyLimits ?? defaultBodyLimits), clock: systemClock })
   }
 
   /**

@@ -18,7 +18,7 @@ import {
   userSettings,
   webhookRoutes,
 } from '@slipway/protocol'
-import { type ByteBudgetOptions, KeyedMutex } from '@slipway/shared/async'
+import { KeyedMutex } from '@slipway/shared/async'
 import { Secret } from '@slipway/shared/redaction'
 import { Cipher, openStorage } from '@slipway/storage'
 import {
@@ -39,7 +39,7 @@ import { eventHandlers } from '../handlers/events.ts'
 import { scriptConsentHandlers } from '../handlers/script-consents.ts'
 import { startTaskHandlers } from '../handlers/start-tasks.ts'
 import { webhookHandlers } from '../handlers/webhooks.ts'
-import { EventIngest } from '../ingest/event-ingest.ts'
+import { type BodyLimits, EventIngest } from '../ingest/event-ingest.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import { ConversationStarter } from '../start/conversation-starter.ts'
 import type { CheckModelAddress } from '../start/model-address.ts'
@@ -279,7 +279,7 @@ export async function openTestServer(
     readonly waitMs?: number
     readonly maxConversations?: number
     readonly maxStoredMb?: number
-    readonly bodyLimits?: ByteBudgetOptions
+    readonly bodyLimits?: BodyLimits
     readonly limits?: Partial<PrepareTimeouts>
     /** `always` unless passed. */
     readonly scriptTrust?: RepositoryTrust

@@ -1,9 +1,11 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { systemClock } from '../time/index.ts'
+import { FakeClock } from '../time/testing/index.ts'
 import { ByteBudget, ByteBudgetError } from './byte-budget.ts'
 
-const patient = { maxWaitMs: 60_000 }
+const patient = { maxWaitMs: 60_000, clock: systemClock }
 
 test('a lease waits for room and is served in order', async () => {
   const budget = new ByteBudget({ totalBytes: 10, bytesPerKey: 10, ...patient })
@@ -37,12 +39,15 @@ test('a key at its own limit does not hold up others', async () => {
 })
 
 test('what never fits, or does not fit in time, is refused and takes nothing', async () => {
-  const budget = new ByteBudget({ totalBytes: 10, bytesPerKey: 8, maxWaitMs: 20 })
+  const clock = new FakeClock()
+  const budget = new ByteBudget({ totalBytes: 10, bytesPerKey: 8, maxWaitMs: 10_000, clock })
   const first = budget.lease('a')
   await expect(first.add(9)).rejects.toBeInstanceOf(ByteBudgetError)
   await first.add(8)
   using other = budget.lease('b')
-  await expect(other.add(3)).rejects.toBeInstanceOf(ByteBudgetError)
+  const refused = expect(other.add(3)).rejects.toBeInstanceOf(ByteBudgetError)
+  await clock.advance(10_000)
+  await refused
   expect([budget.waiting, budget.usedBytes]).toEqual([0, 8])
   first[Symbol.dispose]()
   first[Symbol.dispose]()

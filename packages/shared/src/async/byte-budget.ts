@@ -1,3 +1,5 @@
+import type { Clock } from '../time/index.ts'
+
 /** No room in a `ByteBudget` in time, or more than it ever has. */
 export class ByteBudgetError extends Error {}
 
@@ -7,6 +9,7 @@ export interface ByteBudgetOptions {
   readonly bytesPerKey: number
   /** How long a lease waits for room. Leases that wait for each other end this way. */
   readonly maxWaitMs: number
+  readonly clock: Clock
 }
 
 interface Waiter {
@@ -44,19 +47,19 @@ export class ByteBudget {
   }
 
   async #take(key: string, bytes: number): Promise<void> {
-    const { totalBytes, bytesPerKey, maxWaitMs } = this.#options
+    const { totalBytes, bytesPerKey, maxWaitMs, clock } = this.#options
     if (bytes > Math.min(totalBytes, bytesPerKey)) throw new ByteBudgetError('It never fits')
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const waiter = { key, bytes, resolve }
     this.#queue.add(waiter)
     this.#grant()
     if (!this.#queue.has(waiter)) return
-    const timer = setTimeout(() => {
+    const timer = clock.schedule(maxWaitMs, () => {
       this.#queue.delete(waiter)
       reject(new ByteBudgetError('There was no room in time'))
       this.#grant()
-    }, maxWaitMs)
-    await promise.finally(() => clearTimeout(timer))
+    })
+    await promise.finally(() => timer.cancel())
   }
 
   #release(key: string, bytes: number): void {

@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { FakeClock } from '../time/testing/index.ts'
 import { KeyedSignal, Signal, Waiter } from './signal.ts'
 
 test('a notification between taking the version and waiting is not missed', async () => {
@@ -32,12 +33,15 @@ test('one notification wakes everyone who waits; an abort wakes its own waiter a
 
 test('waitFor tells a notification from silence', async () => {
   const signal = new Signal()
-  expect(await signal.waitFor(signal.version, 1)).toBe(false)
-  const wait = signal.waitFor(signal.version, 60_000)
+  const clock = new FakeClock()
+  const silence = signal.waitFor(signal.version, 60_000, clock)
+  await clock.advance(60_000)
+  expect(await silence).toBe(false)
+  const wait = signal.waitFor(signal.version, 60_000, clock)
   signal.notify()
   expect(await wait).toBe(true)
-  expect(await signal.waitFor(0, 60_000)).toBe(true)
-  expect(signal.waiting).toBe(0)
+  expect(await signal.waitFor(0, 60_000, clock)).toBe(true)
+  expect([signal.waiting, clock.waits]).toEqual([0, []])
 })
 
 test('until reads at once and after each notification of its key, and forgets the key', async () => {

@@ -1,3 +1,5 @@
+import { type Clock, repeat } from '../time/index.ts'
+
 /**
  * A wake-up without content: a woken reader reads the state to learn what changed. To miss no change, take
  * `version`, read, then wait for a newer version.
@@ -33,11 +35,11 @@ export class Signal {
   }
 
   /** True when there is a newer version than `version`, false after `ms` milliseconds without one. */
-  async waitFor(version: number, ms: number): Promise<boolean> {
+  async waitFor(version: number, ms: number, clock: Clock): Promise<boolean> {
     using waiter = new Waiter(new AbortController().signal)
-    const timer = setTimeout(waiter.wake, Math.max(0, ms))
+    const timer = clock.schedule(Math.max(0, ms), waiter.wake)
     await this.wait(version, waiter)
-    clearTimeout(timer)
+    timer.cancel()
     return version !== this.#version
   }
 }
@@ -83,19 +85,19 @@ export class KeyedSignal {
 
   /**
    * The first value of `read` that is not undefined. Calls it at once and after each notification of the key.
-   * Rejects with the reason of `signal` when that aborts first. `pollMs`: calls it so often besides.
+   * Rejects with the reason of `signal` when that aborts first. `poll`: calls it so often besides.
    */
   async until<T>(
     key: string,
     read: () => Promise<T | undefined>,
     signal: AbortSignal,
-    pollMs?: number,
+    poll?: { readonly clock: Clock; readonly ms: number },
   ): Promise<T> {
     const entry = this.#entries.get(key) ?? { signal: new Signal(), users: 0 }
     this.#entries.set(key, entry)
     entry.users += 1
     using waiter = new Waiter(signal)
-    const timer = pollMs === undefined ? undefined : setInterval(waiter.wake, pollMs)
+    const timer = poll && repeat(poll.clock, poll.ms, waiter.wake)
     try {
       for (;;) {
         signal.throwIfAborted()
@@ -105,7 +107,7 @@ export class KeyedSignal {
         await entry.signal.wait(version, waiter)
       }
     } finally {
-      clearInterval(timer)
+      timer?.cancel()
       entry.users -= 1
       if (entry.users === 0) this.#entries.delete(key)
     }

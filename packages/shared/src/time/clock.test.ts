@@ -98,6 +98,12 @@ test('advance runs timers in order, and what they schedule, each at its own mome
   expect(runs.at(-1)).toEqual(['late', 30])
 })
 
+test('a wait of 0 ms is over although no time passes', async () => {
+  const clock = new FakeClock(0)
+  await clock.sleep(0)
+  expect([clock.now(), clock.waits]).toEqual([0, []])
+})
+
 test('untilWaiting waits for somebody to wait so long', async () => {
   const clock = new FakeClock()
   const order: string[] = []

@@ -8,6 +8,7 @@ import {
   type Resync,
 } from '@slipway/protocol'
 import { Signal } from '@slipway/shared/async'
+import type { Clock } from '@slipway/shared/time'
 import { checkCursor, eventListBytes, pageBytes, type Storage } from '@slipway/storage'
 import { getConversationRecord } from '../../conversations/conversation-info.ts'
 import type { ConversationRegistry } from '../../conversations/registry.ts'
@@ -19,8 +20,9 @@ export function eventHandlers(options: {
   readonly storage: Storage
   readonly registry: ConversationRegistry
   readonly heartbeatMs: number
+  readonly clock: Clock
 }) {
-  const { storage, registry, heartbeatMs } = options
+  const { storage, registry, heartbeatMs, clock } = options
   const { log } = storage
   return {
     async searchEvents({ params, query, header }) {
@@ -72,6 +74,7 @@ export function eventHandlers(options: {
           ids,
           resync,
           heartbeatMs,
+          clock,
           isDone,
           transientUpdates: registry.transientUpdates(record.id),
           hasHints: query.hints,
@@ -91,6 +94,7 @@ async function* streamEvents(
     /** Sent first. */
     readonly resync: Resync | undefined
     readonly heartbeatMs: number
+    readonly clock: Clock
     readonly isDone: (position: number) => Promise<boolean>
     /** Changes of title, tags and secrets are sent, with `hasHints` all of them. */
     readonly transientUpdates: ReturnType<ConversationRegistry['transientUpdates']>
@@ -98,19 +102,19 @@ async function* streamEvents(
     readonly signal: AbortSignal
   },
 ): AsyncGenerator<Buffer> {
-  const { heartbeatMs, ids, isDone, resync, transientUpdates, hasHints, signal } = options
+  const { heartbeatMs, clock, ids, isDone, resync, transientUpdates, hasHints, signal } = options
   let position = options.after
   const wakeUp = new Signal()
   using sseUpdates = new SseUpdates(
     () => wakeUp.notify(),
-    () => Date.now() * 1000,
+    () => clock.now() * 1000,
   )
   sseUpdates.subscribe(transientUpdates, { all: hasHints })
   yield Buffer.from(': open\n\n')
   if (resync !== undefined) yield sseResync(resync)
   if (await isDone(position)) return
   const tail = (stop: AbortSignal) => storage.log.tail(id, position, stop)
-  for await (const item of withHeartbeat(tail, { ms: heartbeatMs, wakeUp, signal })) {
+  for await (const item of withHeartbeat(tail, { ms: heartbeatMs, wakeUp, clock, signal })) {
     if (item === 'silence') yield Buffer.from(': beat\n\n')
     else if (item !== 'signal') {
       // Deltas go before the batch with their event.

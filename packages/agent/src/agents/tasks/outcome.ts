@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Event, ExecutionStatus } from '@slipway/protocol'
+import type { Clock } from '@slipway/shared/time'
 import type { EventLog } from '@slipway/storage'
 import { finalResponse } from '../../conversation/events/final-response.ts'
 import type { TaskResult } from '../../tools/core/task-executor.ts'
@@ -13,7 +13,7 @@ const maxPolls = 100
 /** Resolves when a child is idle and waits for no confirmation; with `deleting` when it is gone. */
 export async function waitForChild(
   child: ChildConversation,
-  log: EventLog,
+  { log, clock }: { readonly log: EventLog; readonly clock: Clock },
   signal: AbortSignal,
 ): Promise<ExecutionStatus> {
   for (let polls = 0; ; ) {
@@ -26,7 +26,7 @@ export async function waitForChild(
     } else if (status !== 'running') return status
     else if (!(await conversationExists(log, child.id))) return 'deleting'
     // A run is about to start after a confirmation.
-    else if (polls++ < maxPolls) await sleep(pollMs)
+    else if (polls++ < maxPolls) await clock.sleep(pollMs)
     else return 'error'
   }
 }

@@ -8,6 +8,7 @@ import {
   type TaskAction,
   type UsageLimits,
 } from '@slipway/protocol'
+import type { Clock } from '@slipway/shared/time'
 import type { EventLog } from '@slipway/storage'
 import { runRequest } from '../../conversation/events/event-drafts.ts'
 import type { UsageStats } from '../../conversation/state/usage-stats.ts'
@@ -36,6 +37,7 @@ export interface TaskHost {
 
 /** Dependencies of a conversation that its tasks use. */
 export interface TaskDeps {
+  readonly clock: Clock
   readonly log: EventLog
   readonly logLine: LogFunction
   /** Holds the user's skills, hooks and agents. */
@@ -236,7 +238,7 @@ export class TaskRunner implements TaskExecutor {
     { prompt, pauses }: { readonly prompt: string; readonly pauses: number },
     signal: AbortSignal,
   ): Promise<TaskResult> {
-    const { log } = this.#options.deps
+    const { log, clock } = this.#options.deps
     const { task, child } = work
     const before = child.stats.cost
     let stopping: Promise<void> | undefined
@@ -256,7 +258,7 @@ export class TaskRunner implements TaskExecutor {
       // Stopped before its run began.
       if (signal.aborted) await stopChild(child)
       else if (this.#pauseCount !== pauses) await pauseTask(work)
-      const status = await waitForChild(child, log, signal)
+      const status = await waitForChild(child, { log, clock }, signal)
       signal.throwIfAborted()
       // The reason may have been set during the wait.
       const outcome = await taskOutcome({ child, log, status, reason: work.reason }, signal)

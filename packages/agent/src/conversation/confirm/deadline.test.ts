@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { FakeClock } from '@slipway/shared/time/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ConversationFixtures, FakeModel, type TestConversation, waitUntil } from '../testing/fixtures.ts'
 
@@ -11,10 +11,12 @@ afterAll(() => fixtures[Symbol.asyncDispose]())
 
 async function conversationAwaitingConfirmation(
   deadline_seconds: number | undefined,
+  clock = new FakeClock(),
 ): Promise<TestConversation> {
   const player = new FakeModel([{ calls: [['terminal', { command: 'touch x' }]] }])
   const life = await fixtures.create({
     model: player.open,
+    deps: { clock },
     agent: { tools: [{ name: 'terminal' }] },
     request: { confirmation_policy: { kind: 'AlwaysConfirm', deadline_seconds } },
   })
@@ -22,13 +24,18 @@ async function conversationAwaitingConfirmation(
   return life
 }
 
-const later = (seconds: number) => ({ deps: { now: () => (Date.now() + seconds * 1000) * 1000 } })
+/** A clock that starts some time after the events, which are of now. */
+const clockLater = (seconds: number) => new FakeClock(Date.now() + seconds * 1000)
 
 test('an action that is not confirmed in time is rejected with the reason, and the conversation is idle', async () => {
-  const life = await conversationAwaitingConfirmation(0.2)
+  const clock = new FakeClock()
+  const life = await conversationAwaitingConfirmation(90, clock)
+  await clock.advance(89_000)
+  expect(life.status).toBe('waiting_for_confirmation')
+  await clock.advance(1_000)
   await waitUntil(() => life.status === 'idle')
   expect(await life.eventsOfKind('UserRejectObservation')).toMatchObject([
-    { rejection_source: 'hook', rejection_reason: 'The action was not confirmed within 0.2 seconds.' },
+    { rejection_source: 'hook', rejection_reason: 'The action was not confirmed within 90 seconds.' },
   ])
 })
 
@@ -43,36 +50,45 @@ test('an answer in time ends the waiting', async () => {
 
 test('the deadline also runs while the server is down', async () => {
   const life = await conversationAwaitingConfirmation(600)
-  await life.reopen(later(590))
+  const early = clockLater(590)
+  await life.reopen({ deps: { clock: early } })
+  await early.advance(0)
   expect(life.status).toBe('waiting_for_confirmation')
-  await life.reopen(later(601))
+  const late = clockLater(601)
+  await life.reopen({ deps: { clock: late } })
+  await late.advance(0)
   await waitUntil(() => life.status === 'idle')
   expect((await life.eventsOfKind('UserRejectObservation'))[0]?.rejection_reason).toContain('600 seconds')
 })
 
 test('a deadline of a new policy applies to waiting actions, from when they began to wait', async () => {
-  const life = await conversationAwaitingConfirmation(undefined)
-  await life.conversation.setPolicy({ kind: 'AlwaysConfirm', deadline_seconds: 0.01 })
+  const clock = clockLater(30)
+  const life = await conversationAwaitingConfirmation(undefined, clock)
+  await life.conversation.setPolicy({ kind: 'AlwaysConfirm', deadline_seconds: 20 })
+  await clock.advance(0)
   await waitUntil(() => life.status === 'idle')
   expect(await life.eventsOfKind('UserRejectObservation')).toHaveLength(1)
 })
 
 test('a policy without a deadline removes the deadline', async () => {
-  const life = await conversationAwaitingConfirmation(2)
+  const clock = new FakeClock()
+  const life = await conversationAwaitingConfirmation(2, clock)
   await life.conversation.setPolicy({ kind: 'AlwaysConfirm', deadline_seconds: undefined })
-  await sleep(2_200)
+  await clock.advance(60_000)
   expect(life.status).toBe('waiting_for_confirmation')
 })
 
 test('a deadline beyond the timer limit does not expire at once', async () => {
-  const life = await conversationAwaitingConfirmation(10 ** 9)
-  await sleep(50)
+  const clock = new FakeClock()
+  const life = await conversationAwaitingConfirmation(10 ** 9, clock)
+  await clock.advance(10 ** 11)
   expect(life.status).toBe('waiting_for_confirmation')
 })
 
 test('without a deadline it waits indefinitely', async () => {
   const life = await conversationAwaitingConfirmation(undefined)
-  await life.reopen(later(10 ** 7))
-  await sleep(50)
+  const clock = new FakeClock()
+  await life.reopen({ deps: { clock } })
+  await clock.advance(10 ** 10)
   expect(life.status).toBe('waiting_for_confirmation')
 })

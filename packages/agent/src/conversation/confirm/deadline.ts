@@ -1,4 +1,4 @@
-import { maxTimerMs } from '@slipway/shared/time'
+import { type Clock, maxTimerMs, type Timer } from '@slipway/shared/time'
 
 interface ConfirmationWait {
   /** When it began, in milliseconds. */
@@ -8,13 +8,12 @@ interface ConfirmationWait {
 
 /** Rejects pending actions after a time limit. Its timer does not keep the process alive. */
 export class ConfirmationDeadline {
-  /** Milliseconds. */
-  readonly #now: () => number
+  readonly #clock: Clock
   readonly #expire: (reason: string) => void
-  #timer: NodeJS.Timeout | undefined
+  #timer: Timer | undefined
 
-  constructor(now: () => number, expire: (reason: string) => void) {
-    this.#now = now
+  constructor(clock: Clock, expire: (reason: string) => void) {
+    this.#clock = clock
     this.#expire = expire
   }
 
@@ -24,18 +23,19 @@ export class ConfirmationDeadline {
 
   /** Replaces the current wait, by none when undefined. A start in the future counts as now. */
   schedule(waiting: ConfirmationWait | undefined): void {
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     this.#timer = undefined
     if (waiting === undefined) return
     const { since, limitMs } = waiting
-    const now = this.#now()
+    const now = this.#clock.now()
     const wait = Math.max(0, Math.min(since, now) + limitMs - now)
-    this.#timer = setTimeout(
+    this.#timer = this.#clock.schedule(
+      Math.min(wait, maxTimerMs),
       () => {
         if (wait > maxTimerMs) this.schedule(waiting)
         else this.#expire(`The action was not confirmed within ${limitMs / 1000} seconds.`)
       },
-      Math.min(wait, maxTimerMs),
-    ).unref()
+      { ref: false },
+    )
   }
 }

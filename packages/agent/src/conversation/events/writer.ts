@@ -1,6 +1,7 @@
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type ExecutionStatus, Problem } from '@slipway/protocol'
 import { Mutex } from '@slipway/shared/async'
+import { type Clock, systemClock } from '@slipway/shared/time'
 import type { AppendOptions, EventDraft, EventLog, StoredEvent } from '@slipway/storage'
 import { branchSegments, isLeafUpdate, leafMoveTarget, leafPosition } from '../state/branch.ts'
 import { type Checkpoint, restoreState } from '../state/checkpoints.ts'
@@ -26,6 +27,8 @@ export interface ConversationWriterOptions {
   readonly format?: (draft: EventDraft, leafId: string | undefined, isFirst: boolean) => EventDraft
   /** Saved states, newest first, from which reading starts. */
   readonly checkpoints?: () => readonly Checkpoint[]
+  /** For the waits for an import; that of the machine unless given. */
+  readonly clock?: Clock
 }
 
 /**
@@ -77,13 +80,14 @@ export class ConversationWriter {
   }
 
   async #write(decide: Decide, isPatient: boolean): Promise<readonly LogEvent[]> {
+    const { clock = systemClock } = this.#options
     for (;;) {
       if (this.state.needsBranchReplay) await this.#replayBranch()
       const decision = await decide(this.state)
       if (decision === undefined || (decision.events.length === 0 && decision.record === undefined)) return []
       const stored = await this.#append(decision).catch(async (error: unknown) => {
         if (!(error instanceof Problem)) throw error
-        if (error.code === 'busy' && isPatient) await sleep(busyMs)
+        if (error.code === 'busy' && isPatient) await clock.sleep(busyMs)
         // Another writer was first: decide again with its events.
         else if (error.code !== 'conflict' || !(await this.#catchUp())) throw error
       })

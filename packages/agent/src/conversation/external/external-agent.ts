@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { type AcpAgent, type AcpState, isAcpAgent, Problem } from '@slipway/protocol'
 import { redact, redactedText } from '@slipway/shared/redaction'
+import type { Clock } from '@slipway/shared/time'
 import { RpcError } from '../../acp/rpc.ts'
 import type { AcpSession } from '../../acp/session.ts'
 import { readRecord } from '../../acp/session-messages.ts'
@@ -85,7 +86,8 @@ export class ExternalAgent {
     if (!isAcpAgent(agent)) throw new Problem('bad_request', notAcpText)
     if (model.trim() === '') throw new Problem('bad_request', 'model must be a non-empty string')
     const session = this.#session
-    if (session !== undefined && session.endReason === undefined) await switchSession(session, agent, model)
+    if (session !== undefined && session.endReason === undefined)
+      await switchSession(session, { agent, model, clock: this.#context.deps.clock })
     await settings.change(
       (now) => ({
         ...now,
@@ -223,11 +225,14 @@ export class ExternalAgent {
   }
 }
 
-async function switchSession(session: AcpSession, agent: AcpAgent, model: string): Promise<void> {
+async function switchSession(
+  session: AcpSession,
+  { agent, model, clock }: { readonly agent: AcpAgent; readonly model: string; readonly clock: Clock },
+): Promise<void> {
   const offered = session.models?.available ?? []
   if (offered.length > 0 && !offered.some(({ model_id }) => model_id === model))
     throw new Problem('bad_request', `The external agent does not offer the model ${JSON.stringify(model)}`)
-  const limit = AbortSignal.timeout(Math.ceil(agent.acp_prompt_timeout * 1000))
+  const limit = clock.timeout(agent.acp_prompt_timeout * 1000)
   try {
     await session.setModel(model, limit)
   } catch (error) {

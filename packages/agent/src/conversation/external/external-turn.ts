@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { TokenUsage } from '@slipway/protocol'
 import { acpUsageId } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
+import type { Clock } from '@slipway/shared/time'
 import type { EventDraft } from '@slipway/storage'
 import { AcpFailure, rpcFailure } from '../../acp/failure.ts'
 import { ProgramEndedError } from '../../acp/rpc.ts'
@@ -60,7 +60,8 @@ export class ExternalTurn {
   readonly #options: ExternalTurnOptions
   readonly #calls = new ExternalToolCalls()
   readonly #startPosition: number
-  readonly #started = performance.now()
+  readonly #clock: Clock
+  readonly #started: number
   readonly #ended = Promise.withResolvers<void>()
   #asked = Promise.withResolvers<void>()
   #waiting: WaitingPermission[] = []
@@ -68,7 +69,7 @@ export class ExternalTurn {
   #thought = ''
   #hasCallSinceText = false
   #contextWindow = 0
-  #lastActivity = performance.now()
+  #lastActivity: number
   /** What its updates write, in order. */
   #writes: Promise<unknown> = Promise.resolve()
   #result: Json | undefined
@@ -79,6 +80,9 @@ export class ExternalTurn {
 
   constructor(options: ExternalTurnOptions, blocks: readonly object[]) {
     this.#options = options
+    this.#clock = options.context.deps.clock
+    this.#started = this.#clock.monotonic()
+    this.#lastActivity = this.#started
     this.#startPosition = options.context.state.position
     this.cost = options.costBefore
     options.session.prompt(blocks).then(
@@ -90,7 +94,7 @@ export class ExternalTurn {
 
   /** A notification of the program: `session/update`. */
   update(update: Json): void {
-    this.#lastActivity = performance.now()
+    this.#lastActivity = this.#clock.monotonic()
     if (this.#isOver) return
     const kind = update.sessionUpdate
     if (kind === 'agent_message_chunk') this.#addText(readText(readRecord(update.content).text) ?? '')
@@ -104,7 +108,7 @@ export class ExternalTurn {
 
   /** Answers a request of the program for permission, by the policy or by the user. */
   async permit(params: Json): Promise<object> {
-    this.#lastActivity = performance.now()
+    this.#lastActivity = this.#clock.monotonic()
     const { context, runtime } = this.#options
     const request = readPermission(params)
     this.#mergeCall(request.toolCall)
@@ -158,7 +162,7 @@ export class ExternalTurn {
       })
       if (isAllowed === undefined) continue
       this.#waiting = this.#waiting.filter((other) => other !== waiting)
-      this.#lastActivity = performance.now()
+      this.#lastActivity = this.#clock.monotonic()
       answer.resolve(permissionAnswer(request, isAllowed))
     }
     if (this.#waiting.length === 0) this.#asked = Promise.withResolvers<void>()
@@ -187,7 +191,9 @@ export class ExternalTurn {
     const { context, session, reply } = this.#options
     this.#cancelPermissions()
     await session.cancel()
-    const late = sleep(context.closing.signal.aborted ? closeMs : cancelMs, false, { ref: false })
+    const late = this.#clock
+      .sleep(context.closing.signal.aborted ? closeMs : cancelMs, { ref: false })
+      .then(() => false)
     const isStopped = await Promise.race([this.#ended.promise.then(() => true), late])
     this.#isOver = true
     reply.abort('cancelled')
@@ -213,7 +219,7 @@ export class ExternalTurn {
     reply.end()
     const { secrets, stats, deps } = context
     const usage = this.#attempt(result)
-    if (usage !== undefined) stats.addAttempt(usage, acpUsageId, deps.now())
+    if (usage !== undefined) stats.addAttempt(usage, acpUsageId, deps.clock.now() * 1000)
     const text = secrets.redact(this.#text.trim() === '' ? emptyText(result.stopReason) : this.#text)
     const message = {
       role: 'assistant',
@@ -259,11 +265,11 @@ export class ExternalTurn {
     const limitMs = Number(agent.acp_prompt_timeout ?? 1800) * 1000
     while (!this.#isOver) {
       await Promise.race([
-        sleep(Math.min(checkMs, limitMs / 4), undefined, { ref: false }),
+        this.#clock.sleep(Math.min(checkMs, limitMs / 4), { ref: false }),
         this.#ended.promise,
       ])
-      if (this.#waiting.length > 0) this.#lastActivity = performance.now()
-      if (this.#isOver || performance.now() - this.#lastActivity < limitMs) continue
+      if (this.#waiting.length > 0) this.#lastActivity = this.#clock.monotonic()
+      if (this.#isOver || this.#clock.monotonic() - this.#lastActivity < limitMs) continue
       const text = `The external agent has sent nothing for ${limitMs / 1000} s (acp_prompt_timeout).`
       this.#end(undefined, new AcpFailure('ACPPromptError', text))
       await session.close()
@@ -345,7 +351,13 @@ export class ExternalTurn {
       response_id: reply.id,
     }
     if (usage === undefined && cost === 0) return undefined
-    return { responseId: reply.id, usage: tokens, cost, latencyMs: performance.now() - this.#started, model }
+    return {
+      responseId: reply.id,
+      usage: tokens,
+      cost,
+      latencyMs: this.#clock.monotonic() - this.#started,
+      model,
+    }
   }
 
   #turnFailure(session: AcpSession): AcpFailure {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type HookEvent, hookConfig, must } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Workspace } from '../../workspace/workspace.ts'
@@ -27,7 +28,13 @@ afterAll(async () => {
 })
 
 function open(config: unknown, askModel?: HooksOptions['askModel']): Hooks {
-  return new Hooks({ config: hookConfig.parse(config), workspace, conversation, askModel })
+  return new Hooks({
+    clock: systemClock,
+    config: hookConfig.parse(config),
+    workspace,
+    conversation,
+    askModel,
+  })
 }
 
 /** Runs one command as a hook before a tool. */

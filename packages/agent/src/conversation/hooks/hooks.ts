@@ -1,6 +1,6 @@
 import type { HookConfig, HookEvent } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
-import { maxTimerMs } from '@slipway/shared/time'
+import { type Clock, maxTimerMs } from '@slipway/shared/time'
 import type { EventDraft } from '@slipway/storage'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { type HookCall, hookExecutionEvent, hookExecutionUpdate } from './execution-event.ts'
@@ -28,6 +28,7 @@ export const changedHooksText =
   'The hooks of the repository, or scripts that they name, have changed since the user allowed them. Nothing is executed until the user allows them again or they are as they were.'
 
 export interface HooksOptions {
+  readonly clock: Clock
   readonly config: HookConfig | undefined
   readonly workspace: Workspace
   readonly conversation: string
@@ -105,9 +106,9 @@ export class Hooks {
 
   /** Waits for the hooks in the background for the grace period, then kills them. */
   async close(graceMs = 1_000): Promise<void> {
-    const timer = setTimeout(() => this.#closing.abort(), graceMs)
+    const timer = this.#options.clock.schedule(graceMs, () => this.#closing.abort())
     await Promise.all(this.#background)
-    clearTimeout(timer)
+    timer.cancel()
     this.#closing.abort()
   }
 
@@ -180,12 +181,13 @@ export class Hooks {
 
   /** Never rejects. */
   async #runHook(call: HookCall, signal: AbortSignal): Promise<HookResult> {
-    const start = performance.now()
+    const { clock } = this.#options
+    const start = clock.monotonic()
     const run = call.hook.type === 'command' ? this.#runCommand(call, signal) : this.#runPrompt(call, signal)
     const result = await run.catch((error: unknown) =>
       failedResult(error instanceof Error ? `failed: ${error.message}` : 'failed'),
     )
-    return { ...result, durationMs: Math.round(performance.now() - start) }
+    return { ...result, durationMs: Math.round(clock.monotonic() - start) }
   }
 
   async #runCommand(call: HookCall, signal: AbortSignal): Promise<HookResult> {
@@ -244,7 +246,7 @@ export class Hooks {
     if (hook.prompt === undefined || hook.prompt.trim() === '') return failedResult('has no prompt')
     const event = JSON.stringify(this.#hookInput(call), null, 2).slice(0, maxPromptCharacters)
     const system = hook.system_prompt === undefined ? judgePrompt : `${hook.system_prompt}\n\n${judgePrompt}`
-    const limit = AbortSignal.timeout(timeoutMs(hook))
+    const limit = this.#options.clock.timeout(timeoutMs(hook))
     const either = AbortSignal.any([signal, limit])
     try {
       const question = { system, prompt: `${hook.prompt}\n\nThe event:\n${event}` }

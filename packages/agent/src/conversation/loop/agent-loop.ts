@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { isAcpAgent, Problem, stuckThresholds } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { AcpFailure } from '../../acp/failure.ts'
@@ -42,8 +41,6 @@ const nudge =
 const storageRetryMs = 500
 const timeLimitText =
   'The time limit of the run was reached before the call had a result. It may have been done in part.'
-/** Timers take no longer times. */
-const maxTimerMs = 2 ** 31 - 1
 const defaultThresholds = stuckThresholds.parse({})
 
 interface StepContext {
@@ -92,12 +89,12 @@ export class AgentLoop {
 
   /** Does a step, counts its time and ends it when the time is over: the next step says so. */
   async #runTimedStep(signal: AbortSignal): Promise<void> {
-    const { stats, state, settings } = this.#context
+    const { stats, state, settings, deps } = this.#context
+    const { clock } = deps
     stats.enterRun(state.runPosition ?? 0)
     const seconds = secondsLeft(settings.current.limits, stats)
-    const limit =
-      seconds === undefined ? undefined : AbortSignal.timeout(Math.min(Math.ceil(seconds * 1000), maxTimerMs))
-    const started = performance.now()
+    const limit = seconds === undefined ? undefined : clock.timeout(seconds * 1000)
+    const started = clock.monotonic()
     try {
       await this.#runStep(limit === undefined ? signal : AbortSignal.any([signal, limit]))
     } catch (error) {
@@ -105,7 +102,7 @@ export class AgentLoop {
       if (!limit?.aborted || signal.aborted) await this.#appendFailure(error)
     } finally {
       // Timers may fire a little early; a step that was ended has used all.
-      const elapsed = (performance.now() - started) / 1000
+      const elapsed = (clock.monotonic() - started) / 1000
       stats.limits.seconds += limit?.aborted ? Math.max(elapsed, seconds ?? 0) : elapsed
     }
   }
@@ -136,8 +133,8 @@ export class AgentLoop {
       ask: () => append('ask', [statusUpdate('waiting_for_confirmation')]),
       act: async () => {
         await this.#saveCheckpoint(runtime, signal)
-        const { monitor } = deps
-        await executePendingActions({ writer, runtime, rules, limit, hasSandbox, monitor }, signal)
+        const { monitor, clock } = deps
+        await executePendingActions({ writer, runtime, rules, limit, hasSandbox, monitor, clock }, signal)
       },
       condense: () => condenseStep(scope, signal),
       conclude: () => conclude(scope, signal),
@@ -274,7 +271,7 @@ export class AgentLoop {
       } catch (error) {
         if (!isStorageFailure(error) || closing.signal.aborted) throw error
         // Throws when the conversation closes: the next start closes the run.
-        await sleep(storageRetryMs, undefined, { signal: closing.signal })
+        await deps.clock.sleep(storageRetryMs, { signal: closing.signal })
       }
     }
   }

@@ -79,7 +79,7 @@ async function appendReply(
   const evaluated = await withCriticResult(events, { ...scope, reply }, signal)
   const main = evaluated.findIndex(({ kind }) => kind === 'MessageEvent' || kind === 'ActionEvent')
   const turnEvents = evaluated.map((event, index) => (index === main ? { ...event, id: scope.id } : event))
-  for (const piece of pieces) stats.addReply(piece, piece.usageId, deps.now())
+  for (const piece of pieces) stats.addReply(piece, piece.usageId, deps.clock.now() * 1000)
   progress.hasOverflowed = false
   progress.mismatches = answer === undefined ? 0 : progress.mismatches + 1
   progress.refusals = turn.kind === 'refusal' ? progress.refusals + 1 : 0
@@ -174,8 +174,9 @@ async function appendFailure(
   { context, runtime, progress, pieces }: StepScope & Pieces,
 ): Promise<void> {
   const { stats, deps } = context
-  for (const piece of pieces) stats.addReply(piece, piece.usageId, deps.now())
-  for (const attempt of brokenAttempts) stats.addAttempt(attempt, runtime.model.llm.usage_id, deps.now())
+  for (const piece of pieces) stats.addReply(piece, piece.usageId, deps.clock.now() * 1000)
+  for (const attempt of brokenAttempts)
+    stats.addAttempt(attempt, runtime.model.llm.usage_id, deps.clock.now() * 1000)
   const isTooLong = code === 'LLMContextWindowExceedError' || code === 'LLMMalformedConversationHistoryError'
   const hasCondenser = condenserFor(runtime.settings.agent.condenser, runtime.model) !== undefined
   if (isTooLong) progress.hasOverflowed = true

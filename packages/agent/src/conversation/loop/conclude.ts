@@ -57,7 +57,7 @@ async function judgeRound({ context, runtime, progress }: StepScope, signal: Abo
   const { goal } = state
   if (goal === undefined) return
   const judged = await judgeGoal(goal, { state, runtime }, signal)
-  if (judged !== undefined) stats.addReply(judged.reply, judgeUsageId, deps.now())
+  if (judged !== undefined) stats.addReply(judged.reply, judgeUsageId, deps.clock.now() * 1000)
   else if (signal.aborted) return
   const records =
     judged === undefined ? [] : [...recordEvents(judged.reply, judgeUsageId), ...context.usageEvents()]

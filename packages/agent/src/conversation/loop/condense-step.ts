@@ -55,7 +55,7 @@ export async function condenseStep(
   // A condenser that shares the agent's model is counted under a usage id of its own.
   const { usage_id } = model.llm
   const usageId = usage_id === runtime.model.llm.usage_id ? 'condenser' : usage_id
-  for (const reply of result.replies) stats.addReply(reply, usageId, deps.now())
+  for (const reply of result.replies) stats.addReply(reply, usageId, deps.clock.now() * 1000)
   const usage = result.replies.length > 0 ? context.usageEvents() : []
   const records = [...result.replies.flatMap((reply) => recordEvents(reply, usageId)), ...usage]
   if (result.kind === 'condensation') {

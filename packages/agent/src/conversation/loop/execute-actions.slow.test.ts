@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Action, must, type Observation } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import type { EventDraft } from '@slipway/storage'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -115,7 +116,10 @@ test('whatever the calls touch and however long they take: no more than the limi
           if (item.fails) throw new Error(`no ${thought}`)
           return `did ${thought}`
         }
-        await executePendingActions({ writer, runtime: runtime(work), limit }, neverAborted)
+        await executePendingActions(
+          { clock: systemClock, writer, runtime: runtime(work), limit },
+          neverAborted,
+        )
         expect(begun).toEqual(thoughts)
         expect(await results()).toEqual(
           thoughts.map((thought, index) =>
@@ -136,6 +140,7 @@ test('calls without a common resource run concurrently, and each result is writt
   let begun = 0
   const done = executePendingActions(
     {
+      clock: systemClock,
       writer,
       runtime: runtime(async (thought) => {
         begun++
@@ -163,6 +168,7 @@ test('a pause in a batch keeps the results of what runs and begins nothing more'
   let begun = 0
   const done = executePendingActions(
     {
+      clock: systemClock,
       writer,
       runtime: runtime(async (thought) => {
         begun++
@@ -188,6 +194,7 @@ test('a tool that does not stop on interrupt is abandoned after the grace period
   const interrupt = new AbortController()
   const done = executePendingActions(
     {
+      clock: systemClock,
       writer,
       runtime: runtime(async () => {
         await waiting.opened
@@ -212,6 +219,7 @@ test('a call that was answered while its tool ran gets no second result', async 
   const call = must(writer.state.pendingActions()[0], 'a call')
   await executePendingActions(
     {
+      clock: systemClock,
       writer,
       runtime: runtime(async () => {
         await writer.write(() => ({
@@ -237,7 +245,7 @@ test('a call that was answered while its tool ran gets no second result', async 
 test('a tool that is there no more, after a restart with other settings, is an error that names those that are', async () => {
   const { writer, results } = await begin(['0'])
   const bare = { ...runtime(async () => ''), tools: new Map() } as unknown as AgentRuntime
-  await executePendingActions({ writer, runtime: bare, limit: 1 }, neverAborted)
+  await executePendingActions({ clock: systemClock, writer, runtime: bare, limit: 1 }, neverAborted)
   expect((await results())[0]).toContain("'think' is not available")
 })
 

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { CommandRule } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
+import type { Clock } from '@slipway/shared/time'
 import type { EventDraft } from '@slipway/storage'
 import type { Tool } from '../../tools/core/tool.ts'
 import type { RuleDecisions } from '../confirm/confirmation.ts'
@@ -23,6 +23,7 @@ export interface ExecuteActionsOptions {
   /** Most actions at the same time. */
   readonly limit: number
   readonly monitor?: RunMonitor | undefined
+  readonly clock: Clock
 }
 
 /**
@@ -91,7 +92,7 @@ interface ActionResult {
 
 /** Executes one action and its hooks. Every failure is a result. */
 async function executeAction(
-  { runtime, rules, monitor, hasSandbox }: ExecuteActionsOptions,
+  { runtime, rules, monitor, hasSandbox, clock }: ExecuteActionsOptions,
   call: PendingAction,
   signal: AbortSignal,
 ): Promise<ActionResult> {
@@ -117,7 +118,7 @@ async function executeAction(
     const observation = await instrument(
       monitor,
       { kind: 'tool', tool: tool.definition.kind },
-      () => withAbortGrace(tool.run(action, signal, { isOutside }), signal),
+      () => withAbortGrace(tool.run(action, signal, { isOutside }), clock, signal),
       ({ is_error: isFailure }) => ({ outcome: isFailure ? 'error' : 'ok', isFailure }),
     )
     const after = await runtime.hooks.run('post_tool_use', { ...about, tool_response: observation }, signal)
@@ -139,10 +140,10 @@ function deniedText({ pattern }: CommandRule): string {
 }
 
 /** Rejects when the work outlives the signal's abort by the grace period. */
-async function withAbortGrace<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+async function withAbortGrace<T>(work: Promise<T>, clock: Clock, signal: AbortSignal): Promise<T> {
   return await raceAbort(work, signal).catch(async (error: unknown) => {
     if (!signal.aborted) throw error
-    const late = sleep(graceMs, undefined, { ref: false }).then(() => {
+    const late = clock.sleep(graceMs, { ref: false }).then(() => {
       throw new Error('the tool did not stop in time')
     })
     return await Promise.race([work, late])

@@ -1,3 +1,4 @@
+import { systemClock } from '@slipway/shared/time'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { openModel } from '../../llm/models/open-model.ts'
@@ -30,7 +31,8 @@ afterAll(async () => {
 async function runLog(wire: Wire, limits: object) {
   const llm = { ...wireSettings(wire, provider.url), api_key: 'sk-secret-key', num_retries: 200, ...limits }
   const life = await fixtures.create({
-    model: (settings, options) => openModel(settings, { ...options, sleep: async () => undefined }),
+    model: (settings, options) =>
+      openModel(settings, { ...options, clock: { ...systemClock, sleep: async () => undefined } }),
     agent: { llm },
     request: { stuck_detection: false },
   })

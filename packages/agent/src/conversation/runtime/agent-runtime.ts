@@ -110,7 +110,7 @@ export class AgentRuntime {
       onChange: () => this.#refreshTools(),
     })
     context.secrets.addValuesFrom(mergeServers({}, extensions.plugins))
-    this.evaluateWithCritic = agent.critic && createCritic(agent.critic)
+    this.evaluateWithCritic = agent.critic && createCritic(agent.critic, context.deps.clock)
   }
 
   /** Loads skills, hooks and tools; MCP servers wait for `connect`. Rejects when a tool is unknown. */
@@ -305,6 +305,7 @@ export class AgentRuntime {
   #openHooks(): Hooks {
     const { id, deps, secrets, wire } = this.#context
     return new Hooks({
+      clock: deps.clock,
       config: mergeHooks(this.#ownHooks, this.extensions.plugins),
       workspace: this.workspace,
       conversation: id,

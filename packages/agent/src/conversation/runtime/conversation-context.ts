@@ -81,6 +81,7 @@ export async function openContext(options: OpenConversationOptions): Promise<Con
     redact: (draft) => redactEvent(draft, secrets),
     format: eventFormatter(wire),
     checkpoints: () => checkpoints.all,
+    clock: deps.clock,
   })
   const settings = new ConversationSettings(options.settings, writer, store)
   const stats = new UsageStats(store.stats)
@@ -103,7 +104,7 @@ export async function openContext(options: OpenConversationOptions): Promise<Con
       await writer.write(async (now) => ({ events: await decide(now), record: usageRecord() }), { isPatient })
     },
     recordUsage: async (reply, usageId) => {
-      stats.addReply(reply, usageId, deps.now())
+      stats.addReply(reply, usageId, deps.clock.now() * 1000)
       const events = [...recordEvents(reply, usageId), ...context.usageEvents()]
       await writer.write(() => ({ events, record: usageRecord() }))
       context.publish({ kind: 'stats', value: stats.snapshot(), isAside: true, isStored })
@@ -119,10 +120,10 @@ export async function openContext(options: OpenConversationOptions): Promise<Con
 
 function collectSecrets(
   settings: ResolvedSettings,
-  { redactedValues = [], resolveServerSecret, server }: ConversationDeps,
+  { redactedValues = [], resolveServerSecret, server, clock }: ConversationDeps,
 ): Secrets {
   const sources = { ...settings.agent.agent_context?.secrets, ...settings.secrets }
-  const secrets = new Secrets(sources, { resolveServerSecret, serverPort: server?.port })
+  const secrets = new Secrets(sources, { resolveServerSecret, serverPort: server?.port, clock })
   secrets.addValuesFrom(settings.agent)
   secrets.addValuesFrom(settings.agent_definitions)
   for (const value of redactedValues) secrets.addValue(value)

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Critic } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import { expect, onTestFinished, test } from 'vitest'
 import { Workspace } from '../../workspace/workspace.ts'
 import { createCritic } from './critic.ts'
@@ -35,7 +36,7 @@ const work = { kind: 'ActionEvent', action: { kind: 'TerminalAction', command: '
 
 test('the critic that passes everything gives 1, with a message member', async () => {
   const workspace = await openWorkspace()
-  const result = await createCritic({ kind: 'PassCritic', ...mode })(
+  const result = await createCritic({ kind: 'PassCritic', ...mode }, systemClock)(
     { events: [], message: '', workspace },
     neverAborted,
   )
@@ -44,7 +45,7 @@ test('the critic that passes everything gives 1, with a message member', async (
 
 test('the critic of finishing gives 1 only when the last action is to finish', async () => {
   const workspace = await openWorkspace()
-  const judge = createCritic({ kind: 'AgentFinishedCritic', ...mode })
+  const judge = createCritic({ kind: 'AgentFinishedCritic', ...mode }, systemClock)
   const scores = [[work, finish], [finish, work], [], [{ kind: 'ActionEvent', action: null }]].map(
     async (events) => (await judge({ events, message: '', workspace }, neverAborted))?.score,
   )
@@ -58,7 +59,7 @@ test('the critic of patches sees changes, new files and new commits, and does no
     expect(exit.stderr.toString()).toBe('')
     expect(exit.exitCode).toBe(0)
   }
-  const judge = createCritic({ kind: 'EmptyPatchCritic', ...mode })
+  const judge = createCritic({ kind: 'EmptyPatchCritic', ...mode }, systemClock)
   const start = new Date(Date.now() - 60_000).toISOString().replace('Z', '')
   const score = async (events: { kind: string; timestamp?: string }[] = []) =>
     (await judge({ events, message: '', workspace }, neverAborted))?.score
@@ -110,7 +111,7 @@ test('a remote critic is sent model, message and events, and its answer is the r
     )
   })
   const input = { events: [work, finish], message: 'done', workspace }
-  expect(await createCritic(remote(url))(input, neverAborted)).toEqual({
+  expect(await createCritic(remote(url), systemClock)(input, neverAborted)).toEqual({
     score: 0.25,
     message: 'tests are missing',
     metadata: { a: 1 },
@@ -130,7 +131,10 @@ test('a remote critic is sent the newest events that fit', async () => {
   })
   const large = { kind: 'ObservationEvent', text: 'x'.repeat(1024 * 1024) }
   const input = { events: [large, large, large, large, large, finish], message: '', workspace }
-  expect(await createCritic(remote(url))(input, neverAborted)).toEqual({ score: 1, message: null })
+  expect(await createCritic(remote(url), systemClock)(input, neverAborted)).toEqual({
+    score: 1,
+    message: null,
+  })
   expect(count).toBe(4)
 })
 
@@ -149,9 +153,9 @@ test('an invalid answer, an error or a redirection of a remote critic gives no r
   ]
   for (const answer of answers) {
     const url = await serve(answer)
-    expect(await createCritic(remote(url))({ events: [], message: '', workspace }, neverAborted)).toBe(
-      undefined,
-    )
+    expect(
+      await createCritic(remote(url), systemClock)({ events: [], message: '', workspace }, neverAborted),
+    ).toBe(undefined)
   }
 })
 
@@ -159,8 +163,8 @@ test('a request to a remote critic ends after its time-out and when the signal a
   const workspace = await openWorkspace()
   const url = await serve(() => {})
   const input = { events: [], message: '', workspace }
-  expect(await createCritic(remote(url, 0.1234))(input, neverAborted)).toBe(undefined)
-  expect(await createCritic(remote(url))(input, AbortSignal.timeout(100))).toBe(undefined)
+  expect(await createCritic(remote(url, 0.1234), systemClock)(input, neverAborted)).toBe(undefined)
+  expect(await createCritic(remote(url), systemClock)(input, AbortSignal.timeout(100))).toBe(undefined)
 })
 
 test('a result always has its message member', async () => {
@@ -168,6 +172,9 @@ test('a result always has its message member', async () => {
   const url = await serve((_request, _body, response) =>
     response.end('{"score": 0, "message": 7, "metadata": []}'),
   )
-  const result = await createCritic(remote(url))({ events: [], message: '', workspace }, neverAborted)
+  const result = await createCritic(remote(url), systemClock)(
+    { events: [], message: '', workspace },
+    neverAborted,
+  )
   expect(result).toStrictEqual({ score: 0, message: null })
 })

@@ -1,6 +1,6 @@
 import type { Critic, CriticResult } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
-import { maxTimerMs } from '@slipway/shared/time'
+import type { Clock } from '@slipway/shared/time'
 import { BoundedBuffer } from '../../workspace/bounded-buffer.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 
@@ -29,7 +29,7 @@ export type EvaluateWithCritic = (
   signal: AbortSignal,
 ) => Promise<CriticResult | undefined>
 
-export function createCritic(critic: Critic): EvaluateWithCritic {
+export function createCritic(critic: Critic, clock: Clock): EvaluateWithCritic {
   switch (critic.kind) {
     case 'PassCritic':
       return async () => criticScore(1)
@@ -42,7 +42,7 @@ export function createCritic(critic: Critic): EvaluateWithCritic {
         return isChanged ? criticScore(1) : criticScore(0, 'Nothing was changed in the working directory.')
       }
     case 'APIBasedCritic':
-      return (input, signal) => requestCritic(critic, input, signal)
+      return (input, signal) => requestCritic({ critic, clock }, input, signal)
   }
 }
 
@@ -91,11 +91,11 @@ async function git(
  * response is `{score, message?, metadata?}` with a score from 0 to 1.
  */
 async function requestCritic(
-  critic: Extract<Critic, { kind: 'APIBasedCritic' }>,
+  { critic, clock }: { readonly critic: Extract<Critic, { kind: 'APIBasedCritic' }>; readonly clock: Clock },
   input: CriticInput,
   signal: AbortSignal,
 ): Promise<CriticResult | undefined> {
-  const timeout = AbortSignal.timeout(Math.min(Math.ceil(critic.timeout * 1000), maxTimerMs))
+  const timeout = clock.timeout(critic.timeout * 1000)
   try {
     const response = await fetch(critic.server_url, {
       method: 'POST',

@@ -28,8 +28,6 @@ export function runLimitProblem(detail = runLimitText): Problem {
 
 /** Everything outside of a conversation that it uses. */
 export interface ConversationDeps extends TaskDeps {
-  /** Now, in microseconds. */
-  readonly now: () => number
   readonly openModel: OpenModel
   /** The environment of tools and hooks; they see no other variables of the server. */
   readonly environment: Readonly<Record<string, string>>

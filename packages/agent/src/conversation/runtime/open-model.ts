@@ -5,6 +5,6 @@ import { instrumentModel } from './instrumentation.ts'
 
 /** Opens a model for requests of a conversation. */
 export function openConversationModel({ id: cacheKey, deps }: ConversationContext, llm: Llm): Model {
-  const { openModel, findProfile, monitor, now } = deps
-  return instrumentModel(openModel(llm, { now: () => now() / 1000, findProfile, cacheKey }), monitor)
+  const { openModel, findProfile, monitor, clock } = deps
+  return instrumentModel(openModel(llm, { clock, findProfile, cacheKey }), monitor)
 }

@@ -103,7 +103,7 @@ export class RuntimeLoader {
     const runtime = await this.opened()
     if (runtime === undefined) return
     if (this.hasSessionStarted) {
-      const limit = AbortSignal.timeout(sessionEndMs)
+      const limit = this.#context.deps.clock.timeout(sessionEndMs)
       const verdict = await runtime.hooks.run('session_end', {}, limit).catch(() => undefined)
       if (verdict !== undefined && !isDeleted)
         await this.#context.appendPatiently(() => verdict.events).catch(() => undefined)
@@ -115,7 +115,7 @@ export class RuntimeLoader {
     const { deps, secrets, settings } = this.#context
     return systemPromptEvent(runtime, {
       secrets: secrets.list(),
-      now: new Date(deps.now() / 1000),
+      now: new Date(deps.clock.now()),
       analyzer: settings.analyzer,
     })
   }

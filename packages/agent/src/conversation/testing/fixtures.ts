@@ -10,6 +10,7 @@ import {
   startConversationRequest,
   type WireVersion,
 } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import { type EventDraft, type EventLog, openStorage, type SqliteStorage } from '@slipway/storage'
 import type {
   Model,
@@ -219,7 +220,7 @@ export class TestConversation {
     const deps: ConversationDeps = {
       log: this.#recordReads(storage.log),
       logLine: (...line) => this.logLines.push(JSON.stringify(line)),
-      now: () => Date.now() * 1000,
+      clock: systemClock,
       openModel: more.model ?? this.#options.model ?? new FakeModel().open,
       environment: { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: directory },
       directory: join(directory, 'conversations'),

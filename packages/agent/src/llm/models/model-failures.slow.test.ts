@@ -2,6 +2,7 @@ import { createServer, type IncomingHttpHeaders, type Server, type ServerRespons
 import type { AddressInfo } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { llm, type Message } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { ModelResult, ModelTool } from '../model.ts'
 import { openModel } from './open-model.ts'
@@ -57,7 +58,9 @@ async function respond(
 ): Promise<ModelResult> {
   waits.length = 0
   started = Promise.withResolvers<void>()
-  const model = openModel(llm.parse(settings(more)), { sleep: async (ms) => void waits.push(ms) })
+  const model = openModel(llm.parse(settings(more)), {
+    clock: { ...systemClock, sleep: async (ms) => void waits.push(ms) },
+  })
   return await model.generate({ messages: [question], tools, onDelta: () => started.resolve() }, signal)
 }
 

@@ -1,5 +1,6 @@
 import { LLMock } from '@copilotkit/aimock'
 import { llm, type Message } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Model, ModelDelta, ModelReply, ModelTool } from '../model.ts'
 import { openModel } from './open-model.ts'
@@ -153,7 +154,7 @@ test.each(models)('%s: a busy provider is retried after the delay that it names'
   const waits: number[] = []
   const model = openModel(
     llm.parse({ ...settings(), api_key: 'sk-very-secret-key', num_retries: 2, retry_max_wait: 3 }),
-    { sleep: async (ms) => void waits.push(ms) },
+    { clock: { ...systemClock, sleep: async (ms) => void waits.push(ms) } },
   )
   const { message } = await generateReply(model, [user('busy')])
   expect(message.content).toMatchObject([{ text: 'At last.' }])
@@ -165,7 +166,7 @@ test.each(models)('%s: a lasting error is a failure after the last attempt', asy
   for (let i = 0; i < 3; i += 1) mock.nextRequestError(500, { message: 'The machine is on fire.' })
   const waits: number[] = []
   const model = openModel(llm.parse({ ...settings(), api_key: 'sk-very-secret-key', num_retries: 2 }), {
-    sleep: async (ms) => void waits.push(ms),
+    clock: { ...systemClock, sleep: async (ms) => void waits.push(ms) },
   })
   const answer = await model.generate({ messages: [user('fire')], tools }, new AbortController().signal)
   expect(answer).toMatchObject({ kind: 'failure', code: 'LLMServiceUnavailableError' })

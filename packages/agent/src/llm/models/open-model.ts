@@ -1,4 +1,5 @@
 import { type Llm, llm as llmSchema, type Message } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import type { Secrets } from '../../secrets/secrets.ts'
 import { llmSecrets } from '../credentials.ts'
 import { classifyFailure, type ProviderFailure, redactDetail } from '../failures.ts'
@@ -12,12 +13,7 @@ import type {
   ModelResult,
   OpenModel,
 } from '../model.ts'
-import {
-  type ModelSource,
-  type SourceOptions,
-  type SourceResult,
-  sleepUntilAborted,
-} from '../model-source.ts'
+import type { ModelSource, SourceOptions, SourceResult } from '../model-source.ts'
 import { resolveRoute } from '../route.ts'
 import { TextCallSource } from '../text-calls/text-call-source.ts'
 import { countTokens } from '../tokens.ts'
@@ -34,8 +30,7 @@ type FallbackName = string | Record<string, unknown>
 export const openModel: OpenModel = (llm, options = {}) => {
   const environment = {
     fetch: options.fetch ?? fetch,
-    now: options.now ?? Date.now,
-    sleep: options.sleep ?? sleepUntilAborted,
+    clock: options.clock ?? systemClock,
     refreshKey: options.refreshKey,
   }
   return new FallbackModel(llm, { environment, findProfile: options.findProfile, cacheKey: options.cacheKey })

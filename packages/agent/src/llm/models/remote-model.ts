@@ -4,7 +4,12 @@ import { loadModelFacts, type ModelFacts, noModelFacts } from '../catalogue/pric
 import { redactForms } from '../credentials.ts'
 import { type ProviderFailure, redactDetail } from '../failures.ts'
 import type { ModelReply, ModelRequest } from '../model.ts'
-import type { ModelSource, SourceOptions, SourceResult } from '../model-source.ts'
+import {
+  type ModelSource,
+  type SourceOptions,
+  type SourceResult,
+  sleepUntilAborted,
+} from '../model-source.ts'
 import { callOptions } from '../request/call-options.ts'
 import { openProvider } from '../request/open-provider.ts'
 import type { SdkModel } from '../request/sdk-types.ts'
@@ -80,7 +85,7 @@ export class RemoteModelSource implements ModelSource {
         ...{ code, detail: redactDetail(detail, secrets), status, host: URL.parse(llm.base_url ?? '')?.host },
         ...{ waitMs: wait, attempt: attempt + 1, attempts: llm.num_retries },
       })
-      await environment.sleep(wait, signal)
+      await sleepUntilAborted(environment.clock, wait, signal)
       if (signal.aborted) return { kind: 'aborted' }
     }
   }
@@ -91,17 +96,18 @@ export class RemoteModelSource implements ModelSource {
     signal: AbortSignal,
   ): Promise<SourceResult> {
     const { llm, route, environment, cacheKey } = this.#options
-    const started = environment.now()
+    const started = environment.clock.now()
     const call = callOptions(llm, route, { ...request, cacheKey })
     // The same request at temperature 0 would have the same empty reply.
     if (request.hadEmpty && call.temperature === 0) call.temperature = 1
-    const turn = streamResponse(model, call, { onDelta: request.onDelta, ...timeLimits(llm) }, signal)
+    const { clock } = environment
+    const turn = streamResponse(model, call, { clock, onDelta: request.onDelta, ...timeLimits(llm) }, signal)
     // The price list loads during the request.
     this.#factsLoading ??= loadModelFacts(llm, route).catch(() => noModelFacts)
     const done = await turn
     if (done.kind === 'aborted') return done
     this.#facts = await this.#factsLoading
-    const latencyMs = environment.now() - started
+    const latencyMs = environment.clock.now() - started
     const tokens = tokenCounts(done.response)
     if (done.kind === 'response') {
       const reply = this.#toReply({ ...done, tokens: tokens ?? noTokens }, request, latencyMs)
@@ -124,7 +130,7 @@ export class RemoteModelSource implements ModelSource {
     const { finish, promptTokenIds: prompt, tokenIds } = response
     const { raw } = finish?.usage ?? {}
     const message = assistantMessage(response, route, usedCallIds(request.messages))
-    const nowMs = environment.now()
+    const nowMs = environment.clock.now()
     const hasIds = prompt.length > 0 || tokenIds.length > 0
     return buildReply({
       llm,

@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { llm, type Message } from '@slipway/protocol'
+import { FakeClock } from '@slipway/shared/time/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ModelReply, ModelTool } from '../model.ts'
 import { openModel } from './open-model.ts'
@@ -462,7 +463,7 @@ test('a completion log holds question and answer, and neither the key, nor what 
     extra_headers: { 'x-gateway': 'gateway-secret-value' },
   }
   streams.push(responsesTurn)
-  const model = openModel(llm.parse(settings), { now: () => 1_740_823_211_500 })
+  const model = openModel(llm.parse(settings), { clock: new FakeClock(1_740_823_211_500) })
   const image: Message = {
     ...user('My key is sk-very-secret-key, not "gateway-secret-value".'),
     content: [

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Message } from '@slipway/protocol'
 import { asRecord } from '@slipway/shared/json'
+import type { Clock } from '@slipway/shared/time'
 import type { ProviderFailure } from '../failures.ts'
 import {
   type ModelDelta,
@@ -73,17 +74,18 @@ export class ScriptedModelSource implements ModelSource {
   }
 
   async generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
-    const started = this.#options.environment.now()
+    const { clock } = this.#options.environment
+    const started = clock.now()
     const next = this.#nextEntry(request)
     const { entry } = next
-    await sleepUntilAborted(entry.delayMs, signal)
+    await sleepUntilAborted(clock, entry.delayMs, signal)
     if (signal.aborted) return { kind: 'aborted' }
     if (entry.error !== undefined) return { kind: 'failure', failure: scriptedFailure(entry.error) }
     if (entry.breakAfter > 0) {
-      await emitDeltas(entry, { onDelta: request.onDelta, count: entry.breakAfter }, signal)
+      await emitDeltas(entry, { clock, onDelta: request.onDelta, count: entry.breakAfter }, signal)
       if (!signal.aborted) request.onReset?.(this.#toReply(next, request, started))
     }
-    await emitDeltas(entry, { onDelta: request.onDelta }, signal)
+    await emitDeltas(entry, { clock, onDelta: request.onDelta }, signal)
     if (signal.aborted) return { kind: 'aborted' }
     return { kind: 'reply', reply: this.#toReply(next, request, started) }
   }
@@ -100,7 +102,7 @@ export class ScriptedModelSource implements ModelSource {
 
   #toReply({ entry, index }: IndexedEntry, request: ModelRequest, started: number): ModelReply {
     const { llm, secrets, environment } = this.#options
-    const nowMs = environment.now()
+    const nowMs = environment.clock.now()
     // The index alone would repeat in conversations with different beginnings.
     const id = `${index}-${randomBytes(3).toString('hex')}`
     const message = assistantMessage(entry, id)
@@ -132,7 +134,11 @@ export class ScriptedModelSource implements ModelSource {
 
 async function emitDeltas(
   entry: ScriptEntry,
-  options: { readonly onDelta: ((delta: ModelDelta) => void) | undefined; readonly count?: number },
+  options: {
+    readonly clock: Clock
+    readonly onDelta: ((delta: ModelDelta) => void) | undefined
+    readonly count?: number
+  },
   signal: AbortSignal,
 ) {
   const deltas: ModelDelta[] = [
@@ -140,7 +146,7 @@ async function emitDeltas(
     ...words(entry.text).map((content) => ({ content })),
   ]
   for (const [at, delta] of deltas.slice(0, options.count).entries()) {
-    if (at > 0 && entry.deltaMs > 0) await sleepUntilAborted(entry.deltaMs, signal)
+    if (at > 0 && entry.deltaMs > 0) await sleepUntilAborted(options.clock, entry.deltaMs, signal)
     if (signal.aborted) return
     options.onDelta?.(delta)
   }

@@ -1,4 +1,5 @@
 import { llm, type Message } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { BrokenAttempt, ModelDelta, ModelResult } from '../model.ts'
@@ -47,7 +48,7 @@ async function respond(wire: Wire, more: Record<string, unknown> = {}): Promise<
       stream_stall_timeout: 30,
       ...more,
     }),
-    { sleep: async () => undefined },
+    { clock: { ...systemClock, sleep: async () => undefined } },
   )
   const result = await model.generate(
     {

@@ -1,5 +1,5 @@
 import { raceAbort } from '@slipway/shared/async'
-import { maxTimerMs } from '@slipway/shared/time'
+import type { Clock, Timer } from '@slipway/shared/time'
 
 const timeouts = new WeakMap<AbortSignal, IdleTimeout>()
 
@@ -17,10 +17,12 @@ export class IdleTimeout {
   readonly #controller = new AbortController()
   /** Undefined: no limit. */
   limitMs: number | undefined
-  #timer: NodeJS.Timeout | undefined
+  readonly #clock: Clock
+  #timer: Timer | undefined
 
   /** `idleMs` undefined: no limit. */
-  constructor(parent: AbortSignal, idleMs: number | undefined) {
+  constructor(parent: AbortSignal, idleMs: number | undefined, clock: Clock) {
+    this.#clock = clock
     this.signal = AbortSignal.any([parent, this.#controller.signal])
     timeouts.set(this.signal, this)
     this.#start(idleMs)
@@ -32,23 +34,23 @@ export class IdleTimeout {
   }
 
   #start(idleMs: number | undefined): void {
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     this.limitMs = idleMs
     if (idleMs === undefined) return
     const onIdle = () => {
       this.isTimedOut = true
       this.stop()
     }
-    this.#timer = setTimeout(onIdle, Math.min(idleMs, maxTimerMs))
+    this.#timer = this.#clock.schedule(idleMs, onIdle)
   }
 
   touch(): void {
-    if (!this.signal.aborted) this.#timer?.refresh()
+    if (!this.signal.aborted) this.#start(this.limitMs)
   }
 
   /** Aborts the request if it is still active. Call it after the request. */
   stop(): void {
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     this.#controller.abort()
   }
 

@@ -1,3 +1,4 @@
+import type { Clock } from '@slipway/shared/time'
 import {
   classifyFailure,
   emptyReplyFailure,
@@ -29,10 +30,10 @@ export interface StreamLimits {
 export async function streamResponse(
   model: SdkModel,
   options: SdkCallOptions,
-  limits: StreamLimits & { readonly onDelta: ModelRequest['onDelta'] },
+  limits: StreamLimits & { readonly clock: Clock; readonly onDelta: ModelRequest['onDelta'] },
   signal: AbortSignal,
 ): Promise<StreamResult> {
-  const idleTimeout = new IdleTimeout(signal, limits.idleMs)
+  const idleTimeout = new IdleTimeout(signal, limits.idleMs, limits.clock)
   const response = new ResponseAccumulator(limits.onDelta)
   let failure: ProviderFailure | undefined
   try {

@@ -1,6 +1,7 @@
 import { type SandboxStatus, sandboxStatus } from '@slipway/protocol'
 import { KeyedSignal } from '@slipway/shared/async'
 import { createCounter, createHistogram } from '@slipway/shared/metrics'
+import { systemClock } from '@slipway/shared/time'
 import type { ControlPlaneStore, Leases, SandboxRow, SandboxRows } from '@slipway/storage/control-plane'
 
 export type SandboxRowUpdate = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at' | 'status'>> & {
@@ -106,7 +107,12 @@ export class SandboxRepository {
 
   /** The first value of `read` that is not undefined; reads after each change of the sandbox. */
   until<T>(id: string, read: () => Promise<T | undefined>, signal: AbortSignal): Promise<T> {
-    return this.changes.until(id, read, signal, this.#leases.isShared ? sharedPollMs : undefined)
+    return this.changes.until(
+      id,
+      read,
+      signal,
+      this.#leases.isShared ? { clock: systemClock, ms: sharedPollMs } : undefined,
+    )
   }
 
   /** Rejects with a Problem `unavailable` when another server may do this work now. */

@@ -9,7 +9,7 @@ interface FakeTimer {
 
 /**
  * A clock that stands still until a test advances it. Timers run in the order in which they are due, those of
- * one moment in the order in which they were scheduled.
+ * one moment in the order in which they were scheduled. A wait of 0 ms is over by itself.
  */
 export class FakeClock implements Clock {
   readonly #startMs: number
@@ -31,6 +31,10 @@ export class FakeClock implements Clock {
   schedule(ms: number, run: () => void): Timer {
     const timer = { ms, dueMs: this.#elapsedMs + Math.max(0, ms), run }
     this.#timers.add(timer)
+    if (ms <= 0)
+      setImmediate(() => {
+        if (this.#timers.delete(timer)) run()
+      })
     return { cancel: () => void this.#timers.delete(timer) }
   }
 
