@@ -13,6 +13,7 @@ import {
 } from '@slipway/http'
 import { sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
 import { hideFromDebuggers } from '@slipway/shared/process'
+import { type Clock, systemClock } from '@slipway/shared/time'
 import { openControlPlane } from '@slipway/storage/control-plane'
 import ownPackage from '../package.json' with { type: 'json' }
 import { Accounts } from './accounts/accounts.ts'
@@ -69,6 +70,8 @@ export interface ServeOptions {
   readonly isKeyWanted: boolean
   /** Directory of the built console, or a promise of it, which is served at `/`. */
   readonly console?: string | Promise<string | undefined> | undefined
+  /** Decides when time passes; that of the machine unless given. */
+  readonly clock?: Clock | undefined
   /** Abort it to stop gracefully. Sandboxes stay as they are. */
   readonly signal: AbortSignal
   /** Called before and after each step of the life of a sandbox; for tests. */
@@ -99,7 +102,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   await using openedTelemetry = await openTelemetry(config.telemetry, serviceInfo)
   const telemetry = { ...openedTelemetry, recentAudit: new RecentAudit(config.telemetry.auditLog) }
   const fetch = tracedFetch(sandboxFetch, telemetry.traces)
-  const now = () => Date.now() * 1000
+  const { clock = systemClock } = options
+  const now = () => clock.now() * 1000
   await using opened = await openControlPlane({
     directory,
     url: config.databaseUrl?.reveal(),
@@ -131,6 +135,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const listenAddress = { url: '', port: 0 }
   await using sandboxes = new Sandboxes({
     ...config,
+    clock,
     controlPlane,
     cipher,
     backends: [...backends.values()],
@@ -175,7 +180,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     conversationMutex,
     fetch,
     log,
-    now,
+    clock,
   }
   await using pendingMessages = new PendingMessages(common)
   await using starter = new ConversationStarter({
@@ -242,6 +247,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const identify = authenticator.authenticate.bind(authenticator)
   const authenticateCaller = authenticator.authenticateCaller.bind(authenticator)
   const httpApp = createApp(sandboxServerRoutes, publicHandlers, {
+    clock,
     ...(site === undefined ? {} : { site }),
     openapi: sandboxServerOpenApi,
     openDocs: true,
@@ -274,6 +280,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   listenAddress.url = listening.url
   listenAddress.port = listening.port
   await using _internalListeners = new InternalListeners({
+    clock,
     handlers: sandboxFacingHandlers,
     identify,
     backends,

@@ -31,7 +31,8 @@ const ignoredDirectories = [
   'target',
 ]
 
-interface AgentCallsDeps extends Pick<ConversationContext, 'controlPlane' | 'conversationMutex' | 'fetch'> {
+interface AgentCallsDeps
+  extends Pick<ConversationContext, 'controlPlane' | 'conversationMutex' | 'fetch' | 'clock'> {
   readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'touch'>
 }
 
@@ -106,7 +107,7 @@ export class AgentCalls {
       const names = ignoredDirectories.map((name) => `-name ${shellQuote(name)}`).join(' -o ')
       const command = `[ -d ${directory} ] || exit 44
 find ${directory} -mindepth 1 -type d \\( ${names} \\) -prune -o -type f ! -name $'*\\n*' ! -path $'*\\n*' -print 2>/dev/null | head -n ${maxFiles}`
-      return execCommand(connection, command, { timeoutMs: callTimeoutMs, signal })
+      return execCommand(connection, command, { timeoutMs: callTimeoutMs, clock: this.#deps.clock, signal })
     })
     if (result.exitCode === 44) throw new Problem('not_found', 'There is no such directory in the sandbox')
     if (result.exitCode !== 0) throw new Problem('bad_gateway', 'The files could not be listed')
@@ -117,7 +118,7 @@ find ${directory} -mindepth 1 -type d \\( ${names} \\) -prune -o -type f ! -name
   async skills(row: AppConversationRow, outerSignal: AbortSignal) {
     const { connection } = await this.#connect(row)
     if (connection === undefined) return []
-    return await callAgent(outerSignal, async (signal) => {
+    return await callAgent(this.#callSignal(outerSignal), async (signal) => {
       const body = { project_dir: findProjectDir(row, connection) }
       const { skills } = await connection.client.call('listSkills', { body, signal })
       return skills.map(({ name, type, content, triggers }) => ({ name, type, content, triggers }))
@@ -128,7 +129,7 @@ find ${directory} -mindepth 1 -type d \\( ${names} \\) -prune -o -type f ! -name
   async hooks(row: AppConversationRow, outerSignal: AbortSignal) {
     const { connection } = await this.#connect(row)
     if (connection === undefined) return []
-    return await callAgent(outerSignal, async (signal) => {
+    return await callAgent(this.#callSignal(outerSignal), async (signal) => {
       const body = { project_dir: findProjectDir(row, connection) }
       const { hook_config } = await connection.client.call('getHooks', { body, signal })
       return Object.entries(hook_config ?? {})
@@ -151,7 +152,11 @@ find ${directory} -mindepth 1 -type d \\( ${names} \\) -prune -o -type f ! -name
     const { sandbox, connection } = await this.#connect(row)
     if (connection === undefined) throw notRunningProblem(row, sandbox)
     this.#deps.sandboxes.touch(row.sandbox)
-    return await callAgent(outerSignal, (signal) => work(connection, signal))
+    return await callAgent(this.#callSignal(outerSignal), (signal) => work(connection, signal))
+  }
+
+  #callSignal(signal: AbortSignal): AbortSignal {
+    return AbortSignal.any([signal, this.#deps.clock.timeout(callTimeoutMs)])
   }
 }
 
@@ -179,9 +184,9 @@ function notRunningProblem({ sandbox: id }: AppConversationRow, sandbox: Sandbox
 }
 
 /** A refusal or a missing answer of an agent server becomes a Problem. */
-async function callAgent<T>(outerSignal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+async function callAgent<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   try {
-    return await work(AbortSignal.any([outerSignal, AbortSignal.timeout(callTimeoutMs)]))
+    return await work(signal)
   } catch (error) {
     if (error instanceof CallError) {
       if (error.status === 400) throw new Problem('bad_request', error.detail)

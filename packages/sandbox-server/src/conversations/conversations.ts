@@ -80,7 +80,7 @@ export class Conversations {
 
   /** As their owners see them. `execution_status` is null when an agent server does not answer in time. */
   async toInfos(rows: readonly AppConversationRow[]): Promise<AppConversation[]> {
-    const { sandboxes, controlPlane } = this.#deps
+    const { sandboxes, controlPlane, clock } = this.#deps
     const found = await sandboxes.find([...new Set(rows.map(({ sandbox }) => sandbox))])
     const contexts = new Map(
       found
@@ -90,7 +90,9 @@ export class Conversations {
     const statuses = await Promise.all(
       [...Map.groupBy(rows, ({ sandbox }) => sandbox)].map(([id, inSandbox]) => {
         const client = contexts.get(id)?.connection?.client
-        return client === undefined ? [] : fetchExecutionStatuses(client, inSandbox)
+        return client === undefined
+          ? []
+          : fetchExecutionStatuses(client, inSandbox, clock.timeout(statusTimeoutMs))
       }),
     )
     const statusById = new Map(statuses.flat())
@@ -109,7 +111,7 @@ export class Conversations {
   }
 
   async update(scope: Scope, id: string, patch: ConversationPatch): Promise<AppConversation> {
-    const { controlPlane, conversationMutex, now } = this.#deps
+    const { controlPlane, conversationMutex, clock } = this.#deps
     checkRepository(patch.selected_repository ?? undefined)
     const row = await conversationMutex.runExclusive(id, async () => {
       const current = await this.getOwned(scope, id)
@@ -122,7 +124,7 @@ export class Conversations {
       return await controlPlane.conversations.update(id, {
         ...(title === undefined ? {} : { title: title ?? defaultTitle(id) }),
         members: JSON.stringify(members),
-        updated_at: now(),
+        updated_at: clock.now() * 1000,
       })
     })
     const [info] = row === undefined ? [] : await this.toInfos([row])
@@ -160,9 +162,9 @@ export class Conversations {
 
   /** Never rejects: an agent server that does not answer removes it when it next sends events of it. */
   async removeFromSandbox(id: string, sandbox: SandboxRow): Promise<void> {
-    const { sandboxes, log } = this.#deps
+    const { sandboxes, clock, log } = this.#deps
     const params = { conversation_id: id }
-    const signal = AbortSignal.timeout(deleteTimeoutMs)
+    const signal = clock.timeout(deleteTimeoutMs)
     try {
       await sandboxes.getConnection(sandbox)?.client.call('deleteConversation', { params, signal })
     } catch (error) {
@@ -178,8 +180,8 @@ export class Conversations {
 async function fetchExecutionStatuses(
   client: Pick<Client, 'call'>,
   rows: readonly AppConversationRow[],
+  signal: AbortSignal,
 ): Promise<(readonly [id: string, status: ExecutionStatus])[]> {
-  const signal = AbortSignal.timeout(statusTimeoutMs)
   const ids = rows.map(({ id }) => toHexId(id))
   const requests: ReturnType<typeof client.call<'getConversations'>>[] = []
   for (let at = 0; at < ids.length; at += maxIdsPerRequest)

@@ -14,7 +14,7 @@ const sendTimeoutMs = 30_000
 type Message = NonNullable<CallInput<'sendMessage'>['body']>
 
 interface PendingMessagesDeps
-  extends Pick<ConversationContext, 'controlPlane' | 'conversationMutex' | 'log' | 'now'> {
+  extends Pick<ConversationContext, 'controlPlane' | 'conversationMutex' | 'log' | 'clock'> {
   readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'touch'>
 }
 
@@ -30,10 +30,16 @@ export class PendingMessages implements AsyncDisposable {
 
   /** `to`: a conversation, or `task-` and its start task. Problems: `not_found`, `too_many` when ten wait. */
   async add(scope: Scope, to: string, message: Message) {
-    const { controlPlane, now } = this.#deps
+    const { controlPlane, clock } = this.#deps
     const target = await this.#resolveTarget(scope, to)
     const id = randomUUID()
-    const row = { id, target, owner: scope.owner, message: JSON.stringify(message), created_at: now() }
+    const row = {
+      id,
+      target,
+      owner: scope.owner,
+      message: JSON.stringify(message),
+      created_at: clock.now() * 1000,
+    }
     const position = await controlPlane.pendingMessages.add(row, maxPending)
     if (position === undefined) throw new Problem('too_many', `${maxPending} messages wait already`)
     this.deliver(target)
@@ -117,7 +123,7 @@ export class PendingMessages implements AsyncDisposable {
         body,
         // A message repeated after a lost answer is stored once.
         headers: { 'idempotency-key': message.id },
-        signal: AbortSignal.any([this.#closing.signal, AbortSignal.timeout(sendTimeoutMs)]),
+        signal: AbortSignal.any([this.#closing.signal, this.#deps.clock.timeout(sendTimeoutMs)]),
       })
     } catch (error) {
       if (!(error instanceof CallError) || !permanentRejections.has(error.status)) throw error

@@ -1,6 +1,5 @@
 import { Problem, parseInstant } from '@slipway/protocol'
 import { ByteBudget, ByteBudgetError, type ByteBudgetOptions, type ByteLease } from '@slipway/shared/async'
-import { systemClock } from '@slipway/shared/time'
 import { type StoredEvent, toReceivedEvent } from '@slipway/storage'
 import type { AppConversationRow, SandboxRow } from '@slipway/storage/control-plane'
 import type { ConversationContext } from '../conversations/records/conversation-context.ts'
@@ -43,7 +42,7 @@ export class EventIngest {
 
   constructor(deps: EventIngestDeps) {
     this.#deps = deps
-    this.#bodyBudget = new ByteBudget({ ...(deps.bodyLimits ?? defaultBodyLimits), clock: systemClock })
+    this.#bodyBudget = new ByteBudget({ ...(deps.bodyLimits ?? defaultBodyLimits), clock: deps.clock })
   }
 
   /**
@@ -80,7 +79,7 @@ export class EventIngest {
     conversation: string,
     info: Readonly<Record<string, unknown>>,
   ): Promise<void> {
-    const { removedConversations, controlPlane, conversationMutex, log, now } = this.#deps
+    const { removedConversations, controlPlane, conversationMutex, log, clock } = this.#deps
     await conversationMutex.runExclusive(conversation, async () => {
       if (info.execution_status === 'deleting') {
         log('debug', 'an agent server removed a conversation', { conversation, sandbox: sandbox.id })
@@ -93,7 +92,7 @@ export class EventIngest {
       await controlPlane.conversations.update(row.id, {
         ...applyConversationInfo(row, info),
         parent,
-        updated_at: now(),
+        updated_at: clock.now() * 1000,
       })
     })
   }
@@ -111,7 +110,7 @@ export class EventIngest {
     info: Readonly<Record<string, unknown>> = {},
   ): Promise<AppConversationRow> {
     const { controlPlane, storageQuota } = this.#deps
-    const now = this.#deps.now()
+    const now = this.#deps.clock.now() * 1000
     const maxOfOwner = await storageQuota.maxConversations(sandbox.owner)
     const createdAt = typeof info.created_at === 'string' ? parseInstant(info.created_at) : undefined
     const { row, created } = await controlPlane.conversations.add(
@@ -160,7 +159,11 @@ export class EventIngest {
     const status = findLastStatus(newEvents)
     let lastInstant = last?.instant
     const received = newEvents.map(({ bytes, value }) => {
-      const event = toReceivedEvent(bytes, value, { keep: true, lastInstant, now: this.#deps.now() })
+      const event = toReceivedEvent(bytes, value, {
+        keep: true,
+        lastInstant,
+        now: this.#deps.clock.now() * 1000,
+      })
       lastInstant = event.instant
       return event
     })
@@ -201,7 +204,7 @@ export class EventIngest {
 
   /** Updates the row from the events. They are stored, so a failure is only logged. */
   async #updateRow(row: AppConversationRow, events: readonly IncomingEvent[]): Promise<void> {
-    const { controlPlane, now, log } = this.#deps
+    const { controlPlane, clock, log } = this.#deps
     const status = findLastStatus(events) ?? row.status
     const metadata = parseMetadata(row)
     const metrics = events.reduce<UsageMetrics | null>(
@@ -209,7 +212,7 @@ export class EventIngest {
       metadata.metrics ?? null,
     )
     const members = JSON.stringify({ ...metadata, metrics } satisfies ConversationMetadata)
-    const updated_at = now()
+    const updated_at = clock.now() * 1000
     if (status === row.status && members === row.members && updated_at - row.updated_at < touchIntervalMicros)
       return
     try {

@@ -1,5 +1,6 @@
 import { readLimited } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import type { Clock } from '@slipway/shared/time'
 
 export type Health =
   | { readonly kind: 'ready' }
@@ -9,6 +10,7 @@ export type Health =
 
 export interface ProbeContext {
   readonly fetch: typeof globalThis.fetch
+  readonly clock: Clock
   readonly signal: AbortSignal
 }
 
@@ -68,10 +70,10 @@ export function keyHeader(key: string): Record<string, string> {
 export async function fetchJson(
   url: string,
   init: RequestInit,
-  { fetch, signal }: ProbeContext,
+  { fetch, clock, signal }: ProbeContext,
 ): Promise<{ readonly status: number; readonly body: unknown } | string> {
   signal.throwIfAborted()
-  const requestSignal = AbortSignal.any([signal, AbortSignal.timeout(requestTimeoutMs)])
+  const requestSignal = AbortSignal.any([signal, clock.timeout(requestTimeoutMs)])
   try {
     // A redirect could send the key elsewhere.
     const response = await fetch(url, { ...init, redirect: 'manual', signal: requestSignal })

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { type AppOptions, createApp, type Handlers, type Listening, listen } from '@slipway/http'
 import { type LogFunction, sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
+import { type Clock, systemClock, type Timer } from '@slipway/shared/time'
 import type { Leases } from '@slipway/storage/control-plane'
 import { auditCaller } from '../auth/authenticator.ts'
 import type { Backend } from '../backends/backend.ts'
@@ -44,21 +45,24 @@ interface InternalListenersOptions {
   readonly telemetry?: Pick<AppOptions, 'audit' | 'recentAudit' | 'traces'>
   /** Milliseconds between checks for an address, without and with one; 2 and 5 s by default. */
   readonly pollMs?: readonly [number, number]
+  readonly clock?: Clock
 }
 
 /** For sandboxes that cannot reach the server: a Unix socket, and the address of a backend's network. */
 export class InternalListeners implements AsyncDisposable {
   readonly #options: InternalListenersOptions
+  readonly #clock: Clock
   #socket: Listening | undefined
   #gateway: { readonly address: string; readonly listening: Listening } | undefined
-  #timer: NodeJS.Timeout | undefined
-  #socketTimer: NodeJS.Timeout | undefined
+  #timer: Timer | undefined
+  #socketTimer: Timer | undefined
   #opening: Promise<void>
   #isClosed = false
   #lastError: string | undefined
 
   constructor(options: InternalListenersOptions) {
     this.#options = options
+    this.#clock = options.clock ?? systemClock
     this.#opening = this.#openAll()
   }
 
@@ -69,8 +73,8 @@ export class InternalListeners implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true
-    clearTimeout(this.#timer)
-    clearTimeout(this.#socketTimer)
+    this.#timer?.cancel()
+    this.#socketTimer?.cancel()
     await this.#opening
     await Promise.all([this.#socket?.close(), this.#gateway?.listening.close()])
   }
@@ -109,9 +113,10 @@ export class InternalListeners implements AsyncDisposable {
 
   #retrySocket(directory: string): void {
     if (this.#isClosed) return
-    this.#socketTimer = setTimeout(() => {
+    const retry = () => {
       this.#opening = this.#opening.then(() => this.#openSocket(directory))
-    }, socketRetryMs).unref()
+    }
+    this.#socketTimer = this.#clock.schedule(socketRetryMs, retry, { ref: false })
   }
 
   /** Checks again and again: a network may not exist yet, or be created again with another address. */
@@ -130,7 +135,8 @@ export class InternalListeners implements AsyncDisposable {
     const retry = () => {
       this.#opening = this.#watchGateway(find)
     }
-    this.#timer = setTimeout(retry, this.#gateway === undefined ? searchMs : watchMs).unref()
+    const delayMs = this.#gateway === undefined ? searchMs : watchMs
+    this.#timer = this.#clock.schedule(delayMs, retry, { ref: false })
   }
 
   /** An address that disappears and comes back stays usable: its listener is closed only for another one. */

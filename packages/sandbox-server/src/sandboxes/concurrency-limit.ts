@@ -81,8 +81,8 @@ async function pauseIfIdle(deps: ConcurrencyLimitDeps, row: SandboxRow): Promise
 }
 
 async function isIdle(deps: ConcurrencyLimitDeps, row: SandboxRow): Promise<boolean> {
-  const { evictIdleSeconds, now, infoReader, lastUse } = deps
-  const unusedSeconds = now() / 1000 - lastUse.lastUse(row) / 1_000_000
+  const { evictIdleSeconds, clock, infoReader, lastUse } = deps
+  const unusedSeconds = clock.now() / 1000 - lastUse.lastUse(row) / 1_000_000
   const connection = infoReader.getConnection(row)
   if (connection === undefined || unusedSeconds < evictIdleSeconds) return false
   const idleSeconds = await fetchIdleSeconds(connection, deps)

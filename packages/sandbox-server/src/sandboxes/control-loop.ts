@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import type { Timer } from '@slipway/shared/time'
 import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { DesiredStateWriter } from './desired-state.ts'
 import type { ActivityMonitor } from './lifetimes/activity-monitor.ts'
@@ -23,7 +23,7 @@ export class ControlLoop implements AsyncDisposable {
   readonly #deps: ControlLoopDeps
   #reconciling: Promise<void> = Promise.resolve()
   #checkingActivity: Promise<void> | undefined
-  #timer: NodeJS.Timeout | undefined
+  #timer: Timer | undefined
   #watches: readonly Disposable[] = []
 
   constructor(deps: ControlLoopDeps) {
@@ -32,12 +32,12 @@ export class ControlLoop implements AsyncDisposable {
 
   /** Starts the loop. Resolves when each difference was handled once, or after ten seconds. */
   async start(): Promise<void> {
-    const { onRunning, rows } = this.#deps
+    const { onRunning, rows, clock } = this.#deps
     this.#watchBackends()
     const notified = await this.#reconcileAll()
     const settled = Promise.all(notified.map((worker) => worker.running))
     const limit = new AbortController()
-    const timeout = sleep(startTimeoutMs, undefined, { signal: limit.signal }).catch(() => {})
+    const timeout = clock.sleep(startTimeoutMs, { signal: limit.signal }).catch(() => {})
     await Promise.race([settled, timeout]).finally(() => limit.abort())
     if (onRunning !== undefined)
       for await (const { id, status } of rows.iterateAll()) if (status === 'RUNNING') onRunning(id)
@@ -46,17 +46,17 @@ export class ControlLoop implements AsyncDisposable {
 
   /** Fills the pool once the claimed sandbox is ready, for which a caller waits. */
   refillPool(claimed: string | undefined): void {
-    const { signal, desired, pool } = this.#deps
+    const { signal, desired, pool, clock } = this.#deps
     const refill = async () => {
       if (claimed !== undefined)
-        await desired.waitSettled(claimed, AbortSignal.timeout(refillWaitMs)).catch(() => undefined)
+        await desired.waitSettled(claimed, clock.timeout(refillWaitMs)).catch(() => undefined)
       if (!signal.aborted) await pool.fill()
     }
     refill().catch((error: unknown) => this.#logFailure(error))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     for (const watch of this.#watches) watch[Symbol.dispose]()
     await this.#deps.reconciler[Symbol.asyncDispose]()
     await this.#reconciling
@@ -94,12 +94,13 @@ export class ControlLoop implements AsyncDisposable {
   }
 
   #schedule(): void {
-    if (this.#deps.signal.aborted) return
-    this.#timer = setTimeout(() => {
+    const { signal, clock, reconcileMs } = this.#deps
+    if (signal.aborted) return
+    this.#timer = clock.schedule(reconcileMs, () => {
       this.#reconciling = this.#reconcileAll()
         .catch((error: unknown) => this.#logFailure(error))
         .then(() => this.#schedule())
-    }, this.#deps.reconcileMs)
+    })
   }
 
   #logFailure(error: unknown): void {

@@ -56,8 +56,8 @@ export class DesiredStateWriter {
 
   /** Waits for a row that fits. A Problem `unavailable` when its backend fails or it takes too long. */
   async waitFor(id: string, predicate: (row: SandboxRow | undefined) => boolean): Promise<void> {
-    const { repository, answerMs, signal } = this.#deps
-    const limit = AbortSignal.timeout(answerMs)
+    const { repository, answerMs, clock, signal } = this.#deps
+    const limit = clock.timeout(answerMs)
     const read = async () => {
       const [row] = await this.find([id])
       if (predicate(row)) return true

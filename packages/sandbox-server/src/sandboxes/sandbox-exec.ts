@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { CallError, type Client } from '@slipway/client'
 import { readLimited } from '@slipway/shared/async'
 import type { Secret } from '@slipway/shared/redaction'
+import type { Clock } from '@slipway/shared/time'
 
 export interface ExecTarget {
   readonly client: Pick<Client, 'call'>
@@ -27,11 +27,16 @@ const timeoutGraceMs = 15_000
 export async function execCommand(
   { client }: ExecTarget,
   command: string,
-  options: { readonly cwd?: string; readonly timeoutMs: number; readonly signal: AbortSignal },
+  options: {
+    readonly cwd?: string
+    readonly timeoutMs: number
+    readonly clock: Clock
+    readonly signal: AbortSignal
+  },
 ): Promise<CommandResult> {
-  const { cwd, timeoutMs, signal } = options
+  const { cwd, timeoutMs, clock, signal } = options
   const timeout = Math.ceil(timeoutMs / 1000)
-  const commandSignal = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs + timeoutGraceMs)])
+  const commandSignal = AbortSignal.any([signal, clock.timeout(timeoutMs + timeoutGraceMs)])
   const started = await client.call('startBashCommand', {
     body: { command, timeout, ...(cwd === undefined ? {} : { cwd }) },
     signal: commandSignal,
@@ -51,7 +56,7 @@ export async function execCommand(
       stderr = (stderr + (item.stderr ?? '')).slice(-maxOutputCharacters)
       if (item.exit_code !== null) return { exitCode: item.exit_code, stdout, stderr }
     }
-    if (page.items.length === 0) await sleep(pollMs, undefined, { signal: commandSignal })
+    if (page.items.length === 0) await clock.sleep(pollMs, { signal: commandSignal })
   }
 }
 
@@ -60,7 +65,7 @@ export async function uploadFile(
   { url, key }: ExecTarget,
   path: string,
   bytes: Buffer,
-  options: { readonly fetch: typeof fetch; readonly signal: AbortSignal },
+  options: { readonly fetch: typeof fetch; readonly clock: Clock; readonly signal: AbortSignal },
 ): Promise<void> {
   const form = new FormData()
   form.append('file', new Blob([new Uint8Array(bytes)], { type: 'application/octet-stream' }), 'file')
@@ -73,7 +78,7 @@ export async function uploadFile(
     },
     // With a known length.
     body: new Uint8Array(await encoded.arrayBuffer()),
-    signal: AbortSignal.any([options.signal, AbortSignal.timeout(uploadMs)]),
+    signal: AbortSignal.any([options.signal, options.clock.timeout(uploadMs)]),
   })
   // The body may contain the file.
   await response.body?.cancel()

@@ -96,7 +96,7 @@ export class Sandboxes implements AsyncDisposable {
       await ensureCapacity(this.#parts, owner, id)
       await this.#parts.desired.update(id, (row) => {
         if (!needsResume(row)) return undefined
-        const used_at = this.#parts.now() * 1000
+        const used_at = this.#parts.clock.now() * 1000
         const epoch = row.epoch === null ? null : restartEpoch
         return { wanted: 'running', status: 'STARTING', epoch, detail: null, used_at }
       })
@@ -181,10 +181,10 @@ export class Sandboxes implements AsyncDisposable {
   }
 
   async #createSandbox(id: string, scope: Scope, spec: ResolvedSpec): Promise<SandboxRow> {
-    const { repository, cipher, now, getEnvironment, reconciler } = this.#parts
+    const { repository, cipher, clock, getEnvironment, reconciler } = this.#parts
     const secrets = newSandboxConfig(spec, id, getEnvironment({ spec: spec.id, backend: spec.backend }))
     const row: SandboxRow = {
-      ...newSandboxRow(spec, id, now() * 1000),
+      ...newSandboxRow(spec, id, clock.now() * 1000),
       owner: scope.owner,
       org: scope.org ?? null,
       key_hash: hashKey(secrets.key),

@@ -25,9 +25,9 @@ export class WarmPool {
 
   /** Gives a ready sandbox of the current spec to an owner; undefined when there is none. */
   async claim(spec: ResolvedSpec, owner: string, org: string | null): Promise<SandboxRow | undefined> {
-    const { repository, now } = this.#deps
+    const { repository, clock } = this.#deps
     for (;;) {
-      const row = await repository.claim(spec.id, owner, org, now() * 1000)
+      const row = await repository.claim(spec.id, owner, org, clock.now() * 1000)
       if (row === undefined) return undefined
       const isFresh = this.#isFresh(row, spec)
       if (!isFresh) await repository.update(row, { wanted: 'gone' })
@@ -57,27 +57,27 @@ export class WarmPool {
     const retained = new Set(usable.slice(0, spec.warm))
     for (const row of rows.filter((row) => !retained.has(row))) await this.#discard(row)
     this.#recordFailures(spec, rows)
-    if ((this.#failures.get(spec.id)?.until ?? 0) > this.#deps.now()) return
+    if ((this.#failures.get(spec.id)?.until ?? 0) > this.#deps.clock.now()) return
     for (let count = usable.length; count < spec.warm; count++) await this.#create(spec)
   }
 
   #recordFailures(spec: ResolvedSpec, rows: readonly SandboxRow[]): void {
-    const { now, log } = this.#deps
+    const { clock, log } = this.#deps
     if (rows.some(({ status }) => status === 'RUNNING')) this.#failures.delete(spec.id)
     const failed = rows.find(isFailed)
     if (failed === undefined) return
     const count = (this.#failures.get(spec.id)?.count ?? 0) + 1
     const delay_ms = backoffDelay(retryMs, 2, count - 1)
-    this.#failures.set(spec.id, { count, until: now() + delay_ms })
+    this.#failures.set(spec.id, { count, until: clock.now() + delay_ms })
     log('warn', 'a sandbox of the warm pool failed', { spec: spec.id, detail: failed.detail, delay_ms })
   }
 
   async #create(spec: ResolvedSpec): Promise<void> {
-    const { repository, cipher, getEnvironment, now } = this.#deps
+    const { repository, cipher, getEnvironment, clock } = this.#deps
     const id = newSandboxId()
     const environment = getEnvironment({ spec: spec.id, backend: spec.backend })
     await repository.add({
-      ...newSandboxRow(spec, id, now() * 1000),
+      ...newSandboxRow(spec, id, clock.now() * 1000),
       owner: null,
       org: null,
       key_hash: null,

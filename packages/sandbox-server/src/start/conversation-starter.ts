@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { type AppConversationStartRequest, Problem, type UserSettings } from '@slipway/protocol'
 import { createHistogram } from '@slipway/shared/metrics'
 import type { Redactor } from '@slipway/shared/redaction'
+import type { Timer } from '@slipway/shared/time'
 import { type Lease, ownedBy, type Scope, type StartTaskRow } from '@slipway/storage/control-plane'
 import type { Quota } from '../accounts/quota.ts'
 import { visibleSandboxStatus } from '../conversations/records/conversation-info.ts'
@@ -47,7 +48,7 @@ export class ConversationStarter implements AsyncDisposable {
     'outcome',
   )
   #isClosing = false
-  #timer: NodeJS.Timeout | undefined
+  #timer: Timer | undefined
   #recovering: Promise<void> = Promise.resolve()
 
   constructor(deps: ConversationStarterDeps) {
@@ -62,12 +63,16 @@ export class ConversationStarter implements AsyncDisposable {
     const { startTasks, leases } = this.#deps.controlPlane
     for (const row of await startTasks.listUnfinished()) await this.#endInterrupted(row)
     if (!leases.isShared || this.#isClosing) return
-    this.#timer = setTimeout(() => {
+    this.#recoverAfter(() => {
       this.#recovering = this.recover().catch((error: unknown) => {
         this.#deps.log('warn', 'interrupted starts were not looked for', { error: String(error) })
-        this.#timer = setTimeout(() => void this.recover().catch(() => {}), recoverMs).unref()
+        this.#recoverAfter(() => void this.recover().catch(() => {}))
       })
-    }, recoverMs).unref()
+    })
+  }
+
+  #recoverAfter(run: () => void): void {
+    this.#timer = this.#deps.clock.schedule(recoverMs, run, { ref: false })
   }
 
   /** Returns a start in progress too. Problems: `invalid`, `conflict` (id of another owner), `too_many`. */
@@ -121,7 +126,7 @@ export class ConversationStarter implements AsyncDisposable {
   /** Ends the starts in progress as a restart would. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosing = true
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     await this.#recovering
     const all = [...this.#active.values()]
     for (const { controller, progress } of all) controller.abort(interruptedError(progress.row))
@@ -133,7 +138,7 @@ export class ConversationStarter implements AsyncDisposable {
     const { startTasks, leases } = this.#deps.controlPlane
     if (!leases.isShared) return undefined
     for (const row of await this.#listUnfinished(conversation))
-      if (!(await this.#endInterrupted(row))) return new RemoteStart(startTasks, row)
+      if (!(await this.#endInterrupted(row))) return new RemoteStart(startTasks, row, this.#deps.clock)
     return undefined
   }
 
@@ -154,17 +159,21 @@ export class ConversationStarter implements AsyncDisposable {
   }
 
   #endRow(row: StartTaskRow, detail: string): Promise<void> {
-    const progress = new StartProgress(this.#deps.controlPlane.startTasks, row, this.#deps.now)
+    const progress = new StartProgress(
+      this.#deps.controlPlane.startTasks,
+      row,
+      () => this.#deps.clock.now() * 1000,
+    )
     return this.#markFailed(progress, detail)
   }
 
   async #begin(admitted: AdmittedStart): Promise<StartStates> {
-    const { controlPlane, quota, storageQuota, now } = this.#deps
+    const { controlPlane, quota, storageQuota, clock } = this.#deps
     const { id, scope, existing } = admitted
     if (existing === undefined) await storageQuota.requireRoom(scope.owner)
     // An existing conversation was counted by its first start.
     const day = existing === undefined ? await quota.reserve(scope) : null
-    const at = now()
+    const at = clock.now() * 1000
     const row: StartTaskRow = {
       id: randomUUID(),
       owner: scope.owner,
@@ -190,7 +199,7 @@ export class ConversationStarter implements AsyncDisposable {
     }
     const start: ActiveStart = {
       lease,
-      progress: new StartProgress(controlPlane.startTasks, row, now),
+      progress: new StartProgress(controlPlane.startTasks, row, () => clock.now() * 1000),
       redactor: createRedactor(admitted),
       controller: new AbortController(),
       done: Promise.resolve(),
@@ -278,7 +287,7 @@ export class ConversationStarter implements AsyncDisposable {
   }
 
   #recordDuration({ progress }: ActiveStart, outcome: 'ready' | 'failed'): void {
-    this.durations.observe({ outcome }, (this.#deps.now() - progress.row.created_at) / 1_000_000)
+    this.durations.observe({ outcome }, (this.#deps.clock.now() * 1000 - progress.row.created_at) / 1_000_000)
   }
 
   /** Never rejects: `recover` repairs an end that cannot be written now. */

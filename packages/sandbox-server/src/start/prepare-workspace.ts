@@ -2,6 +2,7 @@ import { posix } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import type { StartTaskStatus } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
+import type { Clock } from '@slipway/shared/time'
 import type { RepositoryScripts } from '../accounts/script-consents.ts'
 import {
   type CommandResult,
@@ -31,6 +32,7 @@ export interface PrepareOptions {
   readonly isFullClone: boolean
   readonly identity: { readonly name?: string | null | undefined; readonly email?: string | null | undefined }
   readonly limits: PrepareTimeouts
+  readonly clock: Clock
   readonly fetch: typeof fetch
   readonly signal: AbortSignal
   /** Decides about the scripts of the repository, and may wait for that; without it they run. */
@@ -52,8 +54,9 @@ const maxReportedCharacters = 2_000
  * notice it. A failed setup script or hook is a warning. Repeatable: existing work is not changed.
  */
 export async function prepareWorkspace(target: ExecTarget, options: PrepareOptions): Promise<string> {
-  const { directory, repository, identity, limits, signal, onStep, onWarning } = options
-  const exec = (command: string, timeoutMs: number) => execCommand(target, command, { timeoutMs, signal })
+  const { directory, repository, identity, limits, clock, signal, onStep, onWarning } = options
+  const exec = (command: string, timeoutMs: number) =>
+    execCommand(target, command, { timeoutMs, clock, signal })
   const warnOnFailure = async (warning: string, command: string) => {
     const result = await exec(command, limits.stepMs)
     if (result.exitCode !== 0) onWarning(`${warning}: ${describeOutput(result)}`)
@@ -130,9 +133,10 @@ async function cloneRepository(target: ExecTarget, exec: Exec, options: CloneOpt
     await runClone(exec, options, file)
   } finally {
     // With its own signal: a cancelled start removes the token too.
-    const signal = AbortSignal.timeout(limits.stepMs)
+    const signal = options.clock.timeout(limits.stepMs)
     await execCommand(target, `rm -rf -- ${shellQuote(directory)}`, {
       timeoutMs: limits.stepMs,
+      clock: options.clock,
       signal,
     }).catch(() => options.onWarning(`The temporary directory ${directory} could not be removed`))
   }

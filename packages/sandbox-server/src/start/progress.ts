@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type AppConversationStartTask,
   formatInstant,
   type Instant,
   startTaskStatus,
 } from '@slipway/protocol'
+import type { Clock } from '@slipway/shared/time'
 import type { StartTaskRow, StartTaskRows } from '@slipway/storage/control-plane'
 import { toHexId } from '../conversations/records/conversation-ids.ts'
 
@@ -82,10 +82,12 @@ export class StartProgress implements StartStates {
 /** A start that another server does, as its task shows it. */
 export class RemoteStart implements StartStates {
   readonly #rows: Pick<StartTaskRows, 'get'>
+  readonly #clock: Clock
   readonly row: StartTaskRow
 
-  constructor(rows: Pick<StartTaskRows, 'get'>, row: StartTaskRow) {
+  constructor(rows: Pick<StartTaskRows, 'get'>, row: StartTaskRow, clock: Clock) {
     this.#rows = rows
+    this.#clock = clock
     this.row = row
   }
 
@@ -93,7 +95,7 @@ export class RemoteStart implements StartStates {
   async *states(): AsyncGenerator<StartTaskRow> {
     yield this.row
     for (let row: StartTaskRow | undefined = this.row; row !== undefined && !isFinished(row); ) {
-      await sleep(pollMs)
+      await this.#clock.sleep(pollMs)
       const { updated_at } = row
       row = (await this.#rows.get([row.id]))[0]
       if (row !== undefined && row.updated_at !== updated_at) yield row

@@ -1,5 +1,4 @@
 import { posix } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { ConnectionError } from '@slipway/client'
 import {
   type AppConversationStartRequest,
@@ -69,12 +68,21 @@ export interface StartJob extends AdmittedStart {
 export async function runStart(deps: StartRunDeps, job: StartJob): Promise<void> {
   const { progress, choice, signal, redactor, id } = job
   await progress.update({ status: 'WAITING_FOR_SANDBOX', sandbox: choice.row.id })
-  const connection = await waitUntilRunning(deps.sandboxes, choice.row, { waitMs: deps.waitMs, signal })
+  const connection = await waitUntilRunning(deps.sandboxes, choice.row, {
+    waitMs: deps.waitMs,
+    clock: deps.clock,
+    signal,
+  })
   for (const secret of connection.secrets()) redactor.add(secret)
   deps.sandboxes.touch(choice.row.id)
   const agent_url = connection.publicUrl
   const isStarted =
-    job.existing?.sandbox === choice.row.id && (await existsOnAgentServer(connection, id, signal))
+    job.existing?.sandbox === choice.row.id &&
+    (await existsOnAgentServer(
+      connection,
+      id,
+      AbortSignal.any([signal, deps.clock.timeout(lookupTimeoutMs)]),
+    ))
   if (!isStarted) {
     const token = await findGitToken(deps, job)
     redactor.add(token?.token)
@@ -94,8 +102,7 @@ async function existsOnAgentServer(
   id: string,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const within = AbortSignal.any([signal, AbortSignal.timeout(lookupTimeoutMs)])
-  const [info] = await client.call('getConversations', { query: { ids: [id] }, signal: within })
+  const [info] = await client.call('getConversations', { query: { ids: [id] }, signal })
   return info !== null && info !== undefined
 }
 
@@ -132,6 +139,7 @@ async function prepareProject(
     isFullClone: settings.git_full_clone,
     identity: { name: settings.git_user_name, email: settings.git_user_email },
     limits: deps.limits,
+    clock: deps.clock,
     fetch: deps.fetch,
     signal,
     onStep: (status) => progress.update({ status }),
@@ -158,19 +166,19 @@ function scriptDecision(
 
 /** The task says what the start waits for; its sandbox is not idle meanwhile. */
 async function waitForConsent(deps: StartRunDeps, job: StartJob, id: string): Promise<boolean> {
-  const { scriptConsents, sandboxes, limits } = deps
+  const { scriptConsents, sandboxes, limits, clock } = deps
   const { progress, choice, scope, signal } = job
   const status = 'RUNNING_SETUP_SCRIPT'
   const detail = `Waits for consent to the scripts of the repository. Decide with: slipway trust ${id}`
   await progress.update({ status, detail })
   let decision: RepositoryConsent['decision'] | undefined = 'pending'
-  for (const until = performance.now() + limits.consentMs; decision === 'pending'; ) {
-    if (performance.now() > until) {
+  for (const until = clock.monotonic() + limits.consentMs; decision === 'pending'; ) {
+    if (clock.monotonic() > until) {
       progress.addWarning(`Nobody decided about the scripts within ${limits.consentMs / 60_000} minutes.`)
       break
     }
     sandboxes.touch(choice.row.id)
-    await sleep(consentPollMs, undefined, { signal })
+    await clock.sleep(consentPollMs, { signal })
     decision = (await scriptConsents.find(scope.owner, id))?.decision
   }
   await progress.update({ status })
@@ -239,13 +247,13 @@ async function createConversation(
   })
   try {
     for (let tries = 1; ; tries++) {
-      const within = AbortSignal.any([signal, AbortSignal.timeout(createTimeoutMs)])
+      const within = AbortSignal.any([signal, deps.clock.timeout(createTimeoutMs)])
       try {
         return void (await connection.client.call('createConversation', { body, signal: within }))
       } catch (error) {
         // Idempotent: a repeated request returns the conversation of the lost answer.
         if (!(error instanceof ConnectionError) || tries === maxCreateAttempts) throw error
-        await sleep(retryDelayMs, undefined, { signal })
+        await deps.clock.sleep(retryDelayMs, { signal })
       }
     }
   } catch (error) {
@@ -256,7 +264,7 @@ async function createConversation(
 
 /** Whether the row is new. */
 async function saveRow(deps: StartRunDeps, job: StartJob, projectDir: string): Promise<boolean> {
-  const { controlPlane, storage, removedConversations, now } = deps
+  const { controlPlane, storage, removedConversations, clock } = deps
   const { id, scope, request, choice, existing, parent, model } = job
   await removedConversations.forget(id, choice.row.id)
   const [record] = await storage.conversations.get([id])
@@ -277,7 +285,7 @@ async function saveRow(deps: StartRunDeps, job: StartJob, projectDir: string): P
     offset: isMoved ? (record?.head ?? 0) : previous.offset,
   }
   const title = request.title ?? existing?.title ?? defaultTitle(id)
-  const at = now()
+  const at = clock.now() * 1000
   const row: AppConversationRow = {
     id,
     owner: scope.owner,

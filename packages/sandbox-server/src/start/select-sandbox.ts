@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '@slipway/shared/time'
 import {
   type AppConversationRows,
   ownedBy,
@@ -87,9 +87,9 @@ async function listCandidates(
 export async function waitUntilRunning(
   sandboxes: StartSandboxes,
   choice: SandboxRow,
-  options: { readonly waitMs: number; readonly signal: AbortSignal },
+  options: { readonly waitMs: number; readonly clock: Clock; readonly signal: AbortSignal },
 ): Promise<SandboxConnection> {
-  const timeout = AbortSignal.timeout(options.waitMs)
+  const timeout = options.clock.timeout(options.waitMs)
   const signal = AbortSignal.any([options.signal, timeout])
   let wasResumed = false
   try {
@@ -101,7 +101,7 @@ export async function waitUntilRunning(
       if (connection !== undefined) return connection
       if (row.wanted !== 'paused') {
         // RUNNING is settled: without a pause this would be a busy loop until the agent server answers.
-        await sleep(pollMs, undefined, { signal })
+        await options.clock.sleep(pollMs, { signal })
         continue
       }
       if (wasResumed) throw new StartError(`The sandbox ${row.id} was paused during the start.`)

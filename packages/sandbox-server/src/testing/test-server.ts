@@ -20,6 +20,7 @@ import {
 } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import { Secret } from '@slipway/shared/redaction'
+import { systemClock } from '@slipway/shared/time'
 import { Cipher, openStorage } from '@slipway/storage'
 import {
   type ControlPlaneStore,
@@ -303,7 +304,6 @@ export async function openTestServer(
   })
   const conversationMutex = new KeyedMutex()
   const removedConversations = new RemovedConversations(controlPlane.documents)
-  const now = () => Date.now() * 1000
   const storageQuota = new StorageQuota({
     users: controlPlane.users,
     conversations: controlPlane.conversations,
@@ -320,7 +320,7 @@ export async function openTestServer(
     removedConversations,
     conversationMutex,
     log,
-    now,
+    clock: systemClock,
     fetch: unixFetch,
   }
   const pendingMessages = new PendingMessages(common)

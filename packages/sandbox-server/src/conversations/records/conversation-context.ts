@@ -1,5 +1,6 @@
-import type { Instant, LogFunction } from '@slipway/protocol'
+import type { LogFunction } from '@slipway/protocol'
 import type { KeyedMutex } from '@slipway/shared/async'
+import type { Clock } from '@slipway/shared/time'
 import type { Storage } from '@slipway/storage'
 import type { ControlPlaneStore } from '@slipway/storage/control-plane'
 import type { StorageQuota } from '../../accounts/storage-quota.ts'
@@ -15,5 +16,5 @@ export interface ConversationContext {
   readonly conversationMutex: Pick<KeyedMutex, 'runExclusive'>
   readonly fetch: typeof fetch
   readonly log: LogFunction
-  readonly now: () => Instant
+  readonly clock: Clock
 }

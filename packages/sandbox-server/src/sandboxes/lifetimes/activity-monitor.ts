@@ -41,16 +41,20 @@ export class ActivityMonitor {
     const previous = this.#states
     this.#states = new Map()
     for (const { id, status } of rows) {
-      const initial = { nextHealth: this.#deps.now() + healthIntervalMs, nextIdle: 0, missedAnswers: 0 }
+      const initial = { nextHealth: this.#deps.clock.now() + healthIntervalMs, nextIdle: 0, missedAnswers: 0 }
       if (status === 'RUNNING') this.#states.set(id, previous.get(id) ?? initial)
     }
     await Promise.all(rows.map((row) => this.#check(row)))
   }
 
   async #check(row: SandboxRow): Promise<void> {
-    const { now, getLifetimes, log } = this.#deps
+    const { clock, getLifetimes, log } = this.#deps
     const lifetimes = getLifetimes(row.spec)
-    const action = dueAction({ ...row, used_at: this.#deps.lastUse.lastUse(row) }, lifetimes, now() * 1000)
+    const action = dueAction(
+      { ...row, used_at: this.#deps.lastUse.lastUse(row) },
+      lifetimes,
+      clock.now() * 1000,
+    )
     if (action === 'remove' || action === 'pause') {
       const reason = action === 'remove' ? 'it was paused for long' : 'its session is over'
       log('info', `${action} a sandbox: ${reason}`, { sandbox: row.id })
@@ -59,9 +63,9 @@ export class ActivityMonitor {
     const state = this.#states.get(row.id)
     const connection = this.#deps.infoReader.getConnection(row)
     if (state === undefined || connection === undefined) return
-    if (action === 'checkIdle' && now() >= state.nextIdle) {
+    if (action === 'checkIdle' && clock.now() >= state.nextIdle) {
       await this.#semaphore.run(() => this.#checkIdle(row, connection, lifetimes.idleSeconds, state))
-    } else if (now() >= state.nextHealth) {
+    } else if (clock.now() >= state.nextHealth) {
       await this.#semaphore.run(() => this.#checkHealth(row, connection.url, state))
     }
   }
@@ -72,11 +76,11 @@ export class ActivityMonitor {
     limitSeconds: number,
     state: ActivityState,
   ): Promise<void> {
-    const { now, log, lastUse } = this.#deps
+    const { clock, log, lastUse } = this.#deps
     const before = lastUse.lastUse(row)
     const idle = await fetchIdleSeconds(connection, this.#deps)
     if (idle === undefined || lastUse.lastUse(row) !== before) return
-    if (idle < limitSeconds) state.nextIdle = now() + (limitSeconds - idle) * 1000
+    if (idle < limitSeconds) state.nextIdle = clock.now() + (limitSeconds - idle) * 1000
     else {
       log('info', 'pause a sandbox: it is idle', { sandbox: row.id, idle_seconds: idle })
       await this.#setDesired(row, 'paused')
@@ -85,8 +89,8 @@ export class ActivityMonitor {
 
   /** A sandbox that does not answer keeps its status, as it may be busy; its detail says it. */
   async #checkHealth(row: SandboxRow, url: string, state: ActivityState): Promise<void> {
-    const { now, repository } = this.#deps
-    state.nextHealth = now() + healthIntervalMs
+    const { clock, repository } = this.#deps
+    state.nextHealth = clock.now() + healthIntervalMs
     const answer = await fetchJson(`${url}/alive`, {}, this.#deps)
     state.missedAnswers = typeof answer === 'string' ? state.missedAnswers + 1 : 0
     if (state.missedAnswers >= maxMissedAnswers && row.detail === null)

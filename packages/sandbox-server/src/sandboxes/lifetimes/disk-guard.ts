@@ -1,5 +1,6 @@
 import { statfs } from 'node:fs/promises'
 import { must } from '@slipway/protocol'
+import type { Timer } from '@slipway/shared/time'
 import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { Reconciler } from '../reconcile/reconciler.ts'
 import type { SandboxContext } from '../state/context.ts'
@@ -33,7 +34,7 @@ type DiskGuardDeps = SandboxContext & { readonly reconciler: Reconciler }
  */
 export class DiskGuard implements AsyncDisposable {
   readonly #deps: DiskGuardDeps
-  #timer: NodeJS.Timeout | undefined
+  #timer: Timer | undefined
   #checking: Promise<void> = Promise.resolve()
   /** Free bytes below which the next sandbox is paused; undefined: below the reserve. */
   #threshold: number | undefined
@@ -51,13 +52,13 @@ export class DiskGuard implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     await this.#checking
   }
 
   #schedule(delayMs: number): void {
     if (this.#deps.signal.aborted) return
-    this.#timer = setTimeout(() => {
+    const check = () => {
       this.#checking = this.#check().then(
         (next) => this.#schedule(next),
         (error: unknown) => {
@@ -66,7 +67,8 @@ export class DiskGuard implements AsyncDisposable {
           this.#schedule(longestDelayMs)
         },
       )
-    }, delayMs).unref()
+    }
+    this.#timer = this.#deps.clock.schedule(delayMs, check, { ref: false })
   }
 
   /** Milliseconds until the next check. */
@@ -96,7 +98,7 @@ export class DiskGuard implements AsyncDisposable {
 
   /** Pauses the sandboxes above their limits. `free`: bytes on their file system. */
   async #checkLimits(free: number): Promise<void> {
-    const startMs = performance.now()
+    const startMs = this.#deps.clock.monotonic()
     this.#measured ??= { free, nextMs: 0, latestMs: startMs + measuredMs }
     const { nextMs, latestMs, free: lastFree } = this.#measured
     if (startMs < nextMs || (startMs < latestMs && lastFree - free < measuredGrowth)) return
@@ -111,7 +113,7 @@ export class DiskGuard implements AsyncDisposable {
       await this.#pause(row, 'it keeps more on disk than its limit', { bytes, limit_bytes: limit })
     }
     this.#excess = excess
-    const endMs = performance.now()
+    const endMs = this.#deps.clock.monotonic()
     const nextAt = endMs + (endMs - startMs) / measuredShare
     this.#measured = { free, nextMs: nextAt, latestMs: Math.max(nextAt, endMs + measuredMs) }
   }
@@ -123,13 +125,13 @@ export class DiskGuard implements AsyncDisposable {
   }
 
   async #pause(row: SandboxRow, reason: string, sizes: Readonly<Record<string, number>>): Promise<void> {
-    const { repository, reconciler, log, signal } = this.#deps
+    const { repository, reconciler, clock, log, signal } = this.#deps
     log('warn', `pause a sandbox: ${reason}`, { sandbox: row.id, ...sizes })
     if ((await repository.update(row, { wanted: 'paused' })) === undefined) return
     reconciler.notify(row.id)
     const hasStopped = async () =>
       (await repository.get(row.id))?.status === 'RUNNING' ? undefined : ('stopped' as const)
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(pauseTimeoutMs)])
+    const limit = AbortSignal.any([signal, clock.timeout(pauseTimeoutMs)])
     await repository.until(row.id, hasStopped, limit)
   }
 

@@ -16,7 +16,7 @@ export class LastUseTracker implements AsyncDisposable {
   }
 
   touch(id: string): void {
-    const now = this.#context.now() * 1000
+    const now = this.#context.clock.now() * 1000
     const existing = this.#entries.get(id)
     if (existing === undefined) this.#dropPersisted(now)
     const entry = existing ?? { last: now, written: 0 }

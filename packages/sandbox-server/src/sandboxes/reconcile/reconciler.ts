@@ -57,7 +57,7 @@ export class Reconciler implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const limit = new Promise((resolve) => setTimeout(resolve, stopTimeoutMs).unref())
+    const limit = this.#context.clock.sleep(stopTimeoutMs, { ref: false })
     await Promise.race([limit, Promise.all([...this.#workers.values()].map((worker) => worker.stop()))])
     this.#workers.clear()
   }

@@ -1,4 +1,5 @@
 import { Problem } from '@slipway/protocol'
+import type { Timer } from '@slipway/shared/time'
 import type { Lease, SandboxRow } from '@slipway/storage/control-plane'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
 import type { SandboxContext } from '../state/context.ts'
@@ -25,7 +26,7 @@ export class Worker {
   running: Promise<void> | undefined
   #isNotified = false
   #lease: Lease | undefined
-  #timer: NodeJS.Timeout | undefined
+  #timer: Timer | undefined
   #lastStep: string | undefined
   #repeats = 0
   #failures = 0
@@ -47,14 +48,14 @@ export class Worker {
     this.#isNotified = true
     // The failed step is retried now.
     this.failure = undefined
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     this.#timer = undefined
     this.running ??= this.#run()
   }
 
   /** Starts no further step. Resolves when the current one is over. */
   async stop(): Promise<void> {
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     await this.running
     this.#watch?.[Symbol.dispose]()
     await this.#release()
@@ -75,7 +76,7 @@ export class Worker {
       this.#watch?.[Symbol.dispose]()
       this.#watch = undefined
       this.#onIdle()
-    } else this.#timer = setTimeout(() => this.notify(), delayMs)
+    } else this.#timer = this.#context.clock.schedule(delayMs, () => this.notify())
   }
 
   /** Milliseconds until the next look; undefined when nothing is left to do. */
@@ -149,7 +150,7 @@ export class Worker {
    * Whether the attempt takes too long. It starts with each new epoch, and after each failure of the backend.
    */
   #isOverdue(row: SandboxRow | undefined): boolean {
-    const now = this.#context.now()
+    const now = this.#context.clock.now()
     const epoch = row?.status === 'STARTING' || row?.wanted === 'paused' ? row.epoch : undefined
     if (epoch === undefined || epoch !== this.#epoch) {
       this.#epoch = epoch

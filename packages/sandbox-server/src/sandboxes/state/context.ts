@@ -1,5 +1,6 @@
 import type { LogFunction } from '@slipway/protocol'
 import { Semaphore } from '@slipway/shared/async'
+import { type Clock, systemClock } from '@slipway/shared/time'
 import type { Cipher } from '@slipway/storage'
 import type { ControlPlaneStore, SandboxRow } from '@slipway/storage/control-plane'
 import type { Backend } from '../../backends/backend.ts'
@@ -47,8 +48,8 @@ export interface SandboxesOptions extends Lifetimes {
   /** Bytes on that file system above which a sandbox is paused whose spec has no limit; 0: none. */
   readonly maxDiskBytes?: number
   readonly fetch?: typeof globalThis.fetch
-  /** Milliseconds. */
-  readonly now?: () => number
+  /** That of the machine unless given. */
+  readonly clock?: Clock
   readonly onStep?: OnStep
   /** Called after a sandbox has become RUNNING, and for each that is when reconciling starts. */
   readonly onRunning?: (id: string) => void
@@ -58,7 +59,7 @@ export type SandboxContext = ReturnType<typeof createContext>
 
 /** What the parts of the sandboxes share: options with defaults, rows and sealed secrets. */
 export function createContext(options: SandboxesOptions) {
-  const { controlPlane, specs, hostPort } = options
+  const { controlPlane, specs, hostPort, clock = systemClock } = options
   const backends = new Map(options.backends.map((backend) => [backend.name, backend]))
   const stopping = new AbortController()
   const getLifetimes = (specId: string): Lifetimes => {
@@ -75,13 +76,13 @@ export function createContext(options: SandboxesOptions) {
     retryMs: [1_000, 60_000] as const,
     evictIdleSeconds: 10,
     fetch: sandboxFetch,
-    now: Date.now,
     ...options,
+    clock,
     backends,
     rows: controlPlane.sandboxes,
     users: controlPlane.users,
     leases: controlPlane.leases,
-    repository: new SandboxRepository(controlPlane, options.onStep, options.onRunning),
+    repository: new SandboxRepository(controlPlane, clock, options),
     /** Starts may take minutes: the other calls do not wait for them. */
     semaphores: { start: new Semaphore(8), change: new Semaphore(8), look: new Semaphore(16) },
     stopping,

@@ -1,7 +1,7 @@
 import { type SandboxStatus, sandboxStatus } from '@slipway/protocol'
 import { KeyedSignal } from '@slipway/shared/async'
 import { createCounter, createHistogram } from '@slipway/shared/metrics'
-import { systemClock } from '@slipway/shared/time'
+import type { Clock } from '@slipway/shared/time'
 import type { ControlPlaneStore, Leases, SandboxRow, SandboxRows } from '@slipway/storage/control-plane'
 
 export type SandboxRowUpdate = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at' | 'status'>> & {
@@ -53,15 +53,20 @@ export class SandboxRepository {
   readonly metrics = new StepMetrics()
   readonly #rows: SandboxRows
   readonly #leases: Leases
+  readonly #clock: Clock
   readonly #onStep: OnStep
   readonly #onRunning: (id: string) => void
 
   /** `onRunning` is called for each sandbox that has become RUNNING. */
   constructor(
     { sandboxes, leases }: Pick<ControlPlaneStore, 'sandboxes' | 'leases'>,
-    onStep: OnStep = () => {},
-    onRunning: (id: string) => void = () => {},
+    clock: Clock,
+    {
+      onStep = () => {},
+      onRunning = () => {},
+    }: { readonly onStep?: OnStep | undefined; readonly onRunning?: ((id: string) => void) | undefined },
   ) {
+    this.#clock = clock
     this.#rows = sandboxes
     this.#leases = leases
     this.#onStep = onStep
@@ -111,7 +116,7 @@ export class SandboxRepository {
       id,
       read,
       signal,
-      this.#leases.isShared ? { clock: systemClock, ms: sharedPollMs } : undefined,
+      this.#leases.isShared ? { clock: this.#clock, ms: sharedPollMs } : undefined,
     )
   }
 

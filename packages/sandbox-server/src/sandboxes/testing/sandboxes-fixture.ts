@@ -1,4 +1,5 @@
 import { type SandboxSpec, sandboxSpec } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import type { ControlPlaneStore } from '@slipway/storage/control-plane'
 import { expect, onTestFinished } from 'vitest'
 import { FakeBackend } from '../../backends/testing/fake-backend.ts'
@@ -71,7 +72,7 @@ export async function createFixture(
         log: (_, message, members) => logLines.push(`${message} ${JSON.stringify(members)}`),
         publicUrl: () => 'http://127.0.0.1:9000',
         hostPort: () => 9000,
-        now,
+        clock: { ...systemClock, now },
         ...options,
       })
       if (isClosed) all.push(sandboxes)
