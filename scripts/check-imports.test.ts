@@ -53,6 +53,24 @@ test.each([
     `import { FakeClock } from '@slipway/shared/time/testing'`,
     'only tests may import tests',
   ],
+  [
+    'a timer where a clock is passed in',
+    'http/src/a.ts',
+    'const timer = setTimeout(() => {}, 5)',
+    'takes a timer of Node',
+  ],
+  [
+    'a sleep where a clock is passed in',
+    'http/src/a.ts',
+    `import { setImmediate, setTimeout as sleep } from 'node:timers/promises'`,
+    'takes a timer of Node',
+  ],
+  [
+    'a limit where a clock is passed in',
+    'http/src/a.ts',
+    'const limit = AbortSignal.timeout(5)',
+    'takes a timer of Node',
+  ],
   ['the environment', 'http/src/a.ts', 'const x = process.env.HOME', 'reads process.env'],
   ['a compile cache in /tmp', 'http/src/main.js', 'module.enableCompileCache()', 'calls enableCompileCache'],
 ])('%s is refused', (_, file, text, fault) => {

@@ -8,6 +8,8 @@ import {
   libraryFolders,
   maxFiles,
   packageImports,
+  timerFolders,
+  timerUsers,
 } from './import-rules.ts'
 
 const root = resolve(import.meta.dirname, '..')
@@ -63,7 +65,21 @@ function importViolations({ file, text, imports }: Source): string[] {
   }
   if (!isTest(file) && /\benableCompileCache\b/.test(text) && file !== compileCacheFile)
     found.push(`${file}: calls enableCompileCache; only ${compileCacheFile} may`)
+  if (!isTest(file) && usesTimers(text) && takesClock(file))
+    found.push(`${file}: takes a timer of Node; use the clock that is passed in`)
   return found
+}
+
+function takesClock(file: string): boolean {
+  const isBelow = (folder: string) => file.startsWith(folder)
+  return timerFolders.some(isBelow) && !Object.keys(timerUsers).some(isBelow)
+}
+
+function usesTimers(text: string): boolean {
+  return (
+    /(?<![.\w])set(?:Timeout|Interval)\(|\bAbortSignal\.timeout\(/.test(text) ||
+    /import \{[^}]*\bset(?:Timeout|Interval)\b[^}]*\} from 'node:timers/.test(text)
+  )
 }
 
 function localViolation(file: string, own: string, target: string): string | undefined {

@@ -12,6 +12,7 @@ const steps = [
   ['config schema up to date', 'node scripts/print-config-schema.ts --check'],
   ['reference up to date', 'node scripts/print-reference.ts --check'],
   ['import borders', 'node scripts/check-imports.ts'],
+  ['waits of tests', 'node scripts/check-waits.ts'],
 ] as const
 
 const startedAt = performance.now()

@@ -134,3 +134,42 @@ export const environmentReaders: readonly string[] = [
   // Before the program can run: the folder of the user's components.
   'cli/src/components/components.js',
 ]
+
+/**
+ * Sources that schedule by the clock that is passed in (`@slipway/shared/time`): no timers of Node, no
+ * `AbortSignal.timeout`.
+ */
+export const timerFolders: readonly string[] = [
+  'agent/src/agents/',
+  'agent/src/conversation/',
+  'agent/src/llm/',
+  'agent/src/secrets/',
+  'agent-server/src/',
+  'http/src/',
+  'sandbox-server/src/conversations/',
+  'sandbox-server/src/ingest/',
+  'sandbox-server/src/network/',
+  'sandbox-server/src/sandboxes/',
+  'sandbox-server/src/start/',
+  'shared/src/async/',
+]
+
+/** Sources in these folders that use timers of Node, each with its reason. */
+export const timerUsers: Readonly<Record<string, string>> = {
+  'agent-server/src/applications/': 'waits for programs that it starts',
+  'agent-server/src/bash/output-recorder.ts': 'joins the output of programs',
+  'agent-server/src/editor/editor.ts': 'waits for a program that it starts',
+  'agent-server/src/git/repository-search.ts': 'bounds a request to GitHub',
+  'agent-server/src/profiles/': 'bounds requests to providers',
+  'agent-server/src/secrets/credential-source.ts': 'bounds and repeats requests to a source of secrets',
+  'agent-server/src/settings/mcp-oauth-jobs.ts': 'bounds a sign-in, which a person does',
+  'http/src/core/http-server.ts': 'looks for idle connections of the kernel while it closes',
+  'http/src/telemetry/': 'bounds the last export of a library that has timers of its own',
+}
+
+/** Tests that wait for longer than half a second although their suffix does not say so, each with its reason. */
+export const waitingTests: Readonly<Record<string, string>> = {
+  'conformance/map/conversations/f07-session-socket.test.ts':
+    'a reader that does not read cannot see that the server has closed its socket',
+  'scripts/check-waits.test.ts': 'shows waits as texts',
+}
