@@ -356,7 +356,11 @@ mapCase(
   async () => {
     await using other = await OwnMapServer.open({ isProcess: true, key: 'k' })
     const { id } = await execute('echo OLD', {}, other)
-    await sleep(2500)
+    const ended = performance.now()
+    await waitFor(
+      async () => performance.now() - ended,
+      (age) => age > 1_000,
+    )
     await other.restart('SIGTERM', { SLIPWAY_BASH_RETENTION_SECONDS: '1' })
     await waitFor(
       () => other.requestStatus('GET', `/api/bash/bash_events/${hex(id)}`),
@@ -372,9 +376,10 @@ mapCase(
   async () => {
     await using other = await OwnMapServer.open({ key: 'k', env: { SLIPWAY_BASH_RETENTION_SECONDS: '2' } })
     const { id } = await execute('echo OLD', {}, other)
-    await sleep(3000)
-    await execute('echo NEW', {}, other)
-    const status = () => other.requestStatus('GET', `/api/bash/bash_events/${hex(id)}`)
+    const status = async () => {
+      await execute('echo NEW', {}, other)
+      return await other.requestStatus('GET', `/api/bash/bash_events/${hex(id)}`)
+    }
     await waitFor(status, (found) => found === 404)
     expect(JSON.stringify(await search({}, other))).toContain('echo NEW')
   },
