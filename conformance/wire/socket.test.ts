@@ -138,14 +138,6 @@ wireCaseWithKey(
   },
 )
 
-wireCaseWithKey(
-  'WS /sockets/events/{id} authentication',
-  'closes after ten seconds without a first frame',
-  async () => {
-    expect(await silent).toBe(4001)
-  },
-)
-
 wireCase('WS /sockets/events/{id} authentication', 'ignores an auth frame on an open socket', async () => {
   const { id } = await wire.createIdle()
   await using client = openSocket(id)
@@ -409,3 +401,11 @@ async function connectionResultWithin(url: string, ms: number): Promise<number |
   socket.terminate()
   return result
 }
+
+wireCaseWithKey(
+  'WS /sockets/events/{id} authentication',
+  'closes after ten seconds without a first frame',
+  async () => {
+    expect(await silent).toBe(4001)
+  },
+)
