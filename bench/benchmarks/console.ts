@@ -26,7 +26,7 @@ import {
 import { SeededRandom } from '../support/seeded-random.ts'
 
 /** Ratios to bare pages in the same browser, and the most rows of a page. */
-const goals = { firstPaint: 5, jump: 2, heap: 3, frames: 0.95, longestLiveFrame: 11, rows: 400 }
+const goals = { firstPaint: 5, jump: 2, heap: 2, frames: 0.95, longestLiveFrame: 11, rows: 400 }
 const liveEventsPerSecond = 1_000
 const path = `c/${conversationId}`
 const eventsPath = `api/conversations/${conversationId}/events`

@@ -42,7 +42,7 @@ export async function firstToken(bench: BenchContext): Promise<ResultRow[]> {
   const floor = (percent: number) => Floor.of('a bare relay', relayed.map(above), percent)
   const fetched = Floor.of('a bare fetch', bare.map(above))
   return [
-    atMost('first token: p50 above the model’s delay', 'ms', above(median(later)), floor(50), 4),
+    atMost('first token: p50 above the model’s delay', 'ms', above(median(later)), floor(50), 3.4),
     information('first token: p99 above the model’s delay', 'ms', above(percentile(later, 99)), floor(99)),
     information('first token: p50 above it beside a bare fetch', 'ms', above(median(later)), fetched),
     information('first message of a conversation: p50 above it', 'ms', above(median(warm)), floor(50)),

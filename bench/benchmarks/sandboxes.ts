@@ -30,7 +30,7 @@ export const sandboxBenchmarks: Readonly<Record<string, Benchmark>> = {
         name: 'bubblewrap',
         env: { SLIPWAY_ISOLATION: 'bubblewrap' },
         startBare: await startBareProcesses(bench),
-        goals: { ...processGoals, claim: 1.15 },
+        goals: processGoals,
       }),
     whyUnavailable: async () => {
       const { status } = spawnSync('bwrap', ['--ro-bind', '/', '/', 'true'])
@@ -100,7 +100,7 @@ interface Goals {
   readonly resume: number
 }
 
-const processGoals: Goals = { coldStart: 1.3, claim: 1.5, pause: 5, resume: 2 }
+const processGoals: Goals = { coldStart: 1.3, claim: 1.3, pause: 8, resume: 2.2 }
 const dockerGoals: Goals = { coldStart: 1.5, claim: 3, pause: 4, resume: 4 }
 const defaultRounds = 30
 
