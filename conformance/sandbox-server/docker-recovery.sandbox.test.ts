@@ -23,7 +23,7 @@ if (engine === undefined) {
       await using server = await SandboxServer.prepare({ engine })
       const calls = ['start', 'pause', 'resume', 'remove']
       const isCall = (step: string) => beforeAndAfter(...calls).includes(step.replace(/^\d+ /, ''))
-      const seen = await crashAtEveryStep(server, lifecycleScenario, (steps) => steps.filter(isCall))
+      const seen = await crashAtEveryStep([server], lifecycleScenario, (steps) => steps.filter(isCall))
       expect([...seen]).toEqual(expect.arrayContaining(beforeAndAfter(...calls)))
     },
     limitMs,

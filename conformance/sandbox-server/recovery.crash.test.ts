@@ -27,8 +27,9 @@ const limitMs = 900_000
 test(
   'a kill at any step of start, pause, resume and delete loses nothing and leaves nothing behind',
   async () => {
-    await using server = await SandboxServer.prepare()
-    const seen = await crashAtEveryStep(server, lifecycleScenario, (steps) => steps)
+    await using first = await SandboxServer.prepare()
+    await using second = await SandboxServer.prepare()
+    const seen = await crashAtEveryStep([first, second], lifecycleScenario, (steps) => steps)
     const wishes = ['write wanted paused', 'write wanted running', 'write wanted gone']
     const calls = ['add', 'start', 'pause', 'resume', 'remove', 'forget']
     expect([...seen]).toEqual(
@@ -41,8 +42,9 @@ test(
 test(
   'a kill at any step of a start from the warm pool loses nothing and leaves nothing behind',
   async () => {
-    await using server = await SandboxServer.prepare()
-    const seen = await crashAtEveryStep(server, warmPoolScenario, (steps) =>
+    await using first = await SandboxServer.prepare()
+    await using second = await SandboxServer.prepare()
+    const seen = await crashAtEveryStep([first, second], warmPoolScenario, (steps) =>
       isThorough ? steps : steps.filter((step) => /^1 \w+ (?:add|start|claim|init)$/.test(step)),
     )
     expect([...seen]).toEqual(expect.arrayContaining(beforeAndAfter('add', 'start', 'claim', 'init')))
@@ -53,8 +55,9 @@ test(
 test(
   'after a kill at any step of a start the conversation can be started again and deleted, and nothing is duplicated',
   async () => {
-    await using server = await SandboxServer.prepare()
-    const seen = await crashAtEveryStep(server, conversationScenario, (steps) => {
+    await using first = await SandboxServer.prepare()
+    await using second = await SandboxServer.prepare()
+    const seen = await crashAtEveryStep([first, second], conversationScenario, (steps) => {
       const commits = steps.filter((step) => step.endsWith(' commit'))
       return isThorough ? commits : commits.filter((_, at) => at % 7 === 0)
     })

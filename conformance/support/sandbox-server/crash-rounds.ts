@@ -247,20 +247,26 @@ export async function retryUntil(
 }
 
 /**
- * A round without a kill lists the steps; then one round for each step. Returns the names of the steps at
- * which the server was killed.
+ * A round without a kill lists the steps; then one round for each step, on the given servers at the same
+ * time: a round mostly waits for processes. Returns the names of the steps at which a server was killed.
  */
 export async function crashAtEveryStep(
-  server: SandboxServer,
+  servers: readonly [SandboxServer, ...SandboxServer[]],
   scenario: CrashScenario,
   selectSteps: (steps: readonly string[]) => readonly string[],
 ): Promise<ReadonlySet<string>> {
-  const { steps } = await runCrashRound(server, scenario, { name: 'whole' })
+  const { steps } = await runCrashRound(servers[0], scenario, { name: 'whole' })
+  const rounds = selectSteps(steps).entries()
   const killedAt = new Set<string>()
-  for (const [at, killAt] of selectSteps(steps).entries()) {
-    const { isKilled } = await runCrashRound(server, scenario, { killAt, name: `step-${at}` })
-    if (isKilled) killedAt.add(killAt.replace(/^\d+ /, ''))
+  const runRounds = async (server: SandboxServer) => {
+    // Each takes the next step that no other one has.
+    for (const [at, killAt] of rounds) {
+      const { isKilled } = await runCrashRound(server, scenario, { killAt, name: `step-${at}` })
+      if (isKilled) killedAt.add(killAt.replace(/^\d+ /, ''))
+    }
   }
+  const results = await Promise.allSettled(servers.map(runRounds))
+  for (const result of results) if (result.status === 'rejected') throw result.reason
   return killedAt
 }
 
