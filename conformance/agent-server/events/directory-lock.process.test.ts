@@ -46,8 +46,8 @@ async function refusal(data: string, wrapper: readonly string[] = []): Promise<s
 test('a second server is refused when the lock file is gone', limit, async () => {
   using directory = dataDirectory()
   const { data } = directory
-  await using _ = await startServer(data)
-  const reason = `${data} is in use by another process`
+  await using server = await startServer(data)
+  const reason = `${data} is in use by another process (pid ${server.pid})`
   expect(await refusal(data)).toContain(reason)
   rmSync(join(data, 'lock.db'))
   expect(await refusal(data)).toContain(reason)

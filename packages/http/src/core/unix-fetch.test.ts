@@ -127,6 +127,23 @@ test.for([
   expect([answer.status, await answer.json()]).toEqual([201, [body === undefined ? null : 'é', length]])
 })
 
+test.for([
+  ['GET', []],
+  ['HEAD', []],
+  ['DELETE', ['content-length: 0']],
+  ['POST', ['content-length: 0']],
+] as const)('a %s without a body says its length: %j', async ([method, lengths]) => {
+  let head = ''
+  await using server = await byteServer((socket) => {
+    socket.once('data', (bytes) => {
+      head = bytes.toString('latin1').toLowerCase()
+      socket.end('HTTP/1.1 204 X\r\n\r\n')
+    })
+  })
+  await unixFetch(server.url, { method })
+  expect(head.split('\r\n').filter((line) => line.startsWith('content-length'))).toEqual(lengths)
+})
+
 test('a large stream arrives unchanged, and a reply is read with backpressure', async () => {
   await using server = await open()
   const bytes = randomBytes(20_000_000)

@@ -10,10 +10,14 @@ test('without isolation the server refuses to start and says what to install', a
   const backend = (kind: Isolation['kind']) => ({
     isolation: async () => ({ kind, enforced: [], notes: ['Bubblewrap is not installed.'] }),
   })
-  await expect(assertIsolated(backend('none'))).rejects.toThrow(
-    /not be isolated.*not installed.*Install bubblewrap.*SLIPWAY_ISOLATION=none/,
-  )
-  await assertIsolated(backend('namespaces'))
+  const refusal = /not be isolated.*not installed.*Install bubblewrap.*SLIPWAY_ISOLATION=none/
+  const auto = { isolation: 'auto' } as const
+  await expect(assertIsolated(backend('none'), auto, {})).rejects.toThrow(refusal)
+  const options = { isIsolationOptional: false }
+  await expect(assertIsolated(backend('none'), auto, options)).rejects.toThrow(refusal)
+  await assertIsolated(backend('namespaces'), auto, {})
+  await assertIsolated(backend('none'), auto, { isIsolationOptional: true })
+  await assertIsolated(backend('none'), { isolation: 'none' }, {})
 })
 
 test('SLIPWAY_ISOLATION=none accepts ordinary processes', async () => {

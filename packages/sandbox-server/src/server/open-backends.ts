@@ -43,7 +43,7 @@ async function openBackend(name: string, config: Config, deps: BackendDeps): Pro
       hostSocket: hostSocketPath(socketDirectory),
       codeDirectory: join(directory, 'code'),
     })
-    if (config.isolation === 'auto' && deps.isIsolationOptional !== true) await assertIsolated(backend)
+    await assertIsolated(backend, config, deps)
     await assertNetworks(backend, config, deps)
     return backend
   }
@@ -83,7 +83,12 @@ async function openBackend(name: string, config: Config, deps: BackendDeps): Pro
 }
 
 /** Users must not be run together as ordinary processes unless the operator says so. */
-export async function assertIsolated(backend: Pick<Backend, 'isolation'>): Promise<void> {
+export async function assertIsolated(
+  backend: Pick<Backend, 'isolation'>,
+  { isolation }: Pick<Config, 'isolation'>,
+  { isIsolationOptional }: Pick<BackendDeps, 'isIsolationOptional'>,
+): Promise<void> {
+  if (isolation !== 'auto' || isIsolationOptional === true) return
   const { kind, notes } = await backend.isolation()
   if (kind !== 'none') return
   throw new Error(
