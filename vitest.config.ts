@@ -4,6 +4,7 @@ import { LongTestsFirst } from './scripts/test/long-tests-first.ts'
 import { globs, lateProject, lateSuffixes, suffixes } from './scripts/test/suites.ts'
 
 const dependencies = '**/node_modules/**'
+const sharedServers = 'conformance/map/**/*.process.test.ts'
 const own = suffixes.filter((suffix) => !lateSuffixes.includes(suffix))
 
 // As the servers do: an empty variable of a test is one that is not set.
@@ -30,7 +31,16 @@ export default defineConfig({
       { extends: true, test: { name: 'smoke', include: globs(['smoke']), exclude: [dependencies] } },
       {
         extends: true,
-        test: { name: 'own', include: globs(own), exclude: [dependencies, ...globs(lateSuffixes)] },
+        test: {
+          name: 'own',
+          include: globs(own),
+          exclude: [dependencies, sharedServers, ...globs(lateSuffixes)],
+        },
+      },
+      {
+        // Most of their servers run in the process of the tests, which loads them once.
+        extends: true,
+        test: { name: 'map', isolate: false, include: [sharedServers], exclude: [dependencies] },
       },
       { extends: true, test: { name: lateProject, include: globs(lateSuffixes), exclude: [dependencies] } },
       ...(process.env.SLIPWAY_TEST_DATABASE_URL === undefined
