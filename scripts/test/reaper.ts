@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync, readlinkSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { isRecord, parseJson } from '@slipway/shared/json'
@@ -91,15 +91,46 @@ function listProcesses(folder: string): number[] {
 
 function belongs(pid: string, folder: string): boolean {
   return (
-    ['cmdline', 'environ'].some((file) => readText(`/proc/${pid}/${file}`).includes(folder)) ||
-    (hasOwnMounts(pid) && readText(`/proc/${pid}/mountinfo`).includes(basename(folder)))
+    ['cmdline', 'environ'].some((file) => names(readText(`/proc/${pid}/${file}`), folder)) ||
+    (hasOwnMounts(pid) && mountsBelow(pid, folder))
   )
+}
+
+/** Whether a text has the path of the folder or of something in it; that of `folder2` is another. */
+function names(text: string, folder: string): boolean {
+  for (let at = text.indexOf(folder); at !== -1; at = text.indexOf(folder, at + 1))
+    if (!/[\w.-]/.test(text[at + folder.length] ?? '')) return true
+  return false
 }
 
 /** Processes in our own mount namespace show our mounts, whoever made them. */
 function hasOwnMounts(pid: string): boolean {
   const [own, other] = ['self', pid].map((name) => readLink(`/proc/${name}/ns/mnt`))
   return other !== undefined && other !== own
+}
+
+/** Whether a mount of the process shows the folder or a part of it; the path is that within the file system. */
+function mountsBelow(pid: string, folder: string): boolean {
+  const path = pathInFileSystem(folder)
+  return readMounts(pid).some(
+    ({ root, options }) => root === path || root.startsWith(`${path}/`) || options.includes(`${folder}/`),
+  )
+}
+
+function pathInFileSystem(path: string): string {
+  const isAbove = (place: string) => path === place || path.startsWith(place === '/' ? '/' : `${place}/`)
+  const above = readMounts('self').filter(({ place }) => isAbove(place))
+  const [mount = { root: '/', place: '/' }] = above.toSorted((a, b) => b.place.length - a.place.length)
+  return join(mount.root, relative(mount.place, path))
+}
+
+function readMounts(pid: string) {
+  return readText(`/proc/${pid}/mountinfo`)
+    .split('\n')
+    .map((line) => {
+      const [, , , root = '', place = '', ...options] = line.split(' ')
+      return { root, place, options: options.join(' ') }
+    })
 }
 
 /** The control groups of the sandboxes of all servers below the folder. */
