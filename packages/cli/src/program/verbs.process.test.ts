@@ -122,7 +122,10 @@ test('commands find a server at another port by its data directory, as long as i
   other.stderr.resume()
   const [line] = await once(createInterface({ input: other.stdout }), 'line')
   const note = join(directory, 'found', 'server.json')
-  expect(JSON.parse(await readFile(note, 'utf8'))).toEqual({ url: JSON.parse(line).url, pid: other.pid })
+  expect(JSON.parse(await readFile(note, 'utf8'))).toMatchObject({
+    url: JSON.parse(line).url,
+    pid: other.pid,
+  })
   expect((await stat(note)).mode & 0o777).toBe(0o600)
   expect(await runCli(['ls', '-q', '--data', 'found'], '', env)).toMatchObject({ code: 0, stdout: '' })
   // A directory that is named means its server, also where a context is the current one.
