@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { dropEmptySettings } from './packages/shared/src/process/environment.ts'
 import { LongTestsFirst } from './scripts/test/long-tests-first.ts'
@@ -15,6 +16,8 @@ export default defineConfig({
     reporters: ['default', './scripts/test/summary-reporter.ts'],
     sequence: { sequencer: LongTestsFirst },
     setupFiles: ['./scripts/test/cpu-meter.ts'],
+    // One more than cores: tests wait for the starts of programs.
+    maxWorkers: availableParallelism() + 1,
     testTimeout: 30_000,
     hookTimeout: 30_000,
     projects: [
