@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startReaper } from '../test/reaper.ts'
@@ -28,7 +28,6 @@ export class Tree {
   readonly #folder: string
   readonly #root: string
   readonly #signal: AbortSignal
-  #runs = 0
 
   /** The tree at `root`, with temporary files in `folder`. After `signal` no promise settles. */
   constructor({
@@ -81,8 +80,8 @@ export class Tree {
 
   /** Runs a program of Node with a temporary folder of its own, and ends what it leaves. */
   async #run(args: readonly string[], maxMs: number): Promise<Outcome> {
-    const temporary = join(this.#folder, String(++this.#runs))
-    mkdirSync(temporary)
+    // A name that no other path has: the reaper ends what belongs to it.
+    const temporary = mkdtempSync(join(this.#folder, 'run-'))
     // Tests run programs as other users too.
     chmodSync(temporary, 0o1777)
     const reaper = startReaper(temporary)
