@@ -25,7 +25,7 @@ const resultsPath = join(folder, 'results.json')
 const passResults = ['first.json', 'second.json'].map((name) => join(folder, name))
 const reaper = startReaper(folder)
 
-const [program = '', ...programArgs] = [...engines(), process.execPath, ...testArgs()]
+const [program = '', ...programArgs] = [...postgres(), process.execPath, ...testArgs()]
 const child = spawn(program, programArgs, {
   cwd: root,
   // A group of its own: a signal reaches the wrappers, Vitest and its workers alike.
@@ -52,23 +52,11 @@ function testArgs(): string[] {
   return [vitest, 'run', ...(args.length > 0 ? [] : projects), ...args]
 }
 
-/** Programs that start what tests need and this machine has: they run the rest of the command line. */
-function engines(): string[] {
-  const { SLIPWAY_TEST_DATABASE_URL, SLIPWAY_TEST_DOCKER_SOCKET } = process.env
-  const found: string[] = []
-  const canMount = () => spawnSync('unshare', ['--mount', 'true']).status === 0
-  if (
-    mode === 'all' &&
-    SLIPWAY_TEST_DOCKER_SOCKET === undefined &&
-    has('dockerd') &&
-    has('podman') &&
-    canMount()
-  )
-    found.push('.ci/engines')
-  const postgres = globSync('/usr/lib/postgresql/*/bin/initdb')
-  if (SLIPWAY_TEST_DATABASE_URL === undefined && (postgres.length > 0 || has('initdb')))
-    found.push('.ci/postgres')
-  return found
+/** A program that starts PostgreSQL where this machine has it, and runs the rest of the command line. */
+function postgres(): string[] {
+  if (process.env.SLIPWAY_TEST_DATABASE_URL !== undefined) return []
+  const programs = globSync('/usr/lib/postgresql/*/bin/initdb')
+  return programs.length > 0 || has('initdb') ? ['.ci/postgres'] : []
 }
 
 function has(name: string): boolean {

@@ -1,46 +1,62 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { lateProject } from './suites.ts'
 
-// All tests in two passes: the second has the tests of what `.ci/build` makes beside the first. It is waited for
-// while it makes progress, at most `maxWaitMs` after the first pass: what is not built then is skipped.
+// All tests in two passes, beside each other: the second has the tests of other people's programs, and begins when
+// `.ci/build` has made these. What is not built `maxWaitMs` after the first pass has ended is skipped.
 
 const maxWaitMs = 10 * 60_000
 
 const [resultsFolder = '', ...args] = process.argv.slice(2)
 const build = spawn('.ci/build', { stdio: ['ignore', 'ignore', 'inherit'] })
-const built = once(build, 'exit')
-const projects = [`--project=!${lateProject}`, `--project=${lateProject}`]
-
-let isGreen = await runVitest(projects[0], 'first.json')
+const second = once(build, 'exit').then(runSecond)
+const isFirstGreen = await runVitest([], `--project=!${lateProject}`, 'first.json')
 const timer = setTimeout(() => {
   console.error(`What is not built ${maxWaitMs / 60_000} minutes after the first pass is skipped.`)
   build.kill()
 }, maxWaitMs)
-await built
-clearTimeout(timer)
-const compose = spawnSync('.ci/docker-compose', { encoding: 'utf8' }).stdout.trim()
-isGreen = (await runVitest(projects[1], 'second.json', compose)) && isGreen
-process.exitCode = isGreen ? 0 : 1
+build.once('exit', () => clearTimeout(timer))
+if (build.exitCode !== null || build.signalCode !== null) clearTimeout(timer)
+const isSecondGreen = await second
+process.exitCode = isFirstGreen && isSecondGreen ? 0 : 1
 
-async function runVitest(project: string | undefined, results: string, compose = ''): Promise<boolean> {
-  const vitest = [
+async function runSecond(): Promise<boolean> {
+  const compose = spawnSync('.ci/docker-compose', { encoding: 'utf8' }).stdout.trim()
+  if (compose !== '') process.env.SLIPWAY_TEST_COMPOSE = compose
+  const engines = canRunEngines() ? ['.ci/engines'] : []
+  return await runVitest([...engines, '.ci/cluster', 'run'], `--project=${lateProject}`, 'second.json')
+}
+
+/** Where mounts are not allowed, no container engine can run. */
+function canRunEngines(): boolean {
+  const isInstalled = (name: string) => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0
+  return (
+    process.env.SLIPWAY_TEST_DOCKER_SOCKET === undefined &&
+    isInstalled('dockerd') &&
+    isInstalled('podman') &&
+    spawnSync('unshare', ['--mount', 'true']).status === 0
+  )
+}
+
+/** Resolves with whether it ended with 0. */
+async function runVitest(wrappers: readonly string[], project: string, results: string): Promise<boolean> {
+  const vitest = resolve('node_modules/vitest/vitest.mjs')
+  const workers = project === `--project=${lateProject}` ? ['--maxWorkers=1'] : []
+  const command = [
+    ...wrappers,
     process.execPath,
-    resolve('node_modules/vitest/vitest.mjs'),
+    vitest,
     'run',
     '--passWithNoTests',
+    project,
+    ...workers,
     ...args,
   ]
-  const isLate = project === projects[1]
-  const [program = '', ...rest] = [...(isLate ? ['.ci/cluster', 'run'] : []), ...vitest, String(project)]
+  const [program = '', ...rest] = command
   const child = spawn(program, rest, {
     stdio: ['ignore', 'inherit', 'inherit'],
-    env: {
-      ...process.env,
-      SLIPWAY_TEST_RESULTS: resolve(resultsFolder, results),
-      ...(compose === '' ? {} : { SLIPWAY_TEST_COMPOSE: compose }),
-    },
+    env: { ...process.env, SLIPWAY_TEST_RESULTS: join(resultsFolder, results) },
   })
   const [code] = await once(child, 'exit')
   return code === 0

@@ -2,7 +2,7 @@
 export const needs = {
   crash: 'kills of servers in the middle of their work',
   k8s: 'a Kubernetes cluster',
-  sandbox: 'bubblewrap or a container engine',
+  sandbox: 'bubblewrap',
   docker: 'a container engine',
   browser: 'Chromium',
   python: 'the published Python SDK',
