@@ -95,7 +95,7 @@ function printEnd(results: RunResults): void {
 /** What `npm run test:all` took, by file: the next run begins with the longest. */
 function recordResults(
   { wall, cpu, calibration }: Readonly<Record<'wall' | 'calibration', number>> & { cpu: number | undefined },
-  { count, files }: RunResults,
+  { count, failures, files }: RunResults,
 ): void {
   const record = {
     at: new Date().toISOString(),
@@ -104,6 +104,7 @@ function recordResults(
     cpuSeconds: cpu === undefined ? cpu : Math.round(cpu),
     calibrationSeconds: calibration,
     count,
+    failures,
     files: files.toSorted((one, other) => other.wallSeconds - one.wallSeconds),
   }
   writeFileSync(join(root, 'bench/results/tests.json'), `${JSON.stringify(record, undefined, 1)}\n`)

@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { join, resolve } from 'node:path'
-import { lateProject } from './suites.ts'
+import { lateProject, lateSuffixes } from './suites.ts'
 
 // All tests in two passes, beside each other: the second has the tests of other people's programs, and begins when
 // `.ci/build` has made these. What is not built `maxWaitMs` after the first pass has ended is skipped.
@@ -9,8 +9,11 @@ import { lateProject } from './suites.ts'
 const maxWaitMs = 10 * 60_000
 
 const [resultsFolder = '', ...args] = process.argv.slice(2)
-const build = spawn('.ci/build', { stdio: ['ignore', 'ignore', 'inherit'] })
-const second = once(build, 'exit').then(runSecond)
+const isLate = (file: string) => lateSuffixes.some((suffix) => file.includes(`.${suffix}.`))
+// Files without a need of it start no engines.
+const hasSecond = args.length === 0 || !args.every((arg) => arg.endsWith('.test.ts') && !isLate(arg))
+const build = spawn(hasSecond ? '.ci/build' : 'true', { stdio: ['ignore', 'ignore', 'inherit'] })
+const second = once(build, 'exit').then(() => !hasSecond || runSecond())
 const isFirstGreen = await runVitest([], `--project=!${lateProject}`, 'first.json')
 const timer = setTimeout(() => {
   console.error(`What is not built ${maxWaitMs / 60_000} minutes after the first pass is skipped.`)
