@@ -46,7 +46,7 @@ async function expectNothingLeft(temporary: string): Promise<void> {
 }
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'slipway-demo-test-'))
+  directory = await mkdtemp(join(tmpdir(), 'demo-'))
 })
 
 afterAll(() => rm(directory, { recursive: true, force: true }))
