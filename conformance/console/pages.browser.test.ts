@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -89,7 +90,7 @@ describe.runIf(chromiumPath !== undefined)('the pages of the console', { timeout
       page.waitForEvent('download'),
       page.getByRole('menuitem', { name: 'Export' }).click(),
     ])
-    const exported = readFileSync(await download.path(), 'utf8')
+    const exported = await text(await download.createReadStream())
     expect(exported.split('\n').slice(1).join('\n')).toBe(lines)
     await page.getByRole('button', { name: 'Actions of sweet peaches' }).click()
     await page.getByRole('menuitem', { name: 'Delete' }).click()
