@@ -115,7 +115,10 @@ hour('configuration', async () => {
   const { stdout } = await day.run(['config', 'list'])
   expect(stdout).toMatch(/^model\.name +\S+ +openai-compatible\/m$/m)
   expect(stdout).not.toContain(modelKey)
-  const unknown = await day.run(['ls'], { code: 1, env: { SLIPWAY_LOGLEVEL: 'debug' } })
+  const unknown = await day.run(['ls'], {
+    code: 1,
+    env: { SLIPWAY_LOGLEVEL: 'debug', SLIPWAY_LOG_LEVEL: '' },
+  })
   expect(unknown.stderr).toContain('SLIPWAY_LOG_LEVEL')
 })
 
@@ -359,13 +362,9 @@ hour('uninstalled: what is left is what docs/guide/install.md names', async () =
   ]
   for (const place of places) expect(page).toContain(`| \`~/${place}\``)
   // The text index is built behind the server.
-  const own =
-    /^(\.local\/share\/slipway\/(conversations\/[0-9a-f]{32}|index\.\w+)|\.cache\/slipway\/compile-cache\/.*)$/
+  const own = /^\.local\/share\/slipway\/(conversations\/[0-9a-f]{32}|index\.\w+)$/
   const left = (await day.listHome()).filter((path) => !own.test(path) && !isComponents.test(path))
   expect(left).toEqual([
-    '.cache',
-    '.cache/slipway',
-    '.cache/slipway/compile-cache',
     '.config',
     '.config/slipway',
     '.config/slipway/config.toml',

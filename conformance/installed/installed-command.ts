@@ -86,7 +86,7 @@ export class InstalledCommand implements AsyncDisposable {
   }
 
   /** `name` begins the name of the directory. */
-  static async open(nodeDirectory: string, name = 'slipway-day-'): Promise<InstalledCommand> {
+  static async open(nodeDirectory: string, name = 'd-'): Promise<InstalledCommand> {
     const directory = await realpath(await mkdtemp(join(tmpdir(), name)))
     const user = new InstalledCommand(directory, nodeDirectory)
     for (const path of [user.prefix, user.project, join(directory, 'tmp')])
@@ -179,7 +179,9 @@ export class InstalledCommand implements AsyncDisposable {
   /** Folders and files below the home directory, those of the project left out; sorted. */
   async listHome(): Promise<string[]> {
     const paths = await readdir(this.home, { recursive: true })
-    return paths.filter((path) => !path.startsWith('project')).toSorted()
+    return paths
+      .filter((path) => !/^(?:project|\.cache(?:\/slipway(?:\/compile-cache.*)?)?$)/.test(path))
+      .toSorted()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
