@@ -1,10 +1,11 @@
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { calibrate } from '../calibration.ts'
 import { cpuSeconds } from './cpu-seconds.ts'
+import { isInstalled } from './is-installed.ts'
 import { startReaper } from './reaper.ts'
 import { countLine, describeFailures, describeRun, mergeResults, type RunResults } from './results.ts'
 import { dailyProjects, needs } from './suites.ts'
@@ -40,6 +41,8 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   })
 const [code] = await once(child, 'exit')
 const results = readResults()
+// A pass that ended without results is no part of a record.
+const isWhole = mode === 'all' && args.length === 0 && passResults.every((path) => existsSync(path))
 await reaper.reap()
 if (results !== undefined) printEnd(results)
 process.exitCode = code ?? 1
@@ -56,11 +59,7 @@ function testArgs(): string[] {
 function postgres(): string[] {
   if (process.env.SLIPWAY_TEST_DATABASE_URL !== undefined) return []
   const programs = globSync('/usr/lib/postgresql/*/bin/initdb')
-  return programs.length > 0 || has('initdb') ? ['.ci/postgres'] : []
-}
-
-function has(name: string): boolean {
-  return spawnSync('sh', ['-c', `command -v ${name}`]).status === 0
+  return programs.length > 0 || isInstalled('initdb') ? ['.ci/postgres'] : []
 }
 
 /** Of all passes that came to their end. */
@@ -78,7 +77,7 @@ function printEnd(results: RunResults): void {
   const cpu = cpuSeconds()
   const wall = (performance.now() - startedAt) / 1000
   const calibration = calibrate().seconds
-  if (mode === 'all' && args.length === 0) recordResults({ wall, cpu, calibration }, results)
+  if (isWhole) recordResults({ wall, cpu, calibration }, results)
   if (mode === 'daily' && args.length === 0) {
     const kinds = Object.entries(needs).map(([suffix, need]) => `  .${suffix}: ${need}`)
     lines.push('`npm run test:all` adds the files that need', ...kinds, '')

@@ -1,6 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { join, resolve } from 'node:path'
+import { isInstalled } from './is-installed.ts'
 import { lateProject, lateSuffixes } from './suites.ts'
 
 // All tests in two passes, beside each other: the second has the tests of other people's programs, and begins when
@@ -33,7 +34,6 @@ async function runSecond(): Promise<boolean> {
 
 /** Where mounts are not allowed, no container engine can run. */
 function canRunEngines(): boolean {
-  const isInstalled = (name: string) => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0
   return (
     process.env.SLIPWAY_TEST_DOCKER_SOCKET === undefined &&
     isInstalled('dockerd') &&
