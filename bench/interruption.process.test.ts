@@ -12,7 +12,7 @@ const main = fileURLToPath(new URL('main.ts', import.meta.url))
 
 /** Starts the benchmark of a kind of sandboxes; resolves when the supervisor of one runs. */
 async function startBenchmark(name: string) {
-  const temporary = await mkdtemp(join(tmpdir(), 'slipway-cut-'))
+  const temporary = await mkdtemp(join(tmpdir(), 'cut-'))
   onTestFinished(() => rm(temporary, { recursive: true, force: true }))
   const child = spawn(process.execPath, [main, name, '--quick'], {
     env: { ...process.env, TMPDIR: temporary },

@@ -11,7 +11,7 @@ import { findMachineNode, InstalledCommand } from './installed-command.ts'
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 300_000 })
 
 const node = findMachineNode()
-const user = await InstalledCommand.open(node.directory, 'slipway ä b ')
+const user = await InstalledCommand.open(node.directory, 'ä b ')
 const skipReason = await user.install()
 if (skipReason !== undefined && process.env.SLIPWAY_INSTALLED === '1') throw new Error(skipReason)
 if (skipReason !== undefined) console.warn(`SKIPPED: the first minutes: ${skipReason}`)
