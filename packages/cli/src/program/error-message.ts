@@ -66,6 +66,7 @@ const refusals: Readonly<Record<string, string>> = {
   EPERM: 'not permitted',
   EROFS: 'read-only file system',
   ENOENT: 'no such directory',
+  ENOTDIR: 'not a directory',
 }
 
 /**

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Client } from '@slipway/client'
 import { type ConversationInfo, must, Problem } from '@slipway/protocol'
-import { errorCode, makeDirectory } from '@slipway/shared/fs'
+import { makeDirectory } from '@slipway/shared/fs'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { userDataDirectory } from '../context/contexts.ts'
 import { askServer, findHolder, findPrivateServer, type PrivateServer } from '../context/private-server.ts'
@@ -54,17 +54,9 @@ export async function startPrivateServer(
 }
 
 async function prepareDirectory(directory: string): Promise<void> {
-  try {
-    await makeDirectory(join(directory, sessionsDirectory), 0o700)
-    // It may be of a version that let other users look into it.
-    await chmod(directory, 0o700)
-  } catch (error) {
-    throw new Problem(
-      'bad_request',
-      `The data directory of your private server cannot be written: ${directory}: ${errorCode(error) ?? error}. ` +
-        'Set XDG_DATA_HOME to a directory of yours.',
-    )
-  }
+  await makeDirectory(join(directory, sessionsDirectory), 0o700)
+  // It may be of a version that let other users look into it.
+  await chmod(directory, 0o700)
 }
 
 /**
