@@ -59,9 +59,10 @@ export default defineConfig({
                 include: [
                   'conformance/agent-server/{conversations,chat-completions,secret-leaks}.test.ts',
                   'conformance/agent-server/{events,runs}/*.test.ts',
+                  'conformance/agent-server/runs/sub-agents.crash.test.ts',
                   'conformance/sandbox-server/sandboxes.sandbox.test.ts',
                 ],
-                exclude: [dependencies, 'conformance/agent-server/**/*.*.test.ts'],
+                exclude: [dependencies, 'conformance/agent-server/**/!(sub-agents).*.test.ts'],
               },
             },
           ]),

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { startAgentServer } from '../support/agent-server.ts'
+import { openServerInProcess } from '../support/server-in-process.ts'
 
 /** A server that starts without its settings and receives them over HTTP (wire 1.21). */
 
@@ -22,9 +23,12 @@ const settings = {
   telemetry: { unknown: true },
 }
 
-async function openDeferredServer(env: Readonly<Record<string, string>> = deferredEnv) {
+async function openDeferredServer(
+  env: Readonly<Record<string, string>> = deferredEnv,
+  open: typeof openServerInProcess = openServerInProcess,
+) {
   const data = await mkdtemp(join(tmpdir(), 'slipway-init-'))
-  let server = await startAgentServer(data, env)
+  let server = await open(data, env)
   const call = async (
     method: string,
     path: string,
@@ -50,7 +54,7 @@ async function openDeferredServer(env: Readonly<Record<string, string>> = deferr
     output: () => server.output(),
     async restart() {
       await server.stop()
-      server = await startAgentServer(data, env)
+      server = await open(data, env)
     },
     async [Symbol.asyncDispose]() {
       await server.stop()
@@ -168,7 +172,7 @@ test('invalid settings are refused with their location, and valid ones are accep
 })
 
 test('after a restart the server waits again, and with the same settings all data is there', async () => {
-  await using it = await openDeferredServer()
+  await using it = await openDeferredServer(deferredEnv, startAgentServer)
   await it.init(settings)
   await it.call('POST', '/api/profiles/p', {
     ...sessionKeyHeader,

@@ -232,11 +232,11 @@ export interface OwnMapServerOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Undefined: the server takes calls without a key. */
   readonly key?: string | undefined
-  /** The case kills the server, starts it again, or reads its output. */
+  /** The case kills the server, gives it arguments, or reads its output. */
   readonly isProcess?: boolean
 }
 
-/** A server of one case, whose data and home are its own. With `isProcess` it can be killed and started again. */
+/** A server of one case, whose data and home are its own. With `isProcess` it can be killed. */
 export class OwnMapServer extends MapClient implements AsyncDisposable {
   readonly data: string
   readonly home: string
@@ -271,7 +271,7 @@ export class OwnMapServer extends MapClient implements AsyncDisposable {
       this.key === undefined ? {} : { SLIPWAY_SESSION_API_KEY: this.key, SLIPWAY_NO_KEY: '' }
     const map = { HOME: this.home, SLIPWAY_WIRE: 'current' }
     const all = { ...map, ...keyEnv, ...this.#env, ...env }
-    if (!this.#isProcess && this.#server !== undefined) throw new Error('Restarts need `isProcess`')
+    if (!this.#isProcess && extraArgs.length > 0) throw new Error('Arguments need `isProcess`')
     this.#server = this.#isProcess
       ? await startAgentServer(this.data, all, extraArgs)
       : await openServerInProcess(this.data, all)

@@ -34,7 +34,7 @@ export interface OwnAgentServerOptions {
   /** The session key: a setting, and a header of each call. */
   readonly sessionKey?: string
   readonly onResponse?: ResponseObserver
-  /** In the process of the tests: nothing kills it, starts it again or reads its output. */
+  /** In the process of the tests: nothing kills it or reads its output. */
   readonly isInProcess?: boolean
 }
 
@@ -90,9 +90,8 @@ export class OwnAgentServer implements AsyncDisposable {
 
   /** `env` replaces settings of this start. */
   async start(env: Readonly<Record<string, string>> = {}): Promise<void> {
-    if (this.#process !== undefined) this.#earlierOutput = this.output()
     const { sessionKey, onResponse, isInProcess } = this.#options
-    if (isInProcess && this.#process !== undefined) throw new Error('Restarts need a process')
+    if (this.#process !== undefined && !isInProcess) this.#earlierOutput = this.output()
     const keyEnv = sessionKey === undefined ? {} : { SLIPWAY_SESSION_API_KEY: sessionKey }
     const open = isInProcess ? openServerInProcess : startAgentServer
     this.#process = await open(this.data, { ...keyEnv, ...this.#options.env, ...env })

@@ -4,8 +4,8 @@ import { databaseSettings, type StartedServer } from './agent-server.ts'
 
 /**
  * Opens a server of the working tree in the process of the tests, with the settings that `startAgentServer`
- * gives to a process: for tests that neither kill nor restart it, nor read its output. A start takes a sixth
- * of the CPU time of a process.
+ * gives to a process: for tests that neither kill it nor read its output. A start takes a sixth of the CPU
+ * time of a process.
  *
  * Node itself loads the modules, with its compile cache and once for each worker; vitest would transform them
  * for each file.

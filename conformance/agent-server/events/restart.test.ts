@@ -13,7 +13,7 @@ const queries = [
 ]
 
 test('a restart changes nothing: the same searches, page ids and exports', async () => {
-  await using server = await OwnAgentServer.open()
+  await using server = await OwnAgentServer.open({ isInProcess: true })
   const seconds = (i: number) => `2026-01-01T00:00:${String((i * 7) % 60).padStart(2, '0')}Z`
   const log = toJsonLines(
     ...Array.from({ length: 150 }, (_, i) =>
@@ -42,6 +42,6 @@ test('a restart changes nothing: the same searches, page ids and exports', async
 })
 
 test('a second server on the same directory is refused', async () => {
-  await using first = await OwnAgentServer.open()
+  await using first = await OwnAgentServer.open({ isInProcess: true })
   await expect(startAgentServer(first.data)).rejects.toThrow(/in use/)
 })

@@ -1,8 +1,6 @@
-import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
 import {
   bashStep,
@@ -18,65 +16,19 @@ import {
 import { OwnAgentServer } from '../../support/agent-fixture.ts'
 import type { ApiEvent } from '../../support/agent-server-api.ts'
 import { findLeaks, plantSecret } from '../../support/canaries.ts'
+import { agentDefinition, SubAgentDriver, taskResults, taskStep, waitFor } from '../../support/sub-agents.ts'
 
 const key = 'key-of-this-test'
 const server = await OwnAgentServer.open({ env: { SLIPWAY_LOG_LEVEL: 'debug' }, sessionKey: key })
 afterAll(async () => await server[Symbol.asyncDispose]())
 const { data, directory } = server
+const tasks = new SubAgentDriver(server)
 let { api, driver } = server
 
 async function restart(signal: NodeJS.Signals): Promise<void> {
   await server.restart(signal)
   ;({ api, driver } = server)
 }
-
-/** Creates a profile with a scripted model, named after its agent. */
-async function createProfile(name: string, script: readonly unknown[], more: object = {}): Promise<void> {
-  const body = { llm: scriptedModel(script, more), include_secrets: true }
-  const { status } = await api.sendJson('POST', `/api/profiles/${name}`, body)
-  expect(status).toBe(201)
-}
-
-const agentDefinition = (name: string, more: object = {}) => ({
-  name,
-  model: name,
-  tools: ['terminal'],
-  ...more,
-})
-const taskStep = (subagent_type: string, more: object = {}) =>
-  toolCallsStep(toolCall('task', { prompt: 'Do it.', subagent_type, ...more }))
-
-/** Creates a conversation with the task tool and a script that starts with its first message. */
-async function createParent(script: readonly unknown[], more: object = {}): Promise<ConversationInfo> {
-  return await driver.create(
-    { llm: scriptedModel(script), tools: [{ name: 'task_tool_set' }] },
-    { initial_message: { content: [{ type: 'text', text: 'Begin.' }] }, ...more },
-  )
-}
-
-async function listChildren(id: string): Promise<string[]> {
-  return (await driver.getInfo(id)).sub_conversation_ids as string[]
-}
-
-async function waitForChild(id: string): Promise<string> {
-  for (;;) {
-    const [child] = await listChildren(id)
-    if (child !== undefined) return child
-    await sleep(20)
-  }
-}
-
-async function waitFor(condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (let elapsedMs = 0; !(await condition()); elapsedMs += 30) {
-    if (elapsedMs > 20_000) throw new Error('it did not come to be')
-    await sleep(30)
-  }
-}
-
-const taskResults = (events: readonly ApiEvent[]) =>
-  events.flatMap(({ observation }) =>
-    Reflect.get(Object(observation), 'kind') === 'TaskObservation' ? [Object(observation)] : [],
-  )
 
 test('agents are listed: those of a project, and the built-in ones', async () => {
   const list = async (body: object) =>
@@ -106,7 +58,7 @@ test('agents are listed: those of a project, and the built-in ones', async () =>
 
 test('a task is a conversation of its own, linked from its parent; its events are served on every transport', async () => {
   expect((await api.requestJson<string[]>('/api/tools/')).body).toContain('task_tool_set')
-  await createProfile('helper', [bashStep('echo made > by-helper'), finishStep('It is made.')])
+  await tasks.createProfile('helper', [bashStep('echo made > by-helper'), finishStep('It is made.')])
   const parent = await driver.create(
     {
       llm: scriptedModel([taskStep('helper', { description: 'Make it' }), finishStep('Done.')]),
@@ -133,7 +85,7 @@ test('a task is a conversation of its own, linked from its parent; its events ar
   ])
   expect(existsSync(join(directory, 'by-helper'))).toBe(true)
   await client.waitUntil((frames) => frames.some((frame) => taskResults([frame]).length > 0))
-  const child = await waitForChild(parent.id)
+  const child = await tasks.waitForChild(parent.id)
   expect(await driver.getInfo(child)).toMatchObject({
     parent_conversation_id: parent.id,
     execution_status: 'finished',
@@ -151,8 +103,8 @@ test('a task is a conversation of its own, linked from its parent; its events ar
 })
 
 test('a log with tasks is exported, and imported only with unknown=keep', async () => {
-  await createProfile('helper', [finishStep('It is done.')])
-  const { id } = await createParent([taskStep('helper'), finishStep('Done.')], {
+  await tasks.createProfile('helper', [finishStep('It is done.')])
+  const { id } = await tasks.createParent([taskStep('helper'), finishStep('Done.')], {
     agent_definitions: [agentDefinition('helper')],
   })
   await driver.waitUntilIdle(id)
@@ -181,7 +133,7 @@ test('plugins contain agents too, and several tasks of one reply stay in order',
   await mkdir(join(plugin, 'agents'))
   await writeFile(join(plugin, '.plugin/plugin.json'), JSON.stringify({ name: 'tools', version: '1.0.0' }))
   await writeFile(join(plugin, 'agents/plugged.md'), '---\nmodel: plugged\n---\nYou are plugged in.')
-  await createProfile('plugged', [finishStep('It is done.')])
+  await tasks.createProfile('plugged', [finishStep('It is done.')])
   const count = 20
   const many = toolCallsStep(
     ...Array.from({ length: count }, () => toolCall('task', { prompt: 'x', subagent_type: 'plugged' })),
@@ -210,7 +162,7 @@ test('plugins contain agents too, and several tasks of one reply stay in order',
 })
 
 test('a child has the wire of its parent', async () => {
-  await createProfile('helper', [finishStep('It is done.')])
+  await tasks.createProfile('helper', [finishStep('It is done.')])
   for (const wire of ['seed', 'current']) {
     const response = await api.fetch('/api/conversations', {
       method: 'POST',
@@ -229,7 +181,7 @@ test('a child has the wire of its parent', async () => {
     expect(response.status).toBe(201)
     const { id } = (await response.json()) as ConversationInfo
     expect(taskResults(await driver.waitUntilIdle(id))).toMatchObject([{ status: 'completed' }])
-    const [, ...later] = await driver.getEvents(await waitForChild(id))
+    const [, ...later] = await driver.getEvents(await tasks.waitForChild(id))
     expect(later.length).toBeGreaterThan(3)
     for (const event of later) expect('parent_id' in event).toBe(wire === 'current')
   }
@@ -242,7 +194,7 @@ test('a conversation without the tool has no trace of it', async () => {
   const events = await driver.waitUntilIdle(id)
   expect(events.map(eventLabel)).toContain('AgentErrorEvent:task')
   expect(JSON.stringify(events[0])).not.toContain('helper')
-  expect(await listChildren(id)).toEqual([])
+  expect(await tasks.listChildren(id)).toEqual([])
 })
 
 test('agent definitions of a request are validated, each issue with its location', async () => {
@@ -262,11 +214,11 @@ test('agent definitions of a request are validated, each issue with its location
 })
 
 test('actions of a child are confirmed in the child', async () => {
-  await createProfile('asker', [bashStep('touch by-asker'), finishStep('It is done.')])
-  const { id } = await createParent([taskStep('asker'), finishStep('Done.')], {
+  await tasks.createProfile('asker', [bashStep('touch by-asker'), finishStep('It is done.')])
+  const { id } = await tasks.createParent([taskStep('asker'), finishStep('Done.')], {
     agent_definitions: [agentDefinition('asker', { permission_mode: 'always_confirm' })],
   })
-  const child = await waitForChild(id)
+  const child = await tasks.waitForChild(id)
   const isWaiting = async () => (await driver.getInfo(child)).execution_status === 'waiting_for_confirmation'
   await waitFor(isWaiting)
   expect((await driver.getInfo(id)).execution_status).toBe('running')
@@ -276,77 +228,13 @@ test('actions of a child are confirmed in the child', async () => {
   expect(existsSync(join(directory, 'by-asker'))).toBe(true)
 })
 
-test('after a kill during a task the call is answered, the task is paused, its parent goes on, and nothing is done twice', async () => {
-  const name = `killed-${randomUUID()}`
-  await createProfile('worker', [
-    bashStep(`echo x >> ${name}; sleep 300`),
-    bashStep('true'),
-    finishStep('It is done.'),
-  ])
-  const script = [taskStep('worker'), taskStep('worker', { resume: 'task_00000001' }), finishStep('Done.')]
-  const { id } = await createParent(script, { agent_definitions: [agentDefinition('worker')] })
-  const child = await waitForChild(id)
-  await waitFor(() => existsSync(join(directory, name)))
-  await restart('SIGKILL')
-  const events = await driver.waitUntilIdle(id)
-  const childEvents = await driver.getEvents(child)
-  for (const one of [events, childEvents]) {
-    expect(findLogIssues(one)).toEqual([])
-    expect(one.filter(({ kind }) => kind === 'AgentErrorEvent')).toHaveLength(1)
-  }
-  expect(childEvents.map(eventLabel)).toContain('execution_status=paused')
-  expect(taskResults(events)).toMatchObject([{ task_id: 'task_00000001', status: 'completed' }])
-  expect(await listChildren(id)).toEqual([child])
-  expect(await readFile(join(directory, name), 'utf8')).toBe('x\n')
-})
-
-test('after a kill at any moment parents and children are consistent, and their work continues', {
-  timeout: 180_000,
-}, async () => {
-  for (const name of ['left', 'right'])
-    await createProfile(name, [
-      ...['1', '2', '3'].map((at) => bashStep(`echo ${at}; sleep 0.1`)),
-      finishStep('It is done.'),
-    ])
-  const both = toolCallsStep(
-    toolCall('task', { prompt: 'x', subagent_type: 'left' }),
-    toolCall('task', { prompt: 'x', subagent_type: 'right' }),
-  )
-  for (const afterMs of [30, 180, 330, 480]) {
-    const { id } = await driver.create(
-      {
-        llm: scriptedModel([both, both, finishStep('Done.')]),
-        tools: [{ name: 'task_tool_set' }],
-        tool_concurrency_limit: 2,
-      },
-      {
-        initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
-        agent_definitions: [agentDefinition('left'), agentDefinition('right')],
-      },
-    )
-    await sleep(afterMs)
-    await restart('SIGKILL')
-    await driver.waitUntilIdle(id)
-    await driver.post(id, 'run')
-    for (const one of await listChildren(id)) {
-      await driver.waitUntilIdle(one)
-      expect(findLogIssues(await driver.getEvents(one))).toEqual([])
-    }
-    const events = await driver.waitUntilIdle(id)
-    expect(findLogIssues(events)).toEqual([])
-    expect((await driver.getInfo(id)).execution_status).toBe('finished')
-    const ids = taskResults(events).map(({ task_id }) => task_id)
-    expect(new Set(ids).size).toBe(ids.length)
-  }
-})
-
 test('deleting a conversation deletes its tasks completely', async () => {
-  await createProfile('helper', [finishStep('It is done.')])
-  const { id } = await createParent([taskStep('helper'), finishStep('Done.')], {
+  await tasks.createProfile('helper', [finishStep('It is done.')])
+  const { id } = await tasks.createParent([taskStep('helper'), finishStep('Done.')], {
     agent_definitions: [agentDefinition('helper')],
   })
   await driver.waitUntilIdle(id)
-  const child = await waitForChild(id)
+  const child = await tasks.waitForChild(id)
   expect((await api.fetch(`/api/conversations/${id}`, { method: 'DELETE' })).status).toBe(200)
   for (const one of [id, child]) expect((await api.fetch(`/api/conversations/${one}`)).status).toBe(404)
   const folders = await readdir(join(data, 'conversations'))
@@ -358,34 +246,37 @@ test('secrets of definitions and of children are in no file, no log line and no 
   // A text that is no secret of this conversation could still be in one of its definitions.
   await writeFile(join(directory, 'notes.txt'), plantSecret('mcp-env'))
   const script = [bashStep('echo "it is $TOKEN, $(cat notes.txt)"'), finishStep('It is said.')]
-  await createProfile('keeper', script, { api_key: plantSecret('profile-key') })
+  await tasks.createProfile('keeper', script, { api_key: plantSecret('profile-key') })
   let answers = ''
-  const { id } = await createParent([taskStep('keeper', { prompt: `Use ${secret}.` }), finishStep('Done.')], {
-    agent_definitions: [
-      agentDefinition('keeper', {
-        condenser: {
-          kind: 'LLMSummarizingCondenser',
-          llm: { model: 'scripted/x', api_key: plantSecret('condenser-key') },
-        },
-      }),
-      agentDefinition('other', {
-        mcp_config: {
-          notes: {
-            command: 'notes',
-            args: ['--api-key', plantSecret('mcp-arg')],
-            env: { A: plantSecret('mcp-env') },
+  const { id } = await tasks.createParent(
+    [taskStep('keeper', { prompt: `Use ${secret}.` }), finishStep('Done.')],
+    {
+      agent_definitions: [
+        agentDefinition('keeper', {
+          condenser: {
+            kind: 'LLMSummarizingCondenser',
+            llm: { model: 'scripted/x', api_key: plantSecret('condenser-key') },
           },
-          web: {
-            url: 'https://host.invalid/',
-            headers: { Authorization: `Bearer ${plantSecret('mcp-header')}` },
+        }),
+        agentDefinition('other', {
+          mcp_config: {
+            notes: {
+              command: 'notes',
+              args: ['--api-key', plantSecret('mcp-arg')],
+              env: { A: plantSecret('mcp-env') },
+            },
+            web: {
+              url: 'https://host.invalid/',
+              headers: { Authorization: `Bearer ${plantSecret('mcp-header')}` },
+            },
           },
-        },
-      }),
-    ],
-    secrets: { TOKEN: secret },
-  })
+        }),
+      ],
+      secrets: { TOKEN: secret },
+    },
+  )
   await driver.waitUntilIdle(id)
-  const child = await waitForChild(id)
+  const child = await tasks.waitForChild(id)
   for (const one of [id, child]) {
     answers += JSON.stringify(await driver.getInfo(one))
     answers += collectTexts(await driver.getEvents(one))

@@ -488,7 +488,7 @@ mapCase(
   'F04.restart-persist',
   'a restart changes nothing of the catalogue',
   async () => {
-    await using own = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using own = await OwnMapServer.open({ key: 'k' })
     await using model = await openModel(finishReply('EXACT TEXT'))
     const { id } = await own.createConversation(model, { autotitle: false, tags: { one: '1' } })
     const deleted = await own.createConversation(model)
@@ -517,7 +517,7 @@ mapCase(
   'F04.read-no-hydrate',
   'reads of a conversation that is not loaded do not load it',
   async () => {
-    await using own = await OwnMapServer.open({ isProcess: true, key: 'map-key-2' })
+    await using own = await OwnMapServer.open({ key: 'map-key-2' })
     const { id } = await own.createConversation(undefined, { autotitle: false })
     const body = { title: 'Cold' }
     await own.requestOrThrow('PATCH', `/api/conversations/${id}`, { body })

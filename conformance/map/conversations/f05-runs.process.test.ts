@@ -436,7 +436,7 @@ mapCase(
   'F05.restart-keeps-status',
   'a restart keeps statuses',
   async () => {
-    await using server = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using server = await OwnMapServer.open({ key: 'k' })
     await using model = await openModel(finishReply())
     const finished = await withMessage(model, {}, server)
     await server.post(finished.id, 'run')

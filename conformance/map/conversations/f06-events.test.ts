@@ -395,7 +395,7 @@ mapCase(
   'F06.restart-persist',
   'ids, order and count outlive a restart',
   async () => {
-    await using own = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using own = await OwnMapServer.open({ key: 'k' })
     const id = await withTwo(own)
     const before = await own.getEvents(id)
     await own.restart()

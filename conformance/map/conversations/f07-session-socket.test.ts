@@ -212,7 +212,7 @@ mapCase(
   'F07.restart-resume',
   'places outlive a restart',
   async () => {
-    await using own = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using own = await OwnMapServer.open({ key: 'k' })
     const id = await withTwo(own)
     const before = durable(await connect(id, '?after_seq=1', own))
     await own.restart()

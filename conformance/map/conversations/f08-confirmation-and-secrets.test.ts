@@ -359,7 +359,7 @@ for (const [id, promise, hasOther] of [
     id,
     promise,
     async () => {
-      await using own = await OwnMapServer.open({ isProcess: true, key: 'k' })
+      await using own = await OwnMapServer.open({ key: 'k' })
       await using model = await openModel(commandReply('printf %s "$MAP_TOKEN" > token.txt'), finishReply())
       const { id: conversation } = await own.createConversation(model, plain)
       expect((await setSecrets(conversation, { MAP_TOKEN: 'sentinel' }, own)).status).toBe(200)

@@ -508,7 +508,7 @@ mapCase(
   'F09.restart-persist',
   'switches and plugins outlive a restart',
   async () => {
-    await using own = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using own = await OwnMapServer.open({ key: 'k' })
     const id = await withMarketplace(own)
     await load(id, 'map-plugin@map-market', own)
     await own.post(id, 'switch_llm', { llm })

@@ -347,7 +347,7 @@ mapCase(
   'F10.restart-persist',
   'forks and heads outlive a restart',
   async () => {
-    await using own = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using own = await OwnMapServer.open({ key: 'k' })
     const id = await withTwo(own)
     const { body } = await fork(id, { title: 'Kept', tags: { qa: 'f10' } }, own)
     await navigate(id, {}, own)
@@ -367,7 +367,7 @@ mapCase(
   'F10.restart-cold-calls',
   'condense and questions work after a restart',
   async () => {
-    await using own = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using own = await OwnMapServer.open({ key: 'k' })
     const { id, model } = await withCondenser({ enabled: true }, own)
     await own.restart()
     model.replies = [{ text: 'From the side.' }]

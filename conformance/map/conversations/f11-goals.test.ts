@@ -295,7 +295,7 @@ mapCase(
   'F11.goal-restart-resume',
   'an interrupted goal is resumed after a restart',
   async () => {
-    await using other = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using other = await OwnMapServer.open({ key: 'k' })
     const { id, held } = await inRound(other)
     await other.post(id, 'interrupt')
     await waitForGoal(id, 'interrupted', other)
@@ -403,7 +403,7 @@ mapCase(
   'F11.goal-restart-active',
   'a goal that was active at a stop is interrupted afterwards',
   async () => {
-    await using other = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using other = await OwnMapServer.open({ key: 'k' })
     const { id, held } = await inRound(other)
     await other.stop()
     held.release()

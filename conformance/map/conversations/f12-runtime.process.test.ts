@@ -109,7 +109,7 @@ mapCase(
   'F12.runtime-cold',
   'the runtime of a conversation that is not loaded',
   async () => {
-    await using other = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using other = await OwnMapServer.open({ key: 'k' })
     const { id } = await other.createConversation(undefined, plain)
     await other.request('POST', pausePath)
     expect(await other.requestOrThrow('GET', `/api/conversations/${id}/runtime`)).toEqual(available)
@@ -405,7 +405,7 @@ mapCase(
   'after a restart too',
   async () => {
     await using source = await CredentialSourceServer.open()
-    await using other = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using other = await OwnMapServer.open({ key: 'k' })
     const id = await createCodex(other)
     expect((await bind(other, id, source.url)).status).toBe(204)
     await other.restart()
@@ -468,7 +468,7 @@ mapCase(
   async () => {
     const launched = { agent_profile_id: unknownId, revision: 7, secret_refs: ['MAP_ALLOWED'] }
     const env = { OH_RUNTIME_LAUNCHED_PROFILE: JSON.stringify(launched) }
-    await using other = await OwnMapServer.open({ isProcess: true, key: 'k', env })
+    await using other = await OwnMapServer.open({ key: 'k', env })
     const { id } = await other.createConversation(undefined, plain)
     expect((await other.getConversation(id)).launched_agent_profile).toEqual(launched)
     await other.restart()

@@ -409,7 +409,7 @@ mapCase(
   'F25.restart-persist',
   'installed skills and their flags survive a restart',
   async () => {
-    await using server = await OwnMapServer.open({ isProcess: true, key: 'map-key-2' })
+    await using server = await OwnMapServer.open({ key: 'map-key-2' })
     for (const name of ['map-on', 'map-off'])
       await install({ source: await local(name, skillText(name), server) }, 200, server)
     await toggle('map-off', false, server)

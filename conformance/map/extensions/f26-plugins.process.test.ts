@@ -34,7 +34,7 @@ afterEach(async () => {
     if (name.startsWith('map-')) await map.request('DELETE', `${installed}/${name}`)
 })
 const own = { hasOwnServer: true }
-const openOwn = (isProcess = false) => OwnMapServer.open({ key: 'map-key-2', isProcess })
+const openOwn = () => OwnMapServer.open({ key: 'map-key-2' })
 interface Plugin extends Json {
   readonly name: string
   readonly skills: readonly { readonly name: string }[]
@@ -333,7 +333,7 @@ mapCase(
   'F26.conversation-resume-disabled',
   'a plugin disabled since is gone after a restart',
   async () => {
-    await using server = await openOwn(true)
+    await using server = await openOwn()
     await using model = await openModel(finishReply())
     await install({ source: await local('map-since', server) }, 200, server)
     const { id } = await server.createConversation(model, { autotitle: false })
@@ -356,7 +356,7 @@ mapCase(
   'F26.restart-persist',
   'installed plugins and their flags survive a restart',
   async () => {
-    await using server = await openOwn(true)
+    await using server = await openOwn()
     await install({ source: await local('map-kept', server) }, 200, server)
     await toggle('map-kept', false, server)
     const before = await get('map-kept', server)
@@ -395,7 +395,7 @@ mapCase(
       ...manifest(),
     })
     const env = { SLIPWAY_SKILLS_SOURCE: repository.url }
-    await using server = await OwnMapServer.open({ isProcess: true, key: 'map-key-2', env })
+    await using server = await OwnMapServer.open({ key: 'map-key-2', env })
     const found = async () => {
       const { plugins } = await server.requestOrThrow<{ plugins: Plugin[] }>(
         'GET',

@@ -156,7 +156,7 @@ mapCase(
   'F30.chat-reuse-after-restart',
   'a conversation is continued after a restart',
   async () => {
-    await using server = await OwnMapServer.open({ isProcess: true, key: 'map-key-2' })
+    await using server = await OwnMapServer.open({ key: 'map-key-2' })
     await using model = await openModel(finishReply('One.'), finishReply('Two.'))
     const name = await profile(model, server)
     const first = await chat({ model: name, messages: [user('First.')] }, {}, server)

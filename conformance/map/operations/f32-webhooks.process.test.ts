@@ -138,7 +138,7 @@ differs(
 /** A receiver that wants snapshots gets one after a start and one after a run, and none is stored. */
 async function expectSnapshots(): Promise<void> {
   await using receiver = await Receiver.open()
-  await using server = await receiver.openServer({ full_state: true }, { isProcess: true })
+  await using server = await receiver.openServer({ full_state: true })
   await using model = await openModel(finishReply())
   const snapshots = (id: string) => receiver.events(id).filter(({ key }) => key === 'full_state')
   const statuses = (id: string) =>

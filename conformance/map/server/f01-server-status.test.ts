@@ -50,7 +50,7 @@ mapCase(
   'F01.uptime-restart',
   'uptime grows and begins again after a restart',
   async () => {
-    await using own = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using own = await OwnMapServer.open({ key: 'k' })
     await waitFor(
       async () => Number((await serverInfo(own)).uptime),
       (uptime) => uptime >= 1,
@@ -102,11 +102,7 @@ mapCase(
     await writeFile(join(folder, '.hidden'), 'hidden')
     await writeFile(join(server.directory, 'server_info'), 'outside')
     await symlink('/etc/hostname', join(folder, 'link'))
-    await using own = await OwnMapServer.open({
-      isProcess: true,
-      key: 'k',
-      env: { OH_STATIC_FILES_PATH: folder },
-    })
+    await using own = await OwnMapServer.open({ key: 'k', env: { OH_STATIC_FILES_PATH: folder } })
     const get = (path: string) => fetch(`${own.url}${path}`, { redirect: 'manual' })
     const root = await get('/')
     expect([root.status, root.headers.get('location')]).toEqual([302, '/static/index.html'])

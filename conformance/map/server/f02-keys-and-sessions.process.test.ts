@@ -157,7 +157,7 @@ mapCase(
   'F02.workspace-cookie-access',
   'the cookie alone opens workspace files, also after a restart',
   async () => {
-    await using own = await OwnMapServer.open({ isProcess: true, key: 'k1' })
+    await using own = await OwnMapServer.open({ key: 'k1' })
     const { id } = await conversationWithPage(own)
     const path = `/api/conversations/${id}/workspace/page.html`
     const { pair } = await mintCookie(own)
@@ -209,7 +209,7 @@ mapCase(
   'F02.rotate-key',
   'after a restart with another key the old one is refused',
   async () => {
-    await using own = await OwnMapServer.open({ isProcess: true, key: 'old-key' })
+    await using own = await OwnMapServer.open({ key: 'old-key' })
     const { id } = await conversationWithPage(own)
     const { pair } = await mintCookie(own)
     await own.restart('SIGTERM', { SLIPWAY_SESSION_API_KEY: 'new-key' })

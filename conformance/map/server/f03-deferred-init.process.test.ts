@@ -340,7 +340,7 @@ mapCase(
   'F03.init-state-not-persisted',
   'after a restart the server is dormant again',
   async () => {
-    await using server = await openReady({ session_api_keys: ['user-key'] }, { isProcess: true })
+    await using server = await openReady({ session_api_keys: ['user-key'] })
     await server.restart()
     expect((await initState(server)).state).toBe('dormant')
     expect(await server.requestStatus('GET', '/api/settings', withKey)).toBe(503)

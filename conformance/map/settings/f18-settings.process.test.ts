@@ -393,7 +393,7 @@ mapCase(
   'F18.persist-restart',
   'settings and secrets read back after a restart',
   async () => {
-    await using server = await OwnMapServer.open({ isProcess: true, env: keyEnv, key: 'map-key-2' })
+    await using server = await OwnMapServer.open({ env: keyEnv, key: 'map-key-2' })
     await fill(server)
     await server.restart()
     await expectAnswer(server, 200, 'GET', '/api/settings', plain, {
@@ -435,7 +435,7 @@ mapCase(
   'F18.secret-key-rotation',
   'a write under another key destroys nothing of the old one',
   async () => {
-    await using server = await OwnMapServer.open({ isProcess: true, env: keyEnv, key: 'map-key-2' })
+    await using server = await OwnMapServer.open({ env: keyEnv, key: 'map-key-2' })
     await fill(server)
     await server.restart('SIGTERM', otherKeyEnv)
     await server.request('PUT', secrets, { body: { name: 'MAP_LATER', value: 'later' } })

@@ -590,7 +590,6 @@ mapCase(
   'stored servers survive a restart',
   async () => {
     await using server = await OwnMapServer.open({
-      isProcess: true,
       key: 'map-key-2',
       env: { SLIPWAY_SECRET_KEY: 'a-secret-key-of-the-map' },
     })

@@ -346,7 +346,7 @@ mapCase(
   'F20.persist-restart',
   'profiles, keys and the pointer survive a restart',
   async () => {
-    await using server = await OwnMapServer.open({ isProcess: true, key: 'map-key-2', env: keyEnv })
+    await using server = await OwnMapServer.open({ key: 'map-key-2', env: keyEnv })
     await save('map-kept', { temperature: 0.5 }, 201, server)
     await activate('map-kept', 200, {}, server)
     await server.restart()
@@ -426,7 +426,7 @@ mapCase(
   'F20.secret-key-rotation',
   'a key that cannot be opened is not activated',
   async () => {
-    await using server = await OwnMapServer.open({ isProcess: true, key: 'map-key-2', env: keyEnv })
+    await using server = await OwnMapServer.open({ key: 'map-key-2', env: keyEnv })
     await save('map-sealed', {}, 201, server)
     await server.restart('SIGTERM', { SLIPWAY_SECRET_KEY: 'another-secret-key-of-the-map' })
     expect((await server.request('POST', `${base}/map-sealed/activate`)).status).toBeGreaterThanOrEqual(400)

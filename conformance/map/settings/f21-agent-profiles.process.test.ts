@@ -43,7 +43,7 @@ const materialize = (name: string, body: unknown = {}, status = 200, shape?: obj
   expectAnswer(on, status, 'POST', `${base}/${name}/materialize`, { body }, shape)
 const draft = (profile: object, shape: object) => materialize('map-draft', { profile }, 200, shape)
 const open = { agent_kind: 'openhands', llm_profile_ref: 'map-f21' }
-const openOwn = (isProcess = false) => OwnMapServer.open({ key: 'map-key-2', isProcess })
+const openOwn = () => OwnMapServer.open({ key: 'map-key-2' })
 const keyed = { model: 'openai/gpt-4o', api_key: 'map-agent-key' }
 
 mapCase('F21.auth-required', 'every route needs the key', async () => {
@@ -388,7 +388,7 @@ mapCase(
   'F21.restart',
   'profiles and the pointer survive a restart',
   async () => {
-    await using server = await openOwn(true)
+    await using server = await openOwn()
     await save('map-kept', open, 201, server)
     await save('map-kept', open, 201, server)
     const { id } = await read('map-kept', server)

@@ -300,7 +300,7 @@ mapCase(
   'F22.persist-restart',
   'rules, pointer and a routed model survive a restart',
   async () => {
-    await using server = await OwnMapServer.open({ isProcess: true, key: 'map-key-2' })
+    await using server = await OwnMapServer.open({ key: 'map-key-2' })
     const routing = await openRouting(server, '1')
     const { made } = await routing.converse(config)
     await server.restart()

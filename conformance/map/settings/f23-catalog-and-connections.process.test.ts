@@ -290,7 +290,7 @@ mapCase(
   'F23.persist-restart',
   'connections and links survive a restart',
   async () => {
-    await using server = await OwnMapServer.open({ isProcess: true, key: 'map-key-2', env: keyEnv })
+    await using server = await OwnMapServer.open({ key: 'map-key-2', env: keyEnv })
     const { id } = await create({}, server)
     await link('map-kept', id, {}, server)
     const before = await server.requestOrThrow('GET', base)
@@ -305,7 +305,7 @@ mapCase(
   'F23.strict-decrypt',
   'under another secret key all is 400; with the old one all is there',
   async () => {
-    await using server = await OwnMapServer.open({ isProcess: true, key: 'map-key-2', env: keyEnv })
+    await using server = await OwnMapServer.open({ key: 'map-key-2', env: keyEnv })
     const { id } = await create({}, server)
     await link('map-strict', id, {}, server)
     await server.restart('SIGTERM', { SLIPWAY_SECRET_KEY: 'another-secret-key-of-the-map' })

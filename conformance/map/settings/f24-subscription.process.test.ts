@@ -85,10 +85,10 @@ mapCase('F24.ts-client', 'the published client reads models and status', async (
   })
 })
 /** A server and its provider; `signIn` stores tokens that are valid for some seconds. */
-async function openSignIn(isProcess: boolean) {
+async function openSignIn() {
   const provider = await openSubscriptionProvider()
   const env = { SLIPWAY_SUBSCRIPTION_CLIENT_ID: 'map-client', SLIPWAY_SUBSCRIPTION_ISSUER: provider.url }
-  const server = await OwnMapServer.open({ key: 'map-key-2', env, isProcess })
+  const server = await OwnMapServer.open({ key: 'map-key-2', env })
   const start = () => server.requestOrThrow<Json & { device_code: string }>('POST', `${base}/device/start`)
   const poll = (device_code: string) =>
     server.request<Json>('POST', `${base}/device/poll`, { body: { device_code } })
@@ -108,17 +108,12 @@ async function openSignIn(isProcess: boolean) {
   }
 }
 type SignIn = Awaited<ReturnType<typeof openSignIn>>
-const signInCase = (
-  id: MapId,
-  promise: string,
-  run: (signIn: SignIn) => Promise<void>,
-  options: { readonly isProcess?: boolean } = {},
-) =>
+const signInCase = (id: MapId, promise: string, run: (signIn: SignIn) => Promise<void>) =>
   mapCase(
     id,
     promise,
     async () => {
-      await using signIn = await openSignIn(options.isProcess ?? false)
+      await using signIn = await openSignIn()
       await run(signIn)
     },
     own,
@@ -177,17 +172,12 @@ signInCase(
     })
   },
 )
-signInCase(
-  'F24.status-restart',
-  'a sign-in survives a restart',
-  async ({ server, signIn }) => {
-    await signIn()
-    const before = await status(server)
-    await server.restart()
-    expect(await status(server)).toEqual(before)
-  },
-  { isProcess: true },
-)
+signInCase('F24.status-restart', 'a sign-in survives a restart', async ({ server, signIn }) => {
+  await signIn()
+  const before = await status(server)
+  await server.restart()
+  expect(await status(server)).toEqual(before)
+})
 signInCase(
   'F24.status-refresh-rejected',
   'a refused refresh is not connected',
@@ -236,7 +226,6 @@ signInCase(
     await server.restart()
     expect((await poll(device_code)).status).toBe(404)
   },
-  { isProcess: true },
 )
 signInCase(
   'F24.login-complete',

@@ -323,7 +323,7 @@ mapCase(
   'F13.persist-restart',
   'both histories outlive a restart',
   async () => {
-    await using other = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using other = await OwnMapServer.open({ key: 'k' })
     const { id } = await execute('echo KEPT', {}, other)
     const conversation = await other.createConversation()
     const path = `/api/conversations/${conversation.id}/bash`
@@ -354,7 +354,7 @@ mapCase(
   'F13.retention',
   'old events are gone after a start',
   async () => {
-    await using other = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using other = await OwnMapServer.open({ key: 'k' })
     const { id } = await execute('echo OLD', {}, other)
     const ended = performance.now()
     await waitFor(

@@ -465,7 +465,7 @@ mapCase(
   'F14.restart',
   'files and trajectories are served after a restart',
   async () => {
-    await using own = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using own = await OwnMapServer.open({ key: 'k' })
     const id = await withMessage(own)
     const path = join(own.directory, 'kept.txt')
     const body = new FormData()

@@ -306,7 +306,7 @@ mapCase(
   'F15.scoped-restart',
   'they work after a restart',
   async () => {
-    await using own = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using own = await OwnMapServer.open({ key: 'k' })
     const working_dir = await makeRepository()
     const { id } = await own.createConversation(undefined, { ...plain, workspace: { working_dir } })
     await own.restart()

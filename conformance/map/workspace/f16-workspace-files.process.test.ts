@@ -240,7 +240,7 @@ mapCase(
   'F16.restart',
   'the workspace is served after a restart, with a cookie of before',
   async () => {
-    await using other = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using other = await OwnMapServer.open({ key: 'k' })
     const { id } = await withFiles(other)
     const headers = { cookie: await cookieOf(other) }
     await other.restart()

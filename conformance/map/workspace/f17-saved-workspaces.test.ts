@@ -208,7 +208,7 @@ mapCase(
   'F17.persist-restart',
   'both lists outlive a restart',
   async () => {
-    await using other = await OwnMapServer.open({ isProcess: true, key: 'k' })
+    await using other = await OwnMapServer.open({ key: 'k' })
     await add([item('/map/a', { parentPath: '/map' }), item('/map/b')], other)
     const before = (await addParents([item('/map')], other)).body
     await other.restart()
