@@ -9,15 +9,15 @@ import {
   readSync,
   renameSync,
   rmSync,
-  statSync,
   writeSync,
 } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { crc32 } from 'node:zlib'
 import { compareSchema } from './compare-schema.ts'
+import { FilePlace } from './file-place.ts'
 import { openFailure } from './open-failure.ts'
-import { toStorageProblem } from './storage-failure.ts'
+import { movedProblem, toStorageProblem } from './storage-failure.ts'
 import { valuesChecksum } from './values-checksum.ts'
 
 export type Value = SQLInputValue
@@ -51,8 +51,7 @@ export class Database {
   readonly path: string
   readonly #options: DatabaseOptions
   #db: DatabaseSync
-  /** Device and inode of the open file. */
-  #file: string | undefined
+  #place: FilePlace | undefined
   readonly #statements = new Map<string, StatementSync>()
 
   constructor(path: string, options: DatabaseOptions) {
@@ -61,7 +60,6 @@ export class Database {
     try {
       if (!options.readOnly && existsSync(path)) accessSync(path, constants.R_OK | constants.W_OK)
       this.#db = this.#open(path)
-      this.#file = identify(path)
     } catch (cause) {
       throw new Error(`${path} cannot be opened: ${openFailure(path, cause)}`, { cause })
     }
@@ -69,6 +67,7 @@ export class Database {
     this.#migrate(path, options.migrations)
     this.#assertSchema(options.migrations)
     this.#db.exec(`PRAGMA busy_timeout = ${busyMs}`)
+    this.#place = new FilePlace(path)
   }
 
   prepare(sql: string): StatementSync {
@@ -125,12 +124,13 @@ export class Database {
     }
   }
 
-  /** Commits, or rolls back and rethrows. */
+  /** Commits to the files that the next start finds, or rolls back and rethrows. */
   transaction<T>(work: () => T): T {
     try {
       this.#db.exec('BEGIN IMMEDIATE')
       const result = work()
       this.#db.exec('COMMIT')
+      this.assertInPlace()
       return result
     } catch (error) {
       this.#rollBack()
@@ -201,8 +201,8 @@ export class Database {
       const url = pathToFileURL(this.path)
       url.searchParams.set('mode', 'rw')
       this.#db = this.#open(url)
-      this.#file = identify(this.path)
       this.#db.exec(`PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout = ${busyMs}`)
+      this.#place = new FilePlace(this.path)
     } catch (error) {
       throw toStorageProblem(error, this.path)
     }
@@ -273,12 +273,24 @@ export class Database {
     return this.#db.isOpen
   }
 
-  /** Whether the open file is still at its path, on a device that opens it. */
+  /** Throws a Problem when an open file was removed or replaced: the next start would not have what it has. */
+  assertInPlace(): void {
+    let moved: string | undefined
+    try {
+      moved = this.#place?.findMoved()
+    } catch (error) {
+      throw toStorageProblem(error, this.path)
+    }
+    if (moved !== undefined) throw movedProblem(moved)
+  }
+
+  /** Whether the open files are still at their paths, on a device that opens them. */
   get isInPlace(): boolean {
     try {
       // To close a descriptor of the database itself would drop SQLite's locks on it.
       closeSync(openSync(`${this.path}-wal`, 'r'))
-      return this.#file === identify(this.path)
+      this.assertInPlace()
+      return true
     } catch {
       return false
     }
@@ -335,12 +347,6 @@ export class Database {
       this.transaction(() => this.#db.exec(`${sql}; PRAGMA user_version = ${index + 1}`))
     }
   }
-}
-
-/** Device and inode of a file. */
-function identify(path: string): string {
-  const { dev, ino } = statSync(path)
-  return `${dev}:${ino}`
 }
 
 /** Writes the bytes of a file over themselves and syncs them. */

@@ -33,6 +33,22 @@ export function toStorageProblem(error: unknown, path: string): unknown {
     : storageUnavailableProblem(`${basename(path)} cannot be used: ${system}`, error)
 }
 
+/** An open file is not at its path any more. */
+class FileMovedError extends Error {}
+
+/** The Problem for a file that was removed, moved away or replaced while it is open. */
+export function movedProblem(path: string): Problem {
+  const name = basename(path)
+  return storageUnavailableProblem(
+    `${name} was removed or replaced while the server uses it: nothing is stored until it is back at its path`,
+    new FileMovedError(`${path} is not the open file`),
+  )
+}
+
+export function isMoved(error: unknown): boolean {
+  return error instanceof Problem && error.cause instanceof FileMovedError
+}
+
 /**
  * Primary result code of an SQLite error, or of the Problem that it caused; undefined for any other error.
  */

@@ -1,10 +1,10 @@
-import { statfsSync } from 'node:fs'
+import { existsSync, statfsSync } from 'node:fs'
 import { access, constants, open, rm, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type LogFunction, Problem, rethrowStorageFailure, storageFullProblem } from '@slipway/protocol'
 import { createCounter, createGauge, type Metric } from '@slipway/shared/metrics'
 import type { Database } from './database.ts'
-import { isDamaged, isDiskFull, isLocked, isStorageFailure } from './storage-failure.ts'
+import { isDamaged, isDiskFull, isLocked, isMoved, isStorageFailure } from './storage-failure.ts'
 
 const firstProbeMs = 100
 const maxProbeMs = 5_000
@@ -49,6 +49,7 @@ export class StorageHealth {
 
   /** Why nothing can be written at the moment; undefined when writes are possible. */
   async check(): Promise<Problem | undefined> {
+    for (const database of this.#databases) database.check()
     return this.#problem ?? (await checkDirectory(this.#directory))
   }
 
@@ -98,6 +99,16 @@ export class DatabaseHealth {
   /** Why the last write failed; undefined after a success. */
   get problem(): Problem | undefined {
     return this.#isClosed ? undefined : this.#problem
+  }
+
+  /** Notices files that were removed or replaced before the first write fails. */
+  check(): void {
+    if (this.#isClosed || this.#problem !== undefined) return
+    try {
+      this.#db.assertInPlace()
+    } catch (error) {
+      this.failed(error, 0)
+    }
   }
 
   /** Throws the problem while a write is not worth an attempt: on a full disk it is. */
@@ -161,13 +172,16 @@ export class DatabaseHealth {
 
 /**
  * Makes a database usable again on the same file, or on the file that is at its path now. The file stays open
- * for reads while its disk takes no writes, and is let go of when it cannot be opened any more.
+ * for reads while its disk takes no writes or nothing is at its path, and is let go of when it cannot be opened
+ * any more. A write-ahead log that was removed is moved into the file first.
  */
 export async function recoverDatabase(db: Database, reopen: () => void = () => db.reopen()): Promise<void> {
   try {
     db.repair()
   } catch (error) {
     if (isDiskFull(error) || isLocked(error)) throw error
+    // What was acknowledged is in the open file alone.
+    if (isMoved(error) && !existsSync(db.path)) throw error
     if (db.isOpen && db.isInPlace) await writeScratchFile(dirname(db.path))
     reopen()
     db.probe()
