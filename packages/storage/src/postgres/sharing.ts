@@ -26,7 +26,7 @@ interface Leftovers {
 }
 
 /** A renewal, and a statement that hangs. */
-const ownConnections = 2
+export const ownConnections = 2
 /** Between two looks for what servers that are gone have left, and for deliveries that no notice told of. */
 const leftoversMs = 30_000
 

@@ -11,7 +11,7 @@ import { LiveTails } from '../event-log/live-tails.ts'
 import { PostgresConversationRecords } from './conversations/conversation-records.ts'
 import { startImport } from './conversations/import-session.ts'
 import { Purge } from './conversations/purge.ts'
-import { PostgresDatabase } from './database/database.ts'
+import { maxConnections, PostgresDatabase } from './database/database.ts'
 import { Ownership } from './database/ownership.ts'
 import { prepareDatabase } from './database/prepare-database.ts'
 import { PostgresDeliveries } from './deliveries/deliveries.ts'
@@ -19,7 +19,7 @@ import { PostgresEventLog, type StorageContext } from './event-log/event-log.ts'
 import { GroupCommit } from './group-commit/group-commit.ts'
 import { LogHeads } from './group-commit/log-heads.ts'
 import type { PostgresConversationLeases } from './leases/conversation-leases.ts'
-import { Sharing } from './sharing.ts'
+import { ownConnections, Sharing } from './sharing.ts'
 
 interface PostgresStorageOptions {
   /** `postgres://user:password@host/database?sslmode=verify-full`. Tables are created in its first schema. */
@@ -47,7 +47,7 @@ export async function openPostgresStorage(options: PostgresStorageOptions): Prom
   await using resources = new AsyncDisposableStack()
   const db = new PostgresDatabase(url, log)
   resources.defer(() => db.close())
-  await prepareDatabase(db, log)
+  await prepareDatabase(db, log, connectionsOf(options))
   const used = await findUse(db)
   assertUse(used, isControlPlane)
   if (isControlPlane || leaseMs === undefined) {
@@ -62,6 +62,12 @@ export async function openPostgresStorage(options: PostgresStorageOptions): Prom
   await sharing.start(context, storage)
   await storage.resume()
   return storage
+}
+
+/** Most connections of a server: pools, the lock, and what leases and notices of changes have. */
+function connectionsOf({ leaseMs, isControlPlane = false }: PostgresStorageOptions): number {
+  if (isControlPlane) return 3 * maxConnections
+  return maxConnections + 1 + (leaseMs === undefined ? 0 : ownConnections)
 }
 
 async function openContext(

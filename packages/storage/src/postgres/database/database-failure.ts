@@ -10,6 +10,7 @@ const { DatabaseError } = pg
  */
 const passing = /^(08|28|53|57P|58000$|58030$|25006$|25P0[34]$|3D000$|40001$|40P01$|55000$|55P03$|57014$)/
 const diskFullState = '53100'
+const readOnlyState = '25006'
 /** A pooler refuses a parameter of the address, and names it. */
 const protocolViolation = '08P01'
 /** The statement failed, and the connection goes on. */
@@ -22,9 +23,15 @@ export function toDatabaseProblem(error: unknown): unknown {
     return storageUnavailableProblem(`The database cannot be reached: ${connectionReason(error)}`, error)
   const state = error.code ?? ''
   if (state === diskFullState) return storageFullProblem(error)
+  if (state === readOnlyState) return readOnlyProblem(error)
   if (!passing.test(state)) return error
   const reason = state === protocolViolation ? `: ${error.message}` : ''
   return storageUnavailableProblem(`The database cannot be used (SQLSTATE ${state})${reason}`, error)
+}
+
+export function readOnlyProblem(cause: unknown = new Error('transaction_read_only is on')): Problem {
+  const detail = 'The database takes no writes: it is a standby, or default_transaction_read_only is on'
+  return storageUnavailableProblem(detail, cause)
 }
 
 /** The database or the connection is lost, for all statements. */

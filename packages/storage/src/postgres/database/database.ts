@@ -1,7 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { LogFunction, Problem } from '@slipway/protocol'
+import { type LogFunction, must, type Problem } from '@slipway/protocol'
 import pg from 'pg'
-import { isConnectionFailure, isDatabaseFailure, toDatabaseProblem } from './database-failure.ts'
+import {
+  isConnectionFailure,
+  isDatabaseFailure,
+  readOnlyProblem,
+  toDatabaseProblem,
+} from './database-failure.ts'
+import { beginDurablySql, SettingWarnings, type TransactionSettings } from './transaction-settings.ts'
 
 /** A value of a statement. Buffers are sent as they are; arrays are sent as text. */
 export type Value =
@@ -23,7 +29,8 @@ export interface Rows<Row> {
   readonly rowCount: number
 }
 
-const maxConnections = 10
+/** Of one pool. */
+export const maxConnections = 10
 const connectMs = 10_000
 /** Longest statement. The driver gives up somewhat later, when the server does not answer at all. */
 const statementMs = 30_000
@@ -39,6 +46,7 @@ const maxProbeMs = 1_000
 export class PostgresDatabase {
   readonly #pool: pg.Pool
   readonly #log: LogFunction
+  readonly #warnings: SettingWarnings
   readonly #onRecovery: (() => Promise<void> | void)[] = []
   readonly #closing = new AbortController()
   #problem: Problem | undefined
@@ -46,6 +54,7 @@ export class PostgresDatabase {
 
   constructor(url: string, log: LogFunction, connections = maxConnections) {
     this.#log = log
+    this.#warnings = new SettingWarnings(log)
     this.#pool = new pg.Pool({
       ...connectionOptions(url),
       max: connections,
@@ -88,7 +97,7 @@ export class PostgresDatabase {
 
   /**
    * Runs `work` in a transaction that begins with the statements `begin`, whose last one's rows it gets, and
-   * commits it. When it rejects, the transaction was rolled back, or, after a failure of the connection, may
+   * commits it durably. When it rejects, the transaction was rolled back, or, after a failure of the connection, may
    * have been committed.
    */
   async transaction<T, Row extends readonly unknown[]>(
@@ -99,9 +108,13 @@ export class PostgresDatabase {
     let client: pg.PoolClient | undefined
     try {
       client = await mapFailure(this.#pool.connect())
-      const results = await mapFailure(client.query({ text: `BEGIN; ${begin}`, rowMode: 'array' }))
-      const last = Array.isArray(results) ? results.at(-1) : results
-      const result = await work(sessionOf(client), last.rows)
+      const text = `${beginDurablySql}; ${begin}`
+      // One result for each statement.
+      const results = (await mapFailure(
+        client.query({ text, rowMode: 'array' }),
+      )) as unknown as Rows<unknown>[]
+      this.#warnings.check(must(results[1]?.rows[0] as TransactionSettings | undefined, 'the settings'))
+      const result = await work(sessionOf(client), (results.at(-1)?.rows ?? []) as readonly Row[])
       await mapFailure(client.query('COMMIT'))
       client.release()
       return result
@@ -148,11 +161,12 @@ export class PostgresDatabase {
     for (let delayMs = firstProbeMs; !signal.aborted; delayMs = Math.min(maxProbeMs, delayMs * 2)) {
       try {
         await pause(delayMs, undefined, { signal, ref: false })
-        await this.#query('SELECT 1', [])
+        const [row] = await this.#query<[string]>("SELECT current_setting('transaction_read_only')", [])
+        if (row?.[0] === 'on') throw readOnlyProblem()
         await this.#recovered()
         return
-      } catch {
-        // The next attempt follows.
+      } catch (error) {
+        if (isDatabaseFailure(error) && !signal.aborted) this.#problem = error
       }
     }
   }

@@ -11,21 +11,43 @@ type Settings = readonly [
   version: string,
   encoding: string,
   synchronous: string,
-  fsync: string,
-  pages: string,
   schema: string | null,
+  isStandby: boolean,
+  readOnly: string,
 ]
 
 const settingsSql = `SELECT current_setting('server_version_num'), current_setting('server_encoding'),
-  current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'), current_schema()`
+  current_setting('synchronous_commit'), current_schema(), pg_is_in_recovery(), current_setting('transaction_read_only')`
+/** The connections that this role may have at once; limits below zero are none. */
+const allowedSql = `SELECT least(
+    current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer,
+    CASE WHEN rolconnlimit >= 0 AND NOT rolsuper THEN rolconnlimit END,
+    CASE WHEN datconnlimit >= 0 AND NOT rolsuper THEN datconnlimit END)
+  FROM pg_roles, pg_database WHERE rolname = current_user AND datname = current_database()`
 
 /**
- * Checks the settings that durability depends on, then brings the tables up to date. Safe when several
- * servers start at once. Throws an Error for a database that cannot be used, such as one of a newer version.
+ * Checks what durability depends on, then brings the tables up to date. Safe when several servers start at once.
+ * Throws an Error for a database that cannot be used, such as one of a newer version.
+ *
+ * @param connections of this server at most, where it opens all of them itself.
  */
-export async function prepareDatabase(db: PostgresDatabase, log: LogFunction): Promise<void> {
+export async function prepareDatabase(
+  db: PostgresDatabase,
+  log: LogFunction,
+  connections = 0,
+): Promise<void> {
   const [settings] = await db.query<Settings>(settingsSql)
-  checkSettings(settings, log)
+  checkSettings(settings)
+  const [[allowed] = [connections]] = await db.query<[number]>(allowedSql)
+  if (allowed < connections)
+    log(
+      'warn',
+      'the database allows fewer connections than the server uses: it will refuse requests under load',
+      {
+        allowed,
+        used: connections,
+      },
+    )
   await db.transaction(
     `SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(${lockName('schema')})`,
     migrate,
@@ -33,20 +55,20 @@ export async function prepareDatabase(db: PostgresDatabase, log: LogFunction): P
   await createTrigramIndex(db, log)
 }
 
-function checkSettings(settings: Settings | undefined, log: LogFunction): void {
-  const [version, encoding, synchronous, fsync, pages, schema] = settings ?? []
+function checkSettings(settings: Settings | undefined): void {
+  const [version, encoding, synchronous, schema, isStandby, readOnly] = settings ?? []
   if (Number(version) < minVersion) throw new Error('PostgreSQL 14 or newer is needed')
   if (encoding !== 'UTF8') throw new Error(`The database has the encoding ${encoding}; UTF8 is needed`)
   if (schema == null)
     throw new Error('The search path of the database names no schema that exists: create one, or change it')
+  if (isStandby)
+    throw new Error('The database is a standby, which takes no writes: give the address of the primary')
+  if (readOnly === 'on')
+    throw new Error(
+      'The database takes no writes: default_transaction_read_only is on for it, or for this role',
+    )
   if (synchronous === 'off')
     throw new Error('The database acknowledges commits before they are durable: set synchronous_commit = on')
-  for (const [name, value] of [
-    ['fsync', fsync],
-    ['full_page_writes', pages],
-  ])
-    if (value === 'off')
-      log('warn', `the database has ${name} = off: a crash of its machine may lose or damage data`, {})
 }
 
 async function migrate(session: Session): Promise<void> {
