@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -85,6 +86,75 @@ test('a request to run above the limit is refused, its message is stored, and no
   await vi.waitFor(async () => expect((await driver.post(one, 'run')).status).toBe(200), patience)
   await driver.waitUntilIdle(one)
   expect(await statusOf(one)).toBe('finished')
+})
+
+test('of creations at once those above the limit leave nothing, and run when they are repeated', async () => {
+  await start({ SLIPWAY_MAX_CONCURRENT_RUNS: '2' })
+  const create = async (conversation_id: string) =>
+    await driver.api.fetch('/api/conversations', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        agent: { llm: scriptedModel([bashStep('sleep 600'), finishStep()]), tools: [{ name: 'terminal' }] },
+        workspace: { working_dir: join(directory, conversation_id) },
+        initial_message: { content: begin },
+        autotitle: false,
+        conversation_id,
+      }),
+    })
+  const ids = Array.from({ length: 8 }, () => randomUUID())
+  const responses = await Promise.all(ids.map(create))
+  const refused = ids.filter((_, at) => responses[at]?.status === 429)
+  expect(refused).toHaveLength(6)
+  const seconds = responses
+    .filter(({ status }) => status === 429)
+    .map((one) => one.headers.get('retry-after'))
+  expect(new Set(seconds)).toEqual(new Set(['1']))
+  for (const id of refused) {
+    expect((await driver.api.requestJson(`/api/conversations/${id}`)).status).toBe(404)
+    expect(existsSync(join(directory, id))).toBe(false)
+  }
+
+  const admitted = ids.filter((id) => !refused.includes(id))
+  for (const id of admitted) {
+    await driver.waitForEvent(id, ({ kind }) => kind === 'ActionEvent')
+    const before = await driver.getEvents(id)
+    expect((await create(id)).status).toBe(200)
+    expect(await driver.getEvents(id)).toEqual(before)
+    await driver.post(id, 'interrupt')
+    await driver.waitUntilIdle(id)
+  }
+  const [again] = refused
+  if (again === undefined) throw new Error('none was refused')
+  await vi.waitFor(async () => expect((await create(again)).status).toBe(201), patience)
+  await driver.waitForEvent(again, ({ kind }) => kind === 'ActionEvent')
+})
+
+test('a refused message that is repeated under its key runs, whatever the status was, and once', async () => {
+  await start()
+  const { busy, conversations } = await occupySlot({})
+  const id = String(conversations[0]?.id)
+  await driver.post(id, 'pause')
+  expect(await statusOf(id)).toBe('paused')
+  const send = () =>
+    driver.api.fetch(`/api/conversations/${id}/events`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'idempotency-key': 'k' },
+      body: JSON.stringify({ content: begin, run: true }),
+    })
+  const refusal = await send()
+  expect([refusal.status, refusal.headers.get('retry-after')]).toEqual([429, '1'])
+  await driver.post(busy.id, 'interrupt')
+  await driver.waitUntilIdle(busy.id)
+  await vi.waitFor(async () => expect((await send()).status).toBe(200), patience)
+  const events = await driver.waitUntilIdle(id)
+  expect(await statusOf(id)).toBe('finished')
+  expect(events.filter(({ source, kind }) => kind === 'MessageEvent' && source === 'user')).toHaveLength(1)
+
+  // Its run is over: a repeat needs no slot.
+  await driver.createScripted([bashStep('sleep 600'), finishStep()])
+  expect((await send()).status).toBe(200)
+  expect(await driver.getEvents(id)).toEqual(events)
 })
 
 test('a confirmation needs a slot, and the action stays pending without one; a rejection needs none', async () => {

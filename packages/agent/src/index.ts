@@ -27,6 +27,7 @@ export type { CutRun } from './conversation/runtime/conversation-context.ts'
 export {
   type ConversationDeps,
   type ConversationStore,
+  type RunSlot,
   runLimitProblem,
 } from './conversation/runtime/deps.ts'
 export type { MonitoredWork, RunMonitor, WorkOutcome } from './conversation/runtime/instrumentation.ts'

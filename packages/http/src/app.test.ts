@@ -302,6 +302,7 @@ test('each code of a Problem has its status, also when it is thrown later', asyn
     const answer = await trial.call('/api/run', { method: 'POST' })
     const { error_id, ...body } = JSON.parse(answer.text)
     expect([answer.status, body]).toEqual([status, { detail: 'because' }])
+    expect(answer.headers['retry-after']).toBe(code === 'too_many' ? '1' : undefined)
     // What is not the caller's fault is told to the log, once, under the id that the caller is given.
     const told = trial.logEntries.filter(({ members }) => members?.error_id !== undefined)
     expect(told.map(({ members }) => members?.error_id)).toEqual(status < 500 ? [] : [error_id])

@@ -7,7 +7,13 @@ import type { Reply } from './core/handler.ts'
 import { getHeader } from './core/incoming-request.ts'
 import type { RequestAddress } from './core/parse-input.ts'
 import { peerOf } from './core/peer.ts'
-import { type Exchange, toErrorReply, type WritableReply, writeReply } from './core/reply.ts'
+import {
+  type Exchange,
+  retryAfterHeader,
+  toErrorReply,
+  type WritableReply,
+  writeReply,
+} from './core/reply.ts'
 import type { ObservedRequest, RequestObserver, RouteTraits } from './telemetry/request-observer.ts'
 
 export interface LifecycleOptions {
@@ -153,8 +159,7 @@ export class RequestLifecycle {
     const isDisconnected = isAborted && !isStop && res.destroyed
     const cause = isStop ? new Problem('unavailable', 'The server is stopping') : error
     const reply = isDisconnected ? undefined : this.#observer.errorReply(exchange, cause)
-    const retryAfter = cause instanceof Problem ? cause.retryAfterSeconds : undefined
-    const retryHeader = retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) }
+    const retryHeader = cause instanceof Problem ? retryAfterHeader(cause) : {}
     if (reply === undefined || res.headersSent) res.destroy()
     else void writeReply(exchange, { ...reply, headers: { ...retryHeader, ...headers } })
     this.#observer.end(exchange)

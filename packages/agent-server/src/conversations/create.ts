@@ -13,6 +13,7 @@ import type { RepositoryConsents } from '../repositories/repository-consents.ts'
 import { boundSecret, type CredentialBindings } from '../secrets/credential-bindings.ts'
 import { shrinkImages } from './message-images.ts'
 import type { ConversationRegistry } from './registry.ts'
+import type { RunAdmission } from './run-admission.ts'
 import { deriveEventId } from './send-message.ts'
 import { resolveStartSettings, type StartSettingsDeps } from './start-settings.ts'
 import { readStoredRequest } from './stored-request.ts'
@@ -34,19 +35,21 @@ export interface CreateConversationDeps extends StartSettingsDeps {
 
 /**
  * Creates a conversation and its working directory (a git repository unless it is in one), or returns the
- * existing one of the id unchanged. Stores the initial message and runs it unless it says otherwise.
+ * existing one of the id unchanged. Stores the initial message and runs it unless it says otherwise. Without a
+ * free run slot nothing is created: a Problem `too_many`, unless the request is `admitted` already.
  */
 export async function createConversation(
   deps: CreateConversationDeps,
   request: StartConversationRequest,
   wire: WireVersion = deps.wire ?? 'seed',
+  admitted?: RunAdmission,
 ): Promise<{ record: ConversationRecord; created: boolean }> {
   const { storage, registry } = deps
   const { repository_consent: decision, ...input } = request
   const { conversation_id: id = randomUUID(), tags = {}, parent_conversation_id } = input
   const [existing] = await storage.conversations.get([id])
   if (existing !== undefined) return { record: await sendInitialMessage(deps, existing), created: false }
-  registry.assertRunSlotFree()
+  using own = admitted === undefined ? registry.admitRun(input.initial_message?.run === true) : undefined
   if (parent_conversation_id !== undefined)
     await assertParentFits(storage, parent_conversation_id, id, input.workspace.working_dir)
   const resolved = await resolveStartSettings(deps, { ...input, repository_consent: undefined })
@@ -67,7 +70,7 @@ export async function createConversation(
     ),
     ...(parent_conversation_id === undefined ? {} : { parent: parent_conversation_id }),
   })
-  return { record: await sendInitialMessage(deps, record), created }
+  return { record: await sendInitialMessage(deps, record, own ?? admitted), created }
 }
 
 function withoutSecret(settings: ResolvedSettings, name: string): ResolvedSettings {
@@ -82,6 +85,7 @@ function withoutSecret(settings: ResolvedSettings, name: string): ResolvedSettin
 async function sendInitialMessage(
   { storage, registry }: CreateConversationDeps,
   record: ConversationRecord,
+  admitted?: RunAdmission,
 ): Promise<ConversationRecord> {
   const stored = readStoredRequest(record)
   if (record.head > 0 || stored.has_initial_message !== true) return record
@@ -89,7 +93,8 @@ async function sendInitialMessage(
   const message = conversation.settings.initial_message
   // Settings sealed with another key cannot be used.
   if (message === undefined) return record
-  await conversation.send(message, deriveEventId(record.id, 'initial', ''))
+  using admission = admitted ?? registry.admitRun(message.run)
+  await conversation.send(message, deriveEventId(record.id, 'initial', ''), admission.take())
   const [current = record] = await storage.conversations.get([record.id])
   return current
 }

@@ -8,7 +8,6 @@ import {
   type OpenModel,
   openConversation,
   type ResolvedSettings,
-  runLimitProblem,
   TransientUpdates,
 } from '@slipway/agent'
 import { type ExecutionStatus, type Llm, type LogFunction, Problem } from '@slipway/protocol'
@@ -28,6 +27,7 @@ import type { KeyRefresh } from '../profiles/managed-keys.ts'
 import type { SubscriptionLogin } from '../profiles/subscription-login.ts'
 import { parseSecretPath, type ServerSecrets } from '../secrets/server-secrets.ts'
 import { conversationNotFound, getConversationRecord } from './conversation-info.ts'
+import { RunAdmission } from './run-admission.ts'
 import {
   type ConversationOrigin,
   parseSettings,
@@ -156,10 +156,9 @@ export class ConversationRegistry implements AsyncDisposable {
     this.#sweepTimer = repeat(options.clock, sweepMs, () => void this.#closeIdle())
   }
 
-  /** A Problem `too_many` when requests to run are refused at the moment. */
-  assertRunSlotFree(): void {
-    const { queuesRuns, maxConcurrentRuns } = this.#options
-    if (!queuesRuns && this.runSlots.active >= maxConcurrentRuns) throw runLimitProblem()
+  /** Call it before the first effect of a request; see `RunAdmission`. */
+  admitRun(isRun: boolean): RunAdmission {
+    return RunAdmission.admit(isRun, this.#options.queuesRuns ? undefined : this.runSlots)
   }
 
   get loadedCount(): number {

@@ -13,6 +13,7 @@ import {
 import type { Clock } from '@slipway/shared/time'
 import { type CreateConversationDeps, createConversation } from '../conversations/create.ts'
 import { withObservabilityHeaders } from '../conversations/observability.ts'
+import type { RunAdmission } from '../conversations/run-admission.ts'
 import type { LlmProfiles } from '../profiles/llm-profiles.ts'
 import { type GatewayPrompt, parseChatPrompt, parseResponsesPrompt } from './prompt.ts'
 import { GatewayTurn } from './turn.ts'
@@ -94,22 +95,26 @@ export class Gateway {
     const { createDeps, clock, timeoutMs = 120_000 } = this.#options
     const { storage, registry } = createDeps
     const model = await this.#resolveModel(modelId)
-    registry.assertRunSlotFree()
     const id = conversationId ?? randomUUID()
     if (this.#inUse.has(id)) throw runningProblem()
+    const admission = registry.admitRun(true)
     this.#inUse.add(id)
     try {
       const isKnown = conversationId !== undefined && (await storage.conversations.get([id]))[0] !== undefined
       const conversation = isKnown
         ? await registry.get(id)
-        : await this.#createConversation(id, model, { system: prompt.system, header })
+        : await this.#createConversation(id, model, { system: prompt.system, header, admission })
       if (conversation.isRunning) throw runningProblem()
       const message = isKnown ? prompt.message : prompt.messageWithHistory
-      const release = () => void this.#inUse.delete(id)
-      const options = { log: storage.log, message, timeoutMs, clock, signal, onEnd: release }
+      const release = () => {
+        this.#inUse.delete(id)
+        admission[Symbol.dispose]()
+      }
+      const options = { log: storage.log, message, timeoutMs, clock, signal, admission, onEnd: release }
       return { id, turn: new GatewayTurn(conversation, options) }
     } catch (error) {
       this.#inUse.delete(id)
+      admission[Symbol.dispose]()
       throw error
     }
   }
@@ -128,9 +133,14 @@ export class Gateway {
   async #createConversation(
     id: string,
     { name, llm }: { readonly name: string; readonly llm: Llm },
-    { system, header }: { readonly system: string | undefined; readonly header: ReadHeader },
+    options: {
+      readonly system: string | undefined
+      readonly header: ReadHeader
+      readonly admission: RunAdmission
+    },
   ): Promise<Conversation> {
     const { createDeps, directory } = this.#options
+    const { system, header, admission } = options
     const request = startConversationRequest.parse({
       ...(await this.#options.readConfirmation()),
       conversation_id: id,
@@ -141,7 +151,8 @@ export class Gateway {
       workspace: { working_dir: join(directory, id) },
       tags: { [profileTag]: name },
     })
-    await createConversation(createDeps, withObservabilityHeaders(request, header))
+    const observed = withObservabilityHeaders(request, header)
+    await createConversation(createDeps, observed, createDeps.wire, admission)
     return await createDeps.registry.get(id)
   }
 }

@@ -3,6 +3,7 @@ import { type GatewayUsage, Problem, type SendMessageRequest } from '@slipway/pr
 import { raceAbort, Signal } from '@slipway/shared/async'
 import type { Clock } from '@slipway/shared/time'
 import type { EventLog } from '@slipway/storage'
+import type { RunAdmission } from '../conversations/run-admission.ts'
 
 interface TurnResult {
   readonly text: string
@@ -16,6 +17,8 @@ interface GatewayTurnOptions {
   readonly timeoutMs: number
   readonly clock: Clock
   readonly signal: AbortSignal
+  /** Of the run that the message starts. */
+  readonly admission: RunAdmission
   /** Called when the caller stops waiting. */
   readonly onEnd: () => void
 }
@@ -63,10 +66,11 @@ export class GatewayTurn {
   }
 
   async #run(): Promise<TurnResult> {
-    const { log, message, timeoutMs, clock, signal } = this.#options
+    const { log, message, timeoutMs, clock, signal, admission } = this.#options
     const tokensBefore = tokenCounts(this.#conversation)
-    const request = { role: 'user', content: message, run: true } as const
-    await this.#conversation.send({ ...request, sender: undefined, extended_content: undefined })
+    const absent = { sender: undefined, extended_content: undefined }
+    const request = { role: 'user', content: message, run: true, ...absent } as const
+    await this.#conversation.send(request, undefined, admission.take())
     const timeout = clock.timeout(timeoutMs)
     await raceAbort(this.#conversation.waitUntilIdle(), AbortSignal.any([signal, timeout])).catch(
       (error: unknown) => {

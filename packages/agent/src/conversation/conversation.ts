@@ -36,6 +36,7 @@ import {
   type OpenConversationOptions,
   openContext,
 } from './runtime/conversation-context.ts'
+import type { RunSlot } from './runtime/deps.ts'
 import { RuntimeLoader } from './runtime/runtime-loader.ts'
 import { askSideQuestion } from './side-questions.ts'
 import type { ResolvedSettings } from './state/resolved-settings.ts'
@@ -142,10 +143,11 @@ export class Conversation implements AsyncDisposable {
   /**
    * Stores a user message with the skills that it activates and what hooks add. Rejects actions that have not
    * started, and makes a finished or stuck conversation idle. A repeat under the same `id` is stored once;
-   * another message under it is a Problem `conflict`. `run` starts a run, also while another one ends.
+   * another message under it is a Problem `conflict`. `run` starts a run, also while another one ends, in the
+   * `slot` that was reserved for it, which becomes the conversation's.
    */
-  async send(message: SendMessageRequest, id?: string): Promise<void> {
-    await this.#track(sendMessage(this.#parts, message, { id }))
+  async send(message: SendMessageRequest, id?: string, slot?: RunSlot): Promise<void> {
+    await this.#track(sendMessage(this.#parts, message, { id, slot }))
   }
 
   /**

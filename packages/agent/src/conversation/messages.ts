@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import type { GoalState, SendMessageRequest } from '@slipway/protocol'
+import { type GoalState, parseInstant, type SendMessageRequest } from '@slipway/protocol'
+import type { StoredEvent } from '@slipway/storage'
 import type { ConversationParts } from './conversation-parts.ts'
 import { rejectionEvent, stateUpdate, statusUpdate } from './events/event-drafts.ts'
 import { assertCanStartGoal, endGoalEvents, goalUpdateEvent } from './loop/goal.ts'
 import { closeAbandonedActions } from './navigate.ts'
-import { runLimitProblem } from './runtime/deps.ts'
+import { type RunSlot, runLimitProblem } from './runtime/deps.ts'
+import type { ConversationState } from './state/state.ts'
 import { transition } from './state/status.ts'
 import { assertSameMessage, messageText, userMessageEvent } from './user-message.ts'
 
@@ -14,13 +16,16 @@ interface SendOptions {
   readonly id?: string | undefined
   /** The message is the objective of this goal; any other message ends the current goal. */
   readonly goal?: GoalState
+  /** Reserved by the caller for the run of this message. */
+  readonly slot?: RunSlot | undefined
 }
 
 const savedText = 'Message saved, but the conversation run limit was reached. Retry the run request later.'
 
 /**
  * Stores a user message and starts a run if requested. When no run slot is free the message is stored without
- * a run, and the Problem `too_many` says so; a goal is not stored then.
+ * a run, and the Problem `too_many` says so; a goal is not stored then. A repeat under the same id starts the
+ * run that such a refusal left out, and nothing else.
  */
 export async function sendMessage(
   parts: ConversationParts,
@@ -28,25 +33,30 @@ export async function sendMessage(
   options: SendOptions,
 ): Promise<void> {
   const { context, runs, titles } = parts
-  const slot = message.run ? runs.reserveSlot() : 'none'
+  const slot = options.slot ?? (message.run ? runs.reserveSlot() : 'none')
   if (slot === undefined && options.goal !== undefined) throw runLimitProblem()
-  let isNew = true
+  let earlier: StoredEvent | undefined
   const store = async () => {
-    isNew = await storeMessage(parts, { ...message, run: message.run && slot !== undefined }, options)
+    earlier = await storeMessage(parts, { ...message, run: message.run && slot !== undefined }, options)
   }
   await (message.run && slot !== undefined ? runs.startWith(slot, store) : store())
-  if (isNew) titles.setInBackground(context.secrets.redact(messageText(message)))
-  if (!message.run) return
+  if (earlier === undefined) titles.setInBackground(context.secrets.redact(messageText(message)))
+  if (!message.run || (earlier !== undefined && hasChangedSince(context.state, earlier))) return
   if (slot === undefined && context.state.status !== 'running') throw runLimitProblem(savedText)
-  if (!isNew && context.state.status === 'idle') await runs.ensureRunning()
+  if (earlier !== undefined) await runs.ensureRunning()
 }
 
-/** False when the message was stored before. */
+/** A run or another command came after the event: the status has changed. */
+function hasChangedSince({ statusSince }: ConversationState, { instant }: StoredEvent): boolean {
+  return statusSince !== undefined && (parseInstant(statusSince) ?? 0) > instant
+}
+
+/** The event of this message when it was stored before. */
 async function storeMessage(
   { context, runtimes, runs }: ConversationParts,
   message: SendMessageRequest,
   { id: requestedId, goal }: SendOptions,
-): Promise<boolean> {
+): Promise<StoredEvent | undefined> {
   const { id: conversation, deps, settings, secrets, closing, append } = context
   const runtime = await runtimes.open().catch(() => undefined)
   // A run reports missing plugins.
@@ -59,9 +69,9 @@ async function storeMessage(
     (await findStored()) === undefined
       ? await runtime?.hooks.run('user_prompt_submit', payload, closing.signal)
       : undefined
-  let isNew = true
+  let earlier: StoredEvent | undefined
   await append(async (now) => {
-    const stored = await findStored()
+    earlier = await findStored()
     if (goal !== undefined) assertCanStartGoal(now)
     const draft = userMessageEvent(message, {
       id,
@@ -70,9 +80,8 @@ async function storeMessage(
       agentContext: settings.current.agent.agent_context,
       additionalContext: verdict?.additionalContext ?? [],
     })
-    if (stored !== undefined) {
-      isNew = false
-      assertSameMessage(JSON.parse(stored.bytes.toString()), draft, secrets)
+    if (earlier !== undefined) {
+      assertSameMessage(JSON.parse(earlier.bytes.toString()), draft, secrets)
       return []
     }
     const status = transition(now.status, 'send')
@@ -93,5 +102,5 @@ async function storeMessage(
       ...(message.run && now.status !== 'running' ? [statusUpdate('running')] : []),
     ]
   })
-  return isNew
+  return earlier
 }

@@ -7,7 +7,7 @@ import { AgentLoop } from './loop/agent-loop.ts'
 import { endGoalEvents } from './loop/goal.ts'
 import { closeAbandonedActions, navigateEvents, resolveNavigateTarget } from './navigate.ts'
 import type { ConversationContext } from './runtime/conversation-context.ts'
-import { type RunSlots, runLimitProblem } from './runtime/deps.ts'
+import { type RunSlot, type RunSlots, runLimitProblem } from './runtime/deps.ts'
 import { instrument, type WorkOutcome } from './runtime/instrumentation.ts'
 import type { RuntimeLoader } from './runtime/runtime-loader.ts'
 import type { ConversationState } from './state/state.ts'
@@ -23,9 +23,6 @@ const checkpointInterval = 1_000
 
 /** Key of the state update that says whether a run waits for its turn. */
 const runQueuedKey = 'run_queued'
-
-/** Releases a reserved slot, or `none`. */
-type RunSlot = 'none' | (() => void)
 
 function releaseSlot(slot: RunSlot): void {
   if (slot !== 'none') slot()

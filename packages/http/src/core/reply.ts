@@ -37,6 +37,15 @@ export function toErrorReply(error: unknown): ErrorReply | undefined {
   return { status: statusByCode[code], json: { detail } }
 }
 
+/** A slot or a place in a queue is free again soon, unless the problem says when. */
+const tooManySeconds = 1
+
+/** Each refusal for too much says when to ask again. */
+export function retryAfterHeader({ code, retryAfterSeconds }: Problem): Readonly<Record<string, string>> {
+  const seconds = retryAfterSeconds ?? (code === 'too_many' ? tooManySeconds : undefined)
+  return seconds === undefined ? {} : { 'retry-after': String(seconds) }
+}
+
 /** An error body and its status. */
 export interface ErrorReply {
   readonly status: number

@@ -65,7 +65,7 @@ test('the count starts again at midnight UTC, and a slot returns to the day of i
   await using _ = fixture
   clock.now = midnight - 1
   const day = await quota.reserve(scope)
-  await expect(quota.reserve(scope)).rejects.toMatchObject({ code: 'too_many' })
+  await expect(quota.reserve(scope)).rejects.toMatchObject({ code: 'too_many', retryAfterSeconds: 1 })
   clock.now = midnight
   expect(await quota.reserve(scope)).toBe('2026-02-01')
   await quota.release('u', String(day))

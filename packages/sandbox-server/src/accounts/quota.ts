@@ -29,12 +29,14 @@ export class Quota {
     const { isReserved, used } = await this.#deps.rows.reserve(scope.owner, day, limit)
     if (isReserved) return day
     const resetAt = nextMidnight(now)
-    throw new Problem(
+    const problem = new Problem(
       'too_many',
       `The daily limit of ${limit} conversations is reached. It resets at ${formatInstant(resetAt)}; an administrator can raise it.`,
       undefined,
       { code: 'daily_conversation_limit_reached', limit, used, reset_at: formatInstant(resetAt) },
     )
+    problem.retryAfterSeconds = Math.ceil((resetAt - now) / 1_000_000)
+    throw problem
   }
 
   /** Returns a slot to the day that `reserve` returned. */

@@ -4,6 +4,8 @@ import type { Storage } from '@slipway/storage'
 import type { AppConversationRows, UserRows } from '@slipway/storage/control-plane'
 
 const unlimited = -1
+/** Room comes when somebody deletes something. */
+const removalSeconds = 60
 const mebibyte = 1024 * 1024
 
 interface StorageQuotaDeps {
@@ -57,12 +59,14 @@ export class StorageQuota {
     const { maxConversations, maxBytes, conversations, bytes } = await this.status(owner)
     if (maxConversations !== undefined && conversations >= maxConversations) {
       this.refusals.inc({ quota: 'conversations' })
-      throw new Problem(
+      const problem = new Problem(
         'too_many',
         `The limit of ${maxConversations} conversations is reached: delete some first.`,
         undefined,
         { code: 'conversation_limit_reached', limit: maxConversations, used: conversations },
       )
+      problem.retryAfterSeconds = removalSeconds
+      throw problem
     }
     if (maxBytes !== undefined && bytes >= maxBytes) throw this.#fullProblem(maxBytes, bytes)
   }

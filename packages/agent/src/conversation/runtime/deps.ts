@@ -19,6 +19,9 @@ export interface RunSlots {
   acquire(signal: AbortSignal): Promise<() => void>
 }
 
+/** A slot that is reserved for a run, given back by a call; `none` when the run gets one by itself. */
+export type RunSlot = 'none' | (() => void)
+
 const runLimitText = 'Conversation run limit reached. Retry the request later.'
 
 /** No run slot is free. */
