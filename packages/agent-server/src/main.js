@@ -11,7 +11,7 @@ startCompileCache()
 const { relaxHeapGrowth } = await import('./server/heap.ts')
 relaxHeapGrowth()
 const { serve } = await import('./serve.ts')
-const { takeEnvironment } = await import('@slipway/shared/process')
+const { abortAtStopSignals, takeEnvironment } = await import('@slipway/shared/process')
 const { values } = parseArgs({
   options: {
     host: { type: 'string', default: '127.0.0.1' },
@@ -23,8 +23,6 @@ const { values } = parseArgs({
   },
 })
 const databaseSetting = values.database === undefined ? {} : { SLIPWAY_DATABASE_URL: values.database }
-const stop = new AbortController()
-for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => stop.abort())
 await serve({
   host: values.host,
   port: Number(values.port),
@@ -32,7 +30,7 @@ await serve({
   data: values.data,
   web: values.web,
   env: { ...takeEnvironment(process.env), ...databaseSetting },
-  signal: stop.signal,
+  signal: abortAtStopSignals().signal,
   ready(url, sessionKey) {
     console.log(url)
     if (sessionKey !== undefined) console.log(`The session key is in ${sessionKey.path}`)

@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { resolve } from 'node:path'
 import {
   ConsoleSite,
@@ -9,6 +8,7 @@ import {
   isLoopback,
   listen,
   openTelemetry,
+  Readiness,
   StaticFolder,
 } from '@slipway/http'
 import { agentServerOpenApi, agentServerRoutes, type LogFunction } from '@slipway/protocol'
@@ -52,7 +52,7 @@ export interface ServeOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Decides when time passes; that of the machine unless given. */
   readonly clock?: Clock | undefined
-  /** Aborting it stops the server gracefully. */
+  /** Aborting it stops the server gracefully; see `abortAtStopSignals`. */
   readonly signal: AbortSignal
   /**
    * `sessionKey` is the one of the data directory; undefined where keys are configured, or none is needed.
@@ -147,6 +147,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     () => (deferredInit.state === 'ready' ? deferredInit.services.metrics : []),
   )
   const tokens = new ConsoleTokens()
+  const readiness = new Readiness({ drainMs: config.drainMs, clock })
   const consoleSessions = await ConsoleSessions.open(directory, () => deferredInit.keys)
   const ownHandlers = {
     ...consoleHandlers({
@@ -157,6 +158,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       version: ownPackage.version,
       browser: config.browser,
       ingressUrl: ingress.url,
+      readiness,
       getLastActivityMs: () => activity.lastMs,
       getInitState: () => deferredInit.state,
       checkStorage: () => activeStorage.health.check(),
@@ -195,6 +197,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       allowedOrigins: () => deferredInit.allowedOrigins,
       maxSocketsPerKey: config.maxSocketsPerConversation,
       stallMs: config.stallMs,
+      readiness,
       clock,
     },
   )
@@ -217,8 +220,7 @@ export async function serve(options: ServeOptions): Promise<void> {
         await deferredInit.services.releaseMemory()
         activeStorage.releaseMemory()
       })
-  if (!options.signal.aborted) await once(options.signal, 'abort')
-  await listening.close()
+  await listening.serveUntil(options.signal)
 }
 
 /** The address by which other servers on the database reach this one, when the settings do not say. */

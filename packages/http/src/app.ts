@@ -14,6 +14,7 @@ import { emptyBody } from './core/reply.ts'
 import { Router } from './core/router.ts'
 import { type FallbackOptions, FallbackReplies, metricsRoute } from './fallback-replies.ts'
 import { type ProxyRoute, ReverseProxy } from './proxy/reverse-proxy.ts'
+import type { Readiness } from './readiness.ts'
 import {
   type AppExchange,
   type LifecycleOptions,
@@ -54,6 +55,7 @@ export interface AppOptions
   readonly idleMs?: number
   readonly stallMs?: number
   readonly clock?: Clock | undefined
+  readonly readiness?: Readiness
 }
 
 /** Creates the server of a route table, with one function for each route. `listen` binds it. */
@@ -123,6 +125,11 @@ export class App {
         if (!this.#proxy.upgrade(raw, net, head)) this.#sockets.upgrade(raw, net, head)
       },
     })
+  }
+
+  /** Resolves when the server may be closed after the signal has aborted. */
+  async drain(signal: AbortSignal): Promise<void> {
+    await this.#options.readiness?.drain(signal)
   }
 
   /** Whether callers need a key. */
@@ -252,7 +259,8 @@ export class App {
   #serve(raw: IncomingMessage, res: ServerResponse): void {
     this.#basePath.rewrite?.(raw)
     this.#acceptConsoleSession(raw, false)
-    if (this.#lifecycle.isStopping) res.setHeader('connection', 'close')
+    if (this.#lifecycle.isStopping || this.#options.readiness?.isDraining)
+      res.setHeader('connection', 'close')
     const { method = '', url = '' } = raw
     const recent = method === 'GET' ? this.#recentRequests.get(url) : undefined
     const { serve, address } = recent ?? this.#route(method, url)

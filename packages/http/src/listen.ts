@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { errorCode } from '@slipway/shared/fs'
 import type { App } from './app.ts'
 import { isLoopback } from './auth/guard.ts'
@@ -12,6 +13,8 @@ export interface Listening {
    * Stops gracefully: no new connection, sockets closed with 1001, streams ended, other requests finished.
    */
   close(): Promise<void>
+  /** Resolves when the signal has aborted and the server has stopped, in the order of `Readiness`. */
+  serveUntil(signal: AbortSignal): Promise<void>
 }
 
 interface StopOptions {
@@ -55,7 +58,12 @@ export async function listen(app: App, options: ListenOptions): Promise<Listenin
   }
   signal?.addEventListener('abort', () => void close(), { once: true })
   if (signal?.aborted) await close()
-  return { ...address, close }
+  const serveUntil = async (until: AbortSignal) => {
+    if (!until.aborted) await once(until, 'abort')
+    await app.drain(until)
+    await close()
+  }
+  return { ...address, close, serveUntil }
 }
 
 async function bind(app: App, options: ListenOptions): Promise<Pick<Listening, 'url' | 'port'>> {

@@ -4,7 +4,7 @@ import { startCompileCache } from '@slipway/shared/compile-cache'
 
 /** The sandbox server alone: `node main.js --host --port --data --database --agent-server <its main.js>`. */
 startCompileCache()
-const { dropEmptySettings } = await import('@slipway/shared/process')
+const { abortAtStopSignals, dropEmptySettings } = await import('@slipway/shared/process')
 const { serve } = await import('./serve.ts')
 dropEmptySettings(process.env)
 const { values } = parseArgs({
@@ -17,8 +17,6 @@ const { values } = parseArgs({
     database: { type: 'string' },
   },
 })
-const stop = new AbortController()
-for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => stop.abort())
 const root = resolve(import.meta.dirname, '../../..')
 const agentServer = values['agent-server'] ?? resolve(root, 'packages/agent-server/src/main.js')
 await serve({
@@ -29,7 +27,7 @@ await serve({
     values.database === undefined ? process.env : { ...process.env, SLIPWAY_DATABASE_URL: values.database },
   agent: { command: [process.execPath, agentServer], readable: programFiles(root) },
   isKeyWanted: values['new-key'],
-  signal: stop.signal,
+  signal: abortAtStopSignals().signal,
   ready: ({ url, key }) => console.log(JSON.stringify({ url, key })),
 })
 

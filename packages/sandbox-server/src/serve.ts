@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { join, resolve } from 'node:path'
 import {
   ConsoleSite,
@@ -8,6 +7,7 @@ import {
   createLogger,
   listen,
   openTelemetry,
+  Readiness,
   RecentAudit,
   tracedFetch,
 } from '@slipway/http'
@@ -72,7 +72,7 @@ export interface ServeOptions {
   readonly console?: string | Promise<string | undefined> | undefined
   /** Decides when time passes; that of the machine unless given. */
   readonly clock?: Clock | undefined
-  /** Abort it to stop gracefully. Sandboxes stay as they are. */
+  /** Abort it to stop gracefully; see `abortAtStopSignals`. Sandboxes stay as they are. */
   readonly signal: AbortSignal
   /** Called before and after each step of the life of a sandbox; for tests. */
   readonly onStep?: (name: string) => void
@@ -198,6 +198,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     ...common,
     onRemoved: (conversation, sandbox) => void conversations.removeFromSandbox(conversation, sandbox),
   })
+  const readiness = new Readiness({ drainMs: config.drainMs, clock })
   const sandboxFacingHandlers = {
     ...webhookHandlers({ ingest, pendingMessages }),
     ...secretHandlers({ accounts, lookupSecrets }),
@@ -207,6 +208,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     ...healthHandlers({
       version: ownPackage.version,
       backends,
+      readiness,
       checkStorage: () => storage.health.check(),
     }),
     ...sandboxHandlers({ sandboxes, specs, lookupSecrets }),
@@ -248,6 +250,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const authenticateCaller = authenticator.authenticateCaller.bind(authenticator)
   const httpApp = createApp(sandboxServerRoutes, publicHandlers, {
     clock,
+    readiness,
     ...(site === undefined ? {} : { site }),
     openapi: sandboxServerOpenApi,
     openDocs: true,
@@ -302,8 +305,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     key,
     notes: [...(await isolationNotes(backends)), ...unlimitedNotes(config.specs, config.maxDiskBytes)],
   })
-  if (!options.signal.aborted) await once(options.signal, 'abort')
-  await listening.close()
+  await listening.serveUntil(options.signal)
 }
 
 /** Origins whose pages may call agent servers: configured ones, and this server. */

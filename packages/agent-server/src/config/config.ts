@@ -44,6 +44,7 @@ export const environmentSchema = z.object({
   SLIPWAY_MAX_SOCKETS_PER_CONVERSATION: numberSetting(1, 100_000, 2_000),
   SLIPWAY_STALL_SECONDS: numberSetting(1, 3_600, 30),
   SLIPWAY_HEARTBEAT_SECONDS: numberSetting(1, 300, 10),
+  SLIPWAY_DRAIN_SECONDS: numberSetting(0, 600, 5),
   SLIPWAY_SECRET_KEY: z.string().min(16).optional(),
   OH_SECRET_KEY: z.string().min(16).optional(),
   SLIPWAY_CONFIRMATION_DEADLINE_SECONDS: numberSetting(0, 2_000_000, 0),
@@ -160,6 +161,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     maxSocketsPerConversation: values.SLIPWAY_MAX_SOCKETS_PER_CONVERSATION,
     stallMs: values.SLIPWAY_STALL_SECONDS * 1000,
     heartbeatMs: values.SLIPWAY_HEARTBEAT_SECONDS * 1000,
+    drainMs: values.SLIPWAY_DRAIN_SECONDS * 1000,
     secretKey,
     /** Undefined: confirmations wait without a limit. */
     confirmationDeadlineMs: positiveMs(values.SLIPWAY_CONFIRMATION_DEADLINE_SECONDS),

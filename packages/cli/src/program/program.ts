@@ -1,4 +1,5 @@
 import { Problem } from '@slipway/protocol'
+import { abortAtStopSignals } from '@slipway/shared/process'
 import { Argument, Command, CommanderError, Option } from 'commander'
 import ownPackage from '../../package.json' with { type: 'json' }
 import { assertSettingsKnown } from '../context/check-settings.ts'
@@ -31,8 +32,7 @@ const cleanupMs = 60_000
 
 /** Runs the command line; returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 waits for an answer. */
 export async function runCli(args: readonly string[]): Promise<number> {
-  const abort = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => abort.abort())
+  const abort = abortAtStopSignals()
   const outcome = { code: 0 }
   let server: Pick<ServerSelection, 'kind' | 'keySource' | 'notFoundHint'> | undefined
   // The reader of the output may exit early, as `head` does, and a terminal may be closed: what was started

@@ -42,6 +42,7 @@ export const environmentSchema = z.object({
   SLIPWAY_ALLOWED_HOSTS: listSetting,
   SLIPWAY_ALLOWED_ORIGINS: listSetting,
   SLIPWAY_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
+  SLIPWAY_DRAIN_SECONDS: numberSetting(0, 600, 5),
   SLIPWAY_SECRET_KEY: z.string().min(16).optional(),
   SLIPWAY_DATABASE_URL: databaseUrl,
   SLIPWAY_LEASE_SECONDS: numberSetting(2, 300, 8),
@@ -119,6 +120,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     allowedHosts: values.SLIPWAY_ALLOWED_HOSTS,
     allowedOrigins: values.SLIPWAY_ALLOWED_ORIGINS,
     logLevel: values.SLIPWAY_LOG_LEVEL,
+    drainMs: values.SLIPWAY_DRAIN_SECONDS * 1000,
     secretKey: values.SLIPWAY_SECRET_KEY === undefined ? undefined : new Secret(values.SLIPWAY_SECRET_KEY),
     /** Where rows and logs are stored instead of the data directory. */
     databaseUrl:

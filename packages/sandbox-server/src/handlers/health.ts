@@ -1,4 +1,4 @@
-import type { Handlers } from '@slipway/http'
+import type { Handlers, Readiness } from '@slipway/http'
 import type { Problem, sandboxServerRoutes } from '@slipway/protocol'
 import type { Backend } from '../backends/backend.ts'
 import webClientConfig from '../server/web-client-config.json' with { type: 'json' }
@@ -6,6 +6,7 @@ import webClientConfig from '../server/web-client-config.json' with { type: 'jso
 export function healthHandlers(deps: {
   readonly version: string
   readonly backends: ReadonlyMap<string, Backend>
+  readonly readiness: Readiness
   /** Why nothing can be written at the moment. */
   readonly checkStorage: () => Promise<Problem | undefined>
 }) {
@@ -14,11 +15,12 @@ export function healthHandlers(deps: {
   return {
     alive: () => ({ json: { status: 'ok' } }),
     health: () => ({ bytes: Buffer.from('OK'), contentType: 'text/plain' }),
-    async ready() {
-      const problem = await deps.checkStorage()
-      if (problem === undefined) return { json: { status: 'ready' } }
-      return { status: 503, json: { status: 'unavailable', message: problem.message } }
-    },
+    ready: () =>
+      deps.readiness.answer(async () => {
+        const problem = await deps.checkStorage()
+        if (problem === undefined) return { json: { status: 'ready' } }
+        return { status: 503, json: { status: 'unavailable', message: problem.message } }
+      }),
     async serverInfo() {
       const backends = await Promise.all(
         [...deps.backends].map(async ([name, backend]) => ({ name, isolation: await backend.isolation() })),

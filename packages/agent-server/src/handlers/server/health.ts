@@ -1,5 +1,5 @@
 import { availableToolNames, type BrowserSearch } from '@slipway/agent'
-import type { Handlers, Reply } from '@slipway/http'
+import type { Handlers, Readiness, Reply } from '@slipway/http'
 import {
   type agentServerRoutes,
   type InitState,
@@ -14,6 +14,7 @@ const contractVersion = '1.58.2'
 export function healthHandlers(options: {
   readonly version: string
   readonly browser?: BrowserSearch
+  readonly readiness: Readiness
   readonly getLastActivityMs: () => number
   readonly getInitState: () => InitState
   /** Why nothing can be written at the moment. */
@@ -64,15 +65,16 @@ export function healthHandlers(options: {
   return {
     alive: () => okReply,
     health: () => okReply,
-    async ready() {
-      // One that waits for its settings is ready to receive them.
-      const status = options.getInitState()
-      if (status === 'initializing')
-        return { status: 503, json: { status, message: 'The server is being opened.' } }
-      const problem = await options.checkStorage()
-      if (problem === undefined) return { bytes: Buffer.from('{"status":"ready"}') }
-      return { status: 503, json: { status: 'unavailable', message: problem.message } }
-    },
+    ready: () =>
+      options.readiness.answer(async () => {
+        // One that waits for its settings is ready to receive them.
+        const status = options.getInitState()
+        if (status === 'initializing')
+          return { status: 503, json: { status, message: 'The server is being opened.' } }
+        const problem = await options.checkStorage()
+        if (problem === undefined) return { bytes: Buffer.from('{"status":"ready"}') }
+        return { status: 503, json: { status: 'unavailable', message: problem.message } }
+      }),
     serverInfo: serverInfoReply,
     root: async ({ header }) => (await options.webClient?.root(header)) ?? (await serverInfoReply()),
   } satisfies Partial<Handlers<typeof agentServerRoutes>>

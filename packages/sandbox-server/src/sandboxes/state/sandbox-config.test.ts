@@ -26,6 +26,7 @@ test('a cold start brings its identity in its environment, which a spec cannot c
     SLIPWAY_TOOL_ENVIRONMENT: 'APP',
     OH_RUNTIME_IDLE_TIMEOUT_SECONDS: '60',
     SLIPWAY_REPOSITORY_TRUST: 'always',
+    SLIPWAY_DRAIN_SECONDS: '0',
     SLIPWAY_SESSION_API_KEY: key,
     OH_SESSION_API_KEYS_0: key,
     SLIPWAY_WEBHOOKS: '[{"base_url":"http://h/api/v1/webhooks"}]',
@@ -49,6 +50,7 @@ test('a warm start has a key for its settings alone, and nothing that says whose
     SLIPWAY_TOOL_ENVIRONMENT: 'APP',
     OH_RUNTIME_IDLE_TIMEOUT_SECONDS: '60',
     SLIPWAY_REPOSITORY_TRUST: 'always',
+    SLIPWAY_DRAIN_SECONDS: '0',
     SLIPWAY_DEFERRED_INIT: 'true',
     SLIPWAY_INIT_API_KEY: initKey,
   })

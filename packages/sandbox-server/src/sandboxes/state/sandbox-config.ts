@@ -109,6 +109,8 @@ function commonEnv(
     ...(names.length === 0 ? {} : { SLIPWAY_TOOL_ENVIRONMENT: names.join(',') }),
     ...(idleSeconds === 0 ? {} : { OH_RUNTIME_IDLE_TIMEOUT_SECONDS: String(idleSeconds) }),
     ...(trustsRepositories ? { SLIPWAY_REPOSITORY_TRUST: 'always' } : {}),
+    // No balancer asks it, and its end has a time limit.
+    SLIPWAY_DRAIN_SECONDS: '0',
     ...env,
   }
 }
