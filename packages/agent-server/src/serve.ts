@@ -164,7 +164,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       checkStorage: () => activeStorage.health.check(),
       webClient: staticFolder?.exists ? staticFolder : (webClient ?? consoleSite),
     }),
-    ...initHandlers({ deferredInit, isDeferred: config.isDeferred }),
+    ...initHandlers(deferredInit),
   }
   const lazyNames = Object.keys(agentServerRoutes).filter((name) => !Object.hasOwn(ownHandlers, name))
   const server = createApp(

@@ -5,7 +5,7 @@ import { type Clock, systemClock } from '@slipway/shared/time'
 import { Guard, type GuardOptions } from './auth/guard.ts'
 import { acceptConsoleSession } from './console/console-credential.ts'
 import { BasePath } from './core/base-path.ts'
-import { ClientDisconnected, hasUnreadBody, readBody } from './core/body.ts'
+import { ClientDisconnected, hasUnreadBody, OpenBodies, openBodyBytes, readBody } from './core/body.ts'
 import type { Handlers, Reply, SocketRoute } from './core/handler.ts'
 import { type ConnectionLimits, HttpServer } from './core/http-server.ts'
 import { getHeader, IncomingRequest } from './core/incoming-request.ts'
@@ -91,6 +91,7 @@ export class App {
   /** Bind it with `listen`. */
   readonly server: HttpServer
   readonly #router = new Router<RequestListener>()
+  readonly #openBodies = new OpenBodies()
   /** Addresses of GET that need neither the router nor the parser again. */
   readonly #recentRequests = new LruMap<string, RoutedRequest>({ max: maxRecentRequests })
   readonly #serveUnknownPath: RequestListener
@@ -140,6 +141,8 @@ export class App {
   /** Adds a route of a table. */
   add(route: Route, handle: RouteHandler): void {
     const isOpen = route.open === true
+    if (isOpen && (route.stream !== undefined || route.upload === true))
+      throw new Error(`${route.method} ${route.path} takes a body without a limit, so it needs a key`)
     const identify = isOpen ? undefined : this.#options.identify
     const run = (exchange: AppExchange, hasBody: boolean, caller: unknown) => {
       exchange.caller = caller
@@ -298,7 +301,9 @@ export class App {
       new IncomingRequest(route, source, parseInput(route, raw, address, bytes), bytes)
     if (!hasBody || route.stream !== undefined || route.upload === true) return create(emptyBody)
     // A body that the route does not declare is read too, so that the connection can be reused.
-    const { maxBodyBytes: limitBytes = 10 * 1024 * 1024, bodyTimeoutMs: timeoutMs = 60_000 } = this.#options
-    return readBody(raw, { limitBytes, timeoutMs, clock }).then(create)
+    const { maxBodyBytes = 10 * 1024 * 1024, bodyTimeoutMs: timeoutMs = 60_000 } = this.#options
+    const declaredBytes = route.maxBodyBytes ?? (route.open ? openBodyBytes : maxBodyBytes)
+    const limits = { limitBytes: Math.min(declaredBytes, maxBodyBytes), timeoutMs, clock }
+    return (route.open ? this.#openBodies.read(raw, limits) : readBody(raw, limits)).then(create)
   }
 }

@@ -91,10 +91,14 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
 
   /**
    * Called before a request is read. Problems: `unauthorized` without the key of the init settings, or of the
-   * start; `unavailable` for a path that needs init settings while they are missing.
+   * start; `not_found` for init settings that the server does not wait for; `unavailable` for a path that
+   * needs init settings while they are missing.
    */
   readonly checkRequest: CheckRequest = (path, { method, headers }) => {
-    if (method === 'POST' && initPath.test(path)) this.authorize(asText(headers['x-init-api-key']))
+    if (method === 'POST' && initPath.test(path)) {
+      this.authorize(asText(headers['x-init-api-key']))
+      this.assertDeferred()
+    }
     if (this.#services !== undefined || alwaysAvailable.test(path)) return
     const { sessionKeys } = this.#options.config
     const key = asText(headers['x-session-api-key'])
@@ -105,6 +109,15 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
       'unavailable',
       `503: The server is in deferred-init state '${this.state}'; call POST /api/init first`,
     )
+  }
+
+  /** A Problem `not_found` unless the server was started to wait for init settings. */
+  assertDeferred(): void {
+    if (!this.#options.config.isDeferred)
+      throw new Problem(
+        'not_found',
+        'The server was not started to wait for its settings (deferred_init=True)',
+      )
   }
 
   /** Opens the services of a server that is not deferred. */

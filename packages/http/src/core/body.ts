@@ -24,12 +24,40 @@ interface BodyLimits {
   readonly limitBytes: number
   readonly timeoutMs: number
   readonly clock: Clock
+  /** Ends the wait like the timeout. */
+  readonly signal?: AbortSignal
+}
+
+/** Longest JSON body of a route that needs no key. */
+export const openBodyBytes = 4_096
+const maxOpenBodies = 256
+const openBodyTimeoutMs = 10_000
+
+/**
+ * Reads the bodies of routes that need no key. At most 256 wait at once: the oldest is given up for the
+ * next, because a client that means it sends a short body at once.
+ */
+export class OpenBodies {
+  readonly #waiting = new Set<AbortController>()
+
+  async read(raw: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
+    const controller = new AbortController()
+    this.#waiting.add(controller)
+    const [oldest] = this.#waiting
+    if (this.#waiting.size > maxOpenBodies) oldest?.abort()
+    const timeoutMs = Math.min(limits.timeoutMs, openBodyTimeoutMs)
+    try {
+      return await readBody(raw, { ...limits, timeoutMs, signal: controller.signal })
+    } finally {
+      this.#waiting.delete(controller)
+    }
+  }
 }
 
 /** The whole body. Longer than the limit is a Problem `too_large`. */
 export async function readBody(
   raw: IncomingMessage,
-  { limitBytes, timeoutMs, clock }: BodyLimits,
+  { limitBytes, timeoutMs, clock, signal }: BodyLimits,
 ): Promise<Buffer> {
   const tooLarge = () => new Problem('too_large', `The body is longer than ${limitBytes} bytes`)
   if (Number(raw.headers['content-length'] ?? 0) > limitBytes) throw tooLarge()
@@ -47,7 +75,9 @@ export async function readBody(
     raw.off('close', onDisconnect)
     resolve()
   }
-  const timer = clock.schedule(timeoutMs, () => reject(new BodyTimeout('The body did not arrive in time')))
+  const onTimeout = () => reject(new BodyTimeout('The body did not arrive in time'))
+  const timer = clock.schedule(timeoutMs, onTimeout)
+  signal?.addEventListener('abort', onTimeout)
   raw.on('data', onData).on('end', onEnd).on('close', onDisconnect).on('error', onDisconnect)
   try {
     await promise

@@ -22,7 +22,7 @@ export interface Route {
   readonly tag: string
   readonly summary: string
   readonly description?: string
-  /** Needs no session key. */
+  /** Needs no session key. Its body is at most 4 KiB long, unless `maxBodyBytes` says otherwise. */
   readonly open?: true
   /**
    * With keys configured: pages of any origin may call (`key`); a credential in the address or a cookie may
@@ -46,6 +46,8 @@ export interface Route {
   readonly headers?: Readonly<Record<string, string>>
   /** JSON body, parsed and validated; an absent or empty body is `undefined` to the schema. */
   readonly body?: z.ZodType
+  /** Longest JSON body, where that is not the limit of the server. */
+  readonly maxBodyBytes?: number
   /** A body that works, for the page of the API: otherwise it shows one of placeholders. */
   readonly example?: unknown
   /** The body has this content type and reaches the handler as a stream. */

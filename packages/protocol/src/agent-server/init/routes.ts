@@ -24,6 +24,7 @@ export const initRoutes = defineRoutes('init', {
       'Once. A server that does not wait for settings answers 404. The very same settings again are answered as the first time.',
     open: true,
     body: initRequest,
+    maxBodyBytes: 262_144,
     responses: {
       ...statusResponses,
       400: { description: 'It has got other settings already.' },
