@@ -199,6 +199,15 @@ test('a server without deferred init has no init route', async () => {
   expect((await it.init({})).status).toBe(404)
 })
 
+test('a server without an init key or a secret key does not start', async () => {
+  const data = await mkdtemp(join(tmpdir(), 'slipway-init-'))
+  for (const key of [{}, { SLIPWAY_SESSION_API_KEY: 'a-session-key' }]) {
+    const starting = startAgentServer(data, { SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_NO_KEY: '', ...key })
+    await expect(starting).rejects.toThrow('SLIPWAY_DEFERRED_INIT needs SLIPWAY_INIT_API_KEY')
+  }
+  await rm(data, { recursive: true })
+})
+
 test('a server on a public address does not start without an init key', async () => {
   const data = await mkdtemp(join(tmpdir(), 'slipway-init-'))
   const starting = startAgentServer(data, { SLIPWAY_DEFERRED_INIT: 'true' }, ['--host', '0.0.0.0'])

@@ -68,6 +68,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const libc = await loadLibc()
   libc?.returnFreedMemory()
   const settings = readConfig(options.env)
+  assertInitKey(settings, options)
   const { clock = systemClock } = options
   const directory = resolve(options.data)
   const log = createLogger(process.stderr, settings.logLevel)
@@ -191,7 +192,7 @@ export async function serve(options: ServeOptions): Promise<void> {
           : undefined,
       isForeignHost: (host) => ingress.isHost(host),
       proxyRoutes: [lazyBridgeRoute(applicationPrefix, () => deferredInit.services.applicationProxy)],
-      ...(config.isDeferred ? { checkReady: deferredInit.checkRequest } : {}),
+      checkReady: deferredInit.checkRequest,
       basePath: config.isDeferred ? () => deferredInit.basePath : config.basePath,
       allowedHosts: config.allowedHosts,
       allowedOrigins: () => deferredInit.allowedOrigins,
@@ -240,6 +241,17 @@ async function prepareInit(directory: string, { secretKey }: Config, log: LogFun
 }
 
 /** A Unix socket admits its user alone, and a deferred server gets its keys with its settings. */
+/** The first program to send init settings without a key would choose the keys of the server. */
+function assertInitKey(
+  { isDeferred, initKey, isKeyless }: Config,
+  { noKey, socket }: Pick<ServeOptions, 'noKey' | 'socket'>,
+): void {
+  if (isDeferred && initKey === undefined && !isKeyless && noKey !== true && socket === undefined)
+    throw new Error(
+      'SLIPWAY_DEFERRED_INIT needs SLIPWAY_INIT_API_KEY or SLIPWAY_SECRET_KEY: without a key any program of this machine could send the settings first. SLIPWAY_NO_KEY=1 permits that.',
+    )
+}
+
 function makesKey({ sessionKeys, isKeyless, isDeferred }: Config, { noKey, socket }: ServeOptions): boolean {
   return sessionKeys.length === 0 && !isKeyless && noKey !== true && !isDeferred && socket === undefined
 }
