@@ -53,6 +53,7 @@ test.each([
     `import { FakeClock } from '@slipway/shared/time/testing'`,
     'only tests may import tests',
   ],
+  ['an answer without a limit', 'agent/src/a.ts', 'const text = await response.text()', 'reads a whole body'],
   [
     'a timer where a clock is passed in',
     'http/src/a.ts',

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, posix, resolve } from 'node:path'
 import {
+  bodyReaders,
   compileCacheFile,
   environmentReaders,
   frontDoors,
@@ -65,6 +66,14 @@ function importViolations({ file, text, imports }: Source): string[] {
   }
   if (!isTest(file) && /\benableCompileCache\b/.test(text) && file !== compileCacheFile)
     found.push(`${file}: calls enableCompileCache; only ${compileCacheFile} may`)
+  if (
+    !isTest(file) &&
+    readsBody(text) &&
+    own !== 'console' &&
+    own !== 'examples' &&
+    !bodyReaders.includes(file)
+  )
+    found.push(`${file}: reads a whole body; use readText, readJson or readLimited`)
   if (!isTest(file) && usesTimers(text) && takesClock(file))
     found.push(`${file}: takes a timer of Node; use the clock that is passed in`)
   return found
@@ -73,6 +82,13 @@ function importViolations({ file, text, imports }: Source): string[] {
 function takesClock(file: string): boolean {
   const isBelow = (folder: string) => file.startsWith(folder)
   return timerFolders.some(isBelow) && !Object.keys(timerUsers).some(isBelow)
+}
+
+/** `z.json()` is a schema. */
+function readsBody(text: string): boolean {
+  return /(?<!\bz)\??\.(?:text|json|arrayBuffer|blob|formData)\(\)|\b(?:response|answer)\??\.bytes\(\)/i.test(
+    text,
+  )
 }
 
 function usesTimers(text: string): boolean {

@@ -119,6 +119,16 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
 /** The only file that names Node's compile cache: without a folder it is one that every user may write. */
 export const compileCacheFile = 'shared/src/process/compile-cache.js'
 
+/**
+ * Where the body of a `Response` is read in one piece. Everything else of servers and commands uses
+ * `readText`, `readJson` and `readLimited` of `@slipway/shared/async`, which take a limit.
+ */
+export const bodyReaders: readonly string[] = [
+  'shared/src/async/read-limited.ts',
+  // A form of its own.
+  'sandbox-server/src/sandboxes/sandbox-exec.ts',
+]
+
 /** `process.env` is read here and nowhere else. */
 export const environmentReaders: readonly string[] = [
   'agent-server/src/main.js',

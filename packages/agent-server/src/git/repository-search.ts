@@ -1,9 +1,11 @@
 import { type GitProviderRepository, Problem, serverFailure } from '@slipway/protocol'
+import { readJson } from '@slipway/shared/async'
 import type { ServerSecrets } from '../secrets/server-secrets.ts'
 
 /** Names of the secret that may hold the token, in this order. */
 const tokenNames = ['github_token', 'GITHUB_TOKEN', 'GH_TOKEN', 'github']
 const timeoutMs = 15_000
+const maxBytes = 16 * 1024 * 1024
 /** Repositories of a request to GitHub, its maximum. */
 const pageSize = 100
 /** Requests to GitHub for one page of ours: a query that matches little continues at the next one. */
@@ -89,7 +91,7 @@ export class RepositorySearch {
         redirect: 'error',
         signal: AbortSignal.any([signal, limit]),
       })
-      body = response.ok ? await response.json() : undefined
+      body = response.ok ? await readJson(response, maxBytes) : undefined
     } catch (error) {
       signal.throwIfAborted()
       if (limit.aborted) throw serverFailure('timeout', '504: GitHub repository search timed out')

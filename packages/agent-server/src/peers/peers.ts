@@ -12,6 +12,7 @@ import {
   type RouteTable,
   type SendMessageRequest,
 } from '@slipway/protocol'
+import { readJson, readLimited } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
 import { createCounter } from '@slipway/shared/metrics'
 import type { Secret } from '@slipway/shared/redaction'
@@ -109,7 +110,8 @@ export class Peers {
       body: JSON.stringify(message),
     })
     if (response.ok) return await response.body?.cancel()
-    const { detail }: { detail?: unknown } = await response.json().catch(() => ({}))
+    const body = await readJson(response, maxBufferedBytes).catch(() => undefined)
+    const detail = isRecord(body) ? body.detail : undefined
     const text = typeof detail === 'string' ? detail : 'The message was refused'
     throw new Problem(response.status === 503 ? 'unavailable' : 'conflict', text)
   }
@@ -276,7 +278,8 @@ async function toReply(response: Response): Promise<Reply> {
   const sizeBytes = Number(headers['content-length'] ?? Number.POSITIVE_INFINITY)
   if (body !== null && sizeBytes > maxBufferedBytes)
     return { status, headers, contentType, chunks: chunksOf(body) }
-  return { status, headers, contentType, bytes: Buffer.from(await response.arrayBuffer()) }
+  const bytes = await readLimited(response, maxBufferedBytes)
+  return { status, headers, contentType, bytes: must(bytes, 'a body of its declared length') }
 }
 
 async function* chunksOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Buffer> {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { OpenModel } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
-import { Mutex } from '@slipway/shared/async'
+import { Mutex, readText } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
 import { type Cipher, FileDocumentStore } from '@slipway/storage'
@@ -11,6 +11,7 @@ const fileName = 'subscription.sealed'
 const marginMs = 60_000
 const codeLifetimeMs = 15 * 60_000
 const requestMs = 20_000
+const maxBytes = 1024 * 1024
 const maxPending = 100
 const loginRequired = 'OpenAI subscription login is required'
 
@@ -199,7 +200,7 @@ export class SubscriptionLogin {
         redirect: 'error',
         signal: AbortSignal.timeout(requestMs),
       })
-      const value = parseJson(await response.text())
+      const value = parseJson(await readText(response, maxBytes))
       const { status } = response
       if (status >= 500) throw badGateway(status)
       return { status, json: response.ok && isRecord(value) ? value : {} }
@@ -249,7 +250,10 @@ async function withoutToken(response: Response, token: string): Promise<Response
   const { status } = response
   const headers = new Headers(response.headers)
   for (const name of ['content-encoding', 'content-length']) headers.delete(name)
-  return new Response((await response.text()).replaceAll(token, redactedText), { status, headers })
+  return new Response((await readText(response, maxBytes)).replaceAll(token, redactedText), {
+    status,
+    headers,
+  })
 }
 
 /** Without bodies, which could have secrets. */

@@ -132,6 +132,14 @@ test('a secret that is looked up is fetched with its headers, which are hidden, 
   }
 })
 
+test('a lookup whose answer has no end has no value', async () => {
+  const piece = Buffer.alloc(100_000, 0x78)
+  const answer = new ReadableStream({ pull: (controller) => controller.enqueue(piece) })
+  const source = secretSource.parse({ url: 'http://127.0.0.1:9/' })
+  const secrets = new Secrets({ TOKEN: source }, { fetch: async () => new Response(answer) })
+  expect(await secrets.findMentioned('$TOKEN')).toEqual({})
+})
+
 test('a lookup whose server redirects to another origin has no value, and its headers go nowhere', async () => {
   const requests: (string | undefined)[] = []
   const foreign = createServer((request, response) => {

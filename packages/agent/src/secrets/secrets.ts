@@ -1,4 +1,5 @@
 import type { SecretSource } from '@slipway/protocol'
+import { readText } from '@slipway/shared/async'
 import { encodedForms, findSecretTexts, Redactor, textForms } from '@slipway/shared/redaction'
 import { type Clock, systemClock } from '@slipway/shared/time'
 import { sameOriginFetch } from '@slipway/shared/url'
@@ -8,6 +9,7 @@ export const secretPlaceholder = '<secret-hidden>'
 /** Time before a failed lookup is tried again. */
 const retryMs = 60_000
 const lookupTimeoutMs = 10_000
+const maxLookupBytes = 1024 * 1024
 /** At least eight characters without a space, with a digit: not `application/json` or `production`. */
 const secretPattern = /^(?=\S*\d)\S{8,}$/
 
@@ -148,7 +150,7 @@ export class Secrets extends Redactor {
         signal: clock.timeout(lookupTimeoutMs),
       })
       if (!response.ok) throw new Error(`status ${response.status}`)
-      this.#setValue(name, (await response.text()).trim())
+      this.#setValue(name, (await readText(response, maxLookupBytes)).trim())
     } catch {
       this.#failedAt.set(name, clock.now())
     }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PositionedEvent, SandboxServerClient } from '@slipway/client'
 import { type AppConversation, type Event, Problem, parseInstant } from '@slipway/protocol'
+import { readText } from '@slipway/shared/async'
 import { asObject, asString } from '../output/action-text.ts'
 import { parseRawPage } from '../parsing/raw-page.ts'
 
@@ -77,7 +78,7 @@ class RemoteLogReader {
       const query = { ...(since === undefined ? {} : { timestamp__gte: since }), page_id }
       const params = { conversation_id: this.#id }
       const response = await this.#client.open('searchHomeEvents', { params, query, signal })
-      const { items, next_page_id } = parseRawPage(await response.text())
+      const { items, next_page_id } = parseRawPage(await readText(response))
       for (const text of items) {
         const event: Event = JSON.parse(text)
         if (!this.#isNew(event)) continue

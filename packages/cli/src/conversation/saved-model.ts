@@ -1,4 +1,5 @@
 import { type Client, ConnectionError } from '@slipway/client'
+import { readJson } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
 import { Secret } from '@slipway/shared/redaction'
 import type { SelectedModel } from './agent-request.ts'
@@ -17,7 +18,7 @@ export async function readSavedModel(
     if (error instanceof ConnectionError) throw error
     return undefined
   })
-  const profile: unknown = await response?.json()
+  const profile = response && (await readJson(response))
   const settings = isRecord(profile) ? profile.config : undefined
   if (!isRecord(settings) || typeof settings.model !== 'string') return undefined
   const { base_url, api_key } = settings

@@ -1,6 +1,7 @@
 import { openAsBlob } from 'node:fs'
 import { Client } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
+import { maxAnswerBytes, readLimited, readText } from '@slipway/shared/async'
 import { sameOriginFetch } from '@slipway/shared/url'
 import { sanitizeLine } from '../output/sanitize.ts'
 import type { Snapshot } from './snapshot.ts'
@@ -75,7 +76,8 @@ export async function readChanges(
     throw new Problem('bad_gateway', `The changes cannot be read: ${sanitizeLine(stderr).slice(0, 500)}`)
   try {
     const response = await client.open('downloadFile', { query: { path: `${file}/patch` }, signal })
-    const patch = Buffer.from(await response.arrayBuffer())
+    const patch = await readLimited(response, maxAnswerBytes)
+    if (patch === undefined) throw new Problem('bad_gateway', 'The changes are too large')
     return { patch, tree, head }
   } finally {
     await runBash(client, `rm -rf -- ${quote(file)}`, AbortSignal.timeout(10_000)).catch(() => undefined)
@@ -118,7 +120,7 @@ async function upload({ url, key }: SandboxServer, file: string, path: string, s
     body: form,
     signal,
   })
-  const text = await response.text()
+  const text = await readText(response)
   if (!response.ok)
     throw new Problem(
       'bad_gateway',

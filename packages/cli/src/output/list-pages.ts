@@ -1,3 +1,4 @@
+import { readText } from '@slipway/shared/async'
 import { parseRawPage } from '../parsing/raw-page.ts'
 import { print, printNote } from './terminal.ts'
 
@@ -20,7 +21,7 @@ export async function listPages(list: {
   let isFirst = true
   do {
     const response = await list.open(pageId)
-    const { items, next_page_id } = parseRawPage(await response.text())
+    const { items, next_page_id } = parseRawPage(await readText(response))
     if (list.isJson) await print(items.map((item) => `${item}\n`).join(''))
     else if (items.length === 0 && isFirst) printNote(list.nothing)
     else await print(await list.table(items, isFirst))

@@ -12,6 +12,8 @@ export interface ClientOptions {
   /** Sent as `X-Session-API-Key`. */
   readonly sessionApiKey?: Secret | string | undefined
   readonly fetch?: typeof globalThis.fetch
+  /** Longest answer of a call, except streams; 256 MiB unless given. */
+  readonly maxAnswerBytes?: number
 }
 
 /** Typed calls of an agent server. */
@@ -40,7 +42,7 @@ export class Client extends RouteCaller<typeof agentServerRoutes> {
       signal: options.signal ?? null,
     }
     const response = await this.send(route.path + buildQuery({ unknown: options.unknown }), init)
-    return await this.mapNetworkErrors(response.json(), options.signal)
+    return await this.readJson(response, options.signal)
   }
 
   /** The log as bytes, one event a line in order of position; with `gzip` as a gzip file. */

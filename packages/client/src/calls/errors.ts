@@ -1,6 +1,9 @@
 import type { ValidationIssue } from '@slipway/protocol'
+import { AnswerTooLongError, readText } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { RedirectError } from '@slipway/shared/url'
+
+const maxErrorBytes = 1024 * 1024
 
 /** The server answered with something other than success. */
 export class CallError extends Error {
@@ -24,14 +27,15 @@ export class ConnectionError extends Error {
   /** `startedBy`: the command that starts such a server. */
   constructor(url: string, cause: unknown, startedBy: string) {
     const advice = `No answer from ${url}. Start a server with "${startedBy}", or check the address.`
-    super(cause instanceof RedirectError ? cause.message : advice, { cause })
+    const isExplained = cause instanceof RedirectError || cause instanceof AnswerTooLongError
+    super(isExplained ? `${cause.message}` : advice, { cause })
     this.name = 'ConnectionError'
   }
 }
 
 /** Reads a refusal: `{detail: text}`, `{detail: {message, ...}}`, `{detail: [issues]}` or any other body. */
 export async function readCallError(response: Response): Promise<CallError> {
-  const body = parseJson(await response.text().catch(() => ''))
+  const body = parseJson(await readText(response, maxErrorBytes).catch(() => ''))
   const detail = isRecord(body) ? body.detail : undefined
   if (isIssueList(detail)) return new CallError(response.status, detail.map(formatIssue).join('; '), detail)
   const message = detailMessage(detail) ?? response.statusText

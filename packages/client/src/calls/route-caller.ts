@@ -1,4 +1,5 @@
 import { buildRoutePath, must, Problem, type Route, type RouteTable } from '@slipway/protocol'
+import { readText } from '@slipway/shared/async'
 import { Secret } from '@slipway/shared/redaction'
 import { sameOriginFetch } from '@slipway/shared/url'
 import { ConnectionError, readCallError } from './errors.ts'
@@ -12,6 +13,8 @@ interface RouteCallerOptions {
   readonly key: Secret | string | undefined
   readonly keyHeader: string
   readonly keyScheme?: string
+  /** Longest answer of `call`; 256 MiB unless given. */
+  readonly maxAnswerBytes?: number
   /** The command that starts such a server, for people. */
   readonly startedBy: string
 }
@@ -50,7 +53,8 @@ export class RouteCaller<T extends RouteTable> {
     const response = await this.open(name, ...input)
     const isJson = /\bjson\b/i.test(response.headers.get('content-type') ?? '')
     const [parts = {}]: readonly (RequestParts | undefined)[] = input
-    return await this.mapNetworkErrors(isJson ? response.json() : response.text(), parts.signal)
+    const pending = this.#readText(response).then((text) => (isJson ? JSON.parse(text) : text))
+    return await this.mapNetworkErrors(pending, parts.signal)
   }
 
   /** Calls a route and returns the successful response with its body unread: for streams and raw JSON. */
@@ -81,6 +85,18 @@ export class RouteCaller<T extends RouteTable> {
     )
     if (!response.ok) throw await readCallError(response)
     return response
+  }
+
+  /** The value of a JSON answer, not validated. */
+  protected async readJson<R>(response: Response, signal: AbortSignal | null | undefined): Promise<R> {
+    return await this.mapNetworkErrors(
+      this.#readText(response).then((text): R => JSON.parse(text)),
+      signal,
+    )
+  }
+
+  #readText(response: Response): Promise<string> {
+    return readText(response, this.#options.maxAnswerBytes)
   }
 
   /** Maps network failures to `ConnectionError`. */

@@ -77,7 +77,7 @@ export async function uploadFile(
       'x-session-api-key': key.reveal(),
     },
     // With a known length.
-    body: new Uint8Array(await encoded.arrayBuffer()),
+    body: await encoded.bytes(),
     signal: AbortSignal.any([options.signal, options.clock.timeout(uploadMs)]),
   })
   // The body may contain the file.

@@ -1,7 +1,7 @@
 import type { Critic, CriticResult } from '@slipway/protocol'
+import { readJson } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
 import type { Clock } from '@slipway/shared/time'
-import { BoundedBuffer } from '../../workspace/bounded-buffer.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 
 const maxRequestBytes = 4 * 1024 * 1024
@@ -116,9 +116,9 @@ async function requestCritic(
       await response.body?.cancel()
       return undefined
     }
-    return parseCriticResult(await readJsonBody(response))
+    return parseCriticResult(await readJson(response, maxResponseBytes))
   } catch {
-    // Unreachable, too slow, or not JSON.
+    // Unreachable, too slow, too long, or not JSON.
     return undefined
   }
 }
@@ -130,15 +130,6 @@ function newestEvents(events: readonly CriticEvent[]): readonly CriticEvent[] {
     return size > maxRequestBytes
   })
   return events.slice(tooLarge + 1)
-}
-
-async function readJsonBody(response: Response): Promise<unknown> {
-  const body = new BoundedBuffer(maxResponseBytes)
-  for await (const chunk of response.body ?? []) {
-    body.append(Buffer.from(chunk))
-    if (body.isTruncated) return undefined
-  }
-  return JSON.parse(body.bytes().toString('utf8'))
 }
 
 function parseCriticResult(value: unknown): CriticResult | undefined {

@@ -1,4 +1,5 @@
 import type { Llm } from '@slipway/protocol'
+import { limitAnswer } from '@slipway/shared/async'
 import { findProvider, modelCapabilities } from '../capabilities/capabilities.ts'
 import type { ProviderFailure } from '../failures.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
@@ -10,6 +11,8 @@ type Fetch = typeof fetch
 
 /** Stands in when a library requires a key and the server does not. */
 const placeholderKey = 'none'
+/** 200,000 tokens with an event each are below 100 MiB. */
+const answerLimits = { maxBytes: 256 * 1024 * 1024, maxEventBytes: 32 * 1024 * 1024 }
 
 /**
  * The library's model for a route, or why there is none. Sets every option that the library would otherwise
@@ -128,7 +131,8 @@ function missingKeyFailure(members: string): ProviderFailure {
 function wrapFetch(fetch: Fetch, edit: ((body: string) => string) | undefined): Fetch {
   return async (input, init) => {
     const body = edit !== undefined && typeof init?.body === 'string' ? edit(init.body) : init?.body
-    const response = await fetch(input, { ...init, ...(body == null ? {} : { body }), redirect: 'manual' })
+    const sent = { ...init, ...(body == null ? {} : { body }), redirect: 'manual' } as const
+    const response = limitAnswer(await fetch(input, sent), answerLimits)
     const idleTimeout = findIdleTimeout(init?.signal)
     if (idleTimeout === undefined || response.body === null) return response
     idleTimeout.touch()

@@ -1,3 +1,4 @@
+import { AnswerTooLongError } from '@slipway/shared/async'
 import { asRecord } from '@slipway/shared/json'
 import type { ModelDelta } from '../model.ts'
 import type { SdkFinish, SdkMetadata, SdkStreamPart } from '../request/sdk-types.ts'
@@ -19,6 +20,11 @@ export interface ReceivedCall {
   readonly metadata: SdkMetadata
 }
 
+/** Longest reply, in characters: more than the output limit of any model. */
+const maxReplyLength = 32 * 1024 * 1024
+/** What a part without a text counts. */
+const partLength = 256
+
 /** Collects the parts of one response as they arrive, without repairs. */
 export class ResponseAccumulator {
   readonly parts: ResponsePart[] = []
@@ -36,6 +42,7 @@ export class ResponseAccumulator {
   readonly #open = new Map<string, ResponsePart>()
   readonly #onDelta: ((delta: ModelDelta) => void) | undefined
   #callsBegun = 0
+  #length = 0
 
   constructor(onDelta: ((delta: ModelDelta) => void) | undefined) {
     this.#onDelta = onDelta
@@ -50,7 +57,10 @@ export class ResponseAccumulator {
     return this.parts.map(({ text }) => text).join('') + this.#argumentsText
   }
 
+  /** Throws an `AnswerTooLongError` when the whole reply is too long. */
   add(part: SdkStreamPart): void {
+    if (part.type !== 'raw') this.#length += 'delta' in part ? part.delta.length : partLength
+    if (this.#length > maxReplyLength) throw new AnswerTooLongError(maxReplyLength)
     switch (part.type) {
       case 'text-start':
       case 'reasoning-start':

@@ -5,6 +5,7 @@ import type {
   OAuthClientMetadata,
   OAuthTokens,
 } from '@modelcontextprotocol/sdk/shared/auth.js'
+import { limitAnswer } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
 import { sameOriginFetch } from '@slipway/shared/url'
 import type { McpOAuthState, McpOAuthStates } from '../core/mcp-oauth-states.ts'
@@ -13,6 +14,7 @@ import { McpConnectionError } from './connection-error.ts'
 /** A token is renewed so long before its end. */
 const marginSeconds = 30
 const refreshMs = 20_000
+const maxBytes = 1024 * 1024
 
 /**
  * A valid access token of a server whose `auth` has the strategy `oauth2`. Rejects with McpConnectionError.
@@ -104,7 +106,8 @@ export async function signInToMcpServer(options: McpSignInOptions): Promise<McpO
 
 function boundedFetch(signal: AbortSignal) {
   const fetchWithin = sameOriginFetch()
-  return async (url: string | URL, init?: RequestInit) => await fetchWithin(url, { ...init, signal })
+  return async (url: string | URL, init?: RequestInit) =>
+    limitAnswer(await fetchWithin(url, { ...init, signal }), { maxBytes })
 }
 
 /** One sign-in, or the renewal of one, which never asks for a consent. */

@@ -1,13 +1,13 @@
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
-import { raceAbort } from '@slipway/shared/async'
+import { type AnswerEnd, raceAbort } from '@slipway/shared/async'
 import { parseJson } from '@slipway/shared/json'
 import { sameOriginFetch } from '@slipway/shared/url'
 import type { ToolContext } from '../core/tool.ts'
 import { valueWithin } from '../core/value-within.ts'
 import { McpConnectionError } from './connection-error.ts'
 import type { McpEndpoint } from './endpoint.ts'
-import { type BodyOutcome, createLimitedFetch } from './limited-fetch.ts'
+import { createLimitedFetch } from './limited-fetch.ts'
 import { LineProcess } from './line-process.ts'
 
 export interface OpenConnection {
@@ -78,7 +78,7 @@ async function connectHttp(
   signal: AbortSignal,
 ): Promise<OpenConnection> {
   let failureReason: string | undefined
-  const onEnd = (method: string, end: BodyOutcome) => {
+  const onEnd = (method: string, end: AnswerEnd) => {
     // The library would wait for an answer that cannot come; it reopens a notification stream by itself.
     const endsCalls = kind === 'sse' ? method === 'GET' : method === 'POST' && end !== 'whole'
     if (!endsCalls && end !== 'too long') return

@@ -1,4 +1,5 @@
 import { parseInstant } from '@slipway/protocol'
+import { readText } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { listConversations } from '../../conversation/source/list-conversations.ts'
 import type { ConversationSource } from '../../conversation/source/source.ts'
@@ -79,7 +80,7 @@ async function* readResults(
   do {
     const query = { kind: 'ObservationEvent', limit: '100', timestamp__gte: since, timestamp__lt: until }
     const response = await source.openEvents(id, { ...query, page_id })
-    const { items, next_page_id } = parseRawPage(await response.text())
+    const { items, next_page_id } = parseRawPage(await readText(response))
     for (const item of items) {
       const event = parseJson(item)
       if (isRecord(event)) yield event

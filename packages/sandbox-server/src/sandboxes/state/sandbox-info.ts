@@ -28,6 +28,8 @@ export interface SandboxConnection {
 
 /** Where agents work when neither the spec nor the backend says it (wire 2.6). */
 const defaultWorkingDir = '/workspace/project'
+/** Sandboxes run foreign code, and an answer takes several times its length in memory. */
+const maxAnswerBytes = 32 * 1024 * 1024
 
 const unknownIsolation: SandboxInfo['isolation'] = {
   kind: 'none',
@@ -51,7 +53,7 @@ export class SandboxInfoReader {
     const key = new Secret(sandboxSecrets.key)
     const publicUrl = must(this.#exposedUrls(row)[0], 'the address of an agent server').url
     const workingDir = sandboxSecrets.order.workingDir || decodeEndpoint(row).workingDir || defaultWorkingDir
-    const client = new Client({ url, sessionApiKey: key, fetch: this.#context.fetch })
+    const client = new Client({ url, sessionApiKey: key, fetch: this.#context.fetch, maxAnswerBytes })
     return { client, url, publicUrl, key, workingDir, row, secrets: () => secretValues(sandboxSecrets) }
   }
 
