@@ -68,10 +68,11 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   '@opentelemetry/': ['http/src/telemetry/'],
   'node:http': ['http/', 'agent/src/tools/web/', 'agent-server/src/settings/mcp-oauth-jobs.ts'],
   'node:https': ['agent/src/tools/web/'],
-  'html-to-text': ['agent/src/tools/web/'],
+  // On a thread of its own: see HtmlThread.
+  'html-to-text': ['agent/src/tools/web/html-text.ts'],
   'node:sqlite': ['storage/src/sqlite/'],
   pg: ['storage/src/postgres/'],
-  'node:worker_threads': ['shared/src/tool-files/', 'storage/src/sqlite/'],
+  'node:worker_threads': ['shared/src/tool-files/', 'storage/src/sqlite/', 'agent/src/tools/web/'],
   'node:child_process': [
     'agent/src/workspace/workspace.ts',
     // Git, for data directories.

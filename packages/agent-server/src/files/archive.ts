@@ -8,6 +8,7 @@ import { mkdtemp, readdir, realpath, rm, stat, writeFile } from '@slipway/shared
 import { emptyTree, plainDiffOptions, resolveCommit } from '../git/git-reader.ts'
 import { GitRepository, hasRepository } from '../git/repository.ts'
 import { assertAbsolutePath, toFileProblem } from './file-access.ts'
+import { compileGlobs } from './globs.ts'
 
 /** Longest patch: it is made in memory. */
 const maxPatchBytes = 256 * 1024 * 1024
@@ -70,7 +71,7 @@ export async function createTarArchive(options: ArchiveOptions): Promise<Archive
   const headers = repository === undefined ? {} : await repositoryHeaders(repository, directory)
   const ownDataPath = await findOwnDataPath(directory, options.dataDirectory)
   const excludes = shownPatterns(options, tarExcludes)
-  const isExcluded = compilePatterns([...credentialPatterns, ...excludes])
+  const isExcluded = compileGlobs([...credentialPatterns, ...excludes])
   const paths = await listFiles(directory, isExcluded, ownDataPath, options.signal)
   const name = basename(directory) || 'root'
   const manifest = {
@@ -213,17 +214,6 @@ function shownPatterns(
     .map((pattern) => pattern.replace(/^\/+|\/+$/g, ''))
     .filter((pattern) => pattern !== '')
   return [...(useDefaultExcludes ? defaults : []), ...patterns]
-}
-
-/** Whether a path, or what it ends with, matches one of the patterns; an asterisk also takes slashes. */
-function compilePatterns(patterns: readonly string[]): (path: string) => boolean {
-  const sources = patterns.map((pattern) =>
-    pattern.replaceAll(/[\\^$.|+(){}[\]*?]/g, (character) =>
-      character === '*' ? '.*' : character === '?' ? '[^/]' : `\\${character}`,
-    ),
-  )
-  const expression = new RegExp(`(?:^|/)(?:${sources.join('|')})$`, 's')
-  return (path) => expression.test(path)
 }
 
 /** Files and directories (with a slash at their end) below a directory, links and special files left out. */
