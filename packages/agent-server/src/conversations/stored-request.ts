@@ -27,7 +27,7 @@ import {
   type WireVersion,
 } from '@slipway/protocol'
 import { isRecord, mapMembers } from '@slipway/shared/json'
-import { findSecretTexts, minSecretLength } from '@slipway/shared/redaction'
+import { findSecretTexts, minSecretLength, Redactor, textForms } from '@slipway/shared/redaction'
 import type { ConversationRecord } from '@slipway/storage'
 import { redactSecrets } from '../secrets/expose-secrets.ts'
 
@@ -250,7 +250,7 @@ export function displayPluginAdditions(
       is_agentskills_format: skill.isAgentSkill,
     }
   })
-  const redacted = redactValues(redactSecrets({ skills: shown, hooks }, null), secretValuePattern(settings))
+  const redacted = redactValues(redactSecrets({ skills: shown, hooks }, null), secretValues(settings))
   return redacted as { skills: readonly unknown[]; hooks: HookConfig | undefined } // the shape of its input
 }
 
@@ -262,7 +262,7 @@ function redactSettings(
 ): StoredRequest {
   const { secrets = {}, client_tools, agent_state, ...rest } = settings
   // The results have the shape of their input, with null for redacted values.
-  const redacted = redactValues(redactSecrets(rest, null), secretValuePattern(whole)) as StoredRequest
+  const redacted = redactValues(redactSecrets(rest, null), secretValues(whole)) as StoredRequest
   // A schema describes values and holds none: a parameter that is called `token` is no secret.
   return {
     ...redactContextSecrets(redacted, settings),
@@ -282,25 +282,27 @@ function redactContextSecrets(stored: StoredRequest, { agent }: ResolvedSettings
   return { ...stored, agent: { ...stored.agent, agent_context: redactedContext } as Agent } // null where values stood
 }
 
+/** Replaces a value of a secret in other texts. */
+const secretMark = '<secret-hidden>'
 /** Names whose texts are words of the contract. */
 const contractWordMembers = ['kind', 'type', 'role', 'name', 'model', 'usage_id']
 
-function secretValuePattern({ secrets = {}, ...rest }: ResolvedSettings): RegExp | undefined {
+function secretValues({ secrets = {}, ...rest }: ResolvedSettings): Redactor {
   const sources = [...Object.values(secrets), ...Object.values(rest.agent.agent_context?.secrets ?? {})]
   const staticValues = sources.map((source) => (source.kind === 'StaticSecret' ? source.value : undefined))
   const foundValues = findSecretTexts(rest).flatMap(({ text, isNamed }) =>
     isNamed || /\d/.test(text) ? [text] : [],
   )
-  const all = [...new Set([...staticValues, ...foundValues])].filter((value) => value !== undefined)
-  const values = all.filter((value) => value.length >= minSecretLength).sort((a, b) => b.length - a.length)
-  return values.length === 0 ? undefined : new RegExp(values.map(RegExp.escape).join('|'), 'g')
+  const redactor = new Redactor({ mark: secretMark, forms: textForms })
+  for (const value of [...staticValues, ...foundValues])
+    if (value !== undefined && value.length >= minSecretLength) redactor.add(value)
+  return redactor
 }
 
-function redactValues(value: unknown, values: RegExp | undefined, name: string | number = ''): unknown {
+function redactValues(value: unknown, values: Redactor, name: string | number = ''): unknown {
   if (typeof value !== 'string')
     return mapMembers(value, (member, name) => redactValues(member, values, name))
-  const isContractWord = contractWordMembers.includes(String(name))
-  return values === undefined || isContractWord ? value : value.replace(values, '<secret-hidden>')
+  return contractWordMembers.includes(String(name)) ? value : values.redact(value)
 }
 
 function redactSecretSources(secrets: Readonly<Record<string, SecretSource>>) {

@@ -45,6 +45,38 @@ export function outputForms(value: string): string[] {
   return [...encodedForms(value), ...lines.filter(({ length }) => length >= minLineChars)]
 }
 
+/** A value from this length on is also found in other case, broken, escaped, encoded and in part. */
+export const minInexactChars = 8
+/** Providers show this many characters of the beginning or the end of a key. */
+const fragmentChars = 20
+/** A value of several words, an address, a path or a PEM block begins and ends like others of its kind. */
+const keyLike = /^(?![/~.]|-----)(?!.*:\/\/)\S+$/
+
+/**
+ * Forms to search in a normalized text: the value, its beginning and its end, hex, and base64 of itself or of a
+ * text that contains it. Empty for a value of fewer than eight characters.
+ */
+export function inexactForms(value: string): string[] {
+  const text = value.trim()
+  if (text.length < minInexactChars) return []
+  const hasFragments = text.length > fragmentChars && keyLike.test(text)
+  return [...new Set([value, text])].flatMap((form) => {
+    const bytes = Buffer.from(form)
+    return [
+      form,
+      // Encoded, so that what looks like an escape in the value stays as it is.
+      encodeURIComponent(form.toWellFormed()).replaceAll('%20', '+'),
+      form.replace(/[\\%&]/g, (char) => `%${char.charCodeAt(0).toString(16)}`),
+      bytes.toString('hex'),
+      ...(['base64', 'base64url'] as const).flatMap((encoding) => [
+        bytes.toString(encoding),
+        ...[0, 1, 2].map((offset) => base64Piece(bytes, offset, encoding)),
+      ]),
+      ...(hasFragments ? [form.slice(0, fragmentChars), form.slice(-fragmentChars)] : []),
+    ]
+  })
+}
+
 /** The base64 characters that only these bytes determine when `offset` bytes (modulo 3) precede them. */
 function base64Piece(bytes: Buffer, offset: number, encoding: 'base64' | 'base64url'): string {
   const text = Buffer.concat([Buffer.alloc(offset), bytes]).toString(encoding)

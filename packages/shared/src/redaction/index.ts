@@ -1,5 +1,6 @@
 export { encodedForms, outputForms, textForms } from './forms.ts'
 export { redactedText } from './mark.ts'
-export { findSecretTexts, isSecretName, redact, redactText } from './redact.ts'
+export { findSecretTexts, redact, redactText } from './redact.ts'
 export { Redactor } from './redactor.ts'
 export { minSecretLength, Secret } from './secret.ts'
+export { isAmount, isSecretName } from './secret-names.ts'

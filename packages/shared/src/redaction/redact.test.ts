@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { findSecretTexts, isSecretName, redact, redactText } from './redact.ts'
+import { findSecretTexts, redact, redactText } from './redact.ts'
+import { isSecretName } from './secret-names.ts'
 
 test('texts at and below names that speak of a secret are masked, in any case and at any depth', () => {
   const agent = {

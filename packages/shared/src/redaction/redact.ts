@@ -1,26 +1,9 @@
-/** Parts of a name that name a secret, anywhere in it. */
-const secretWord =
-  /access_key|authorization|cookie|connection_?string|credential|encrypted_?content|pass_?(?:word|wd|phrase)|secret|session|token(?!iz)/i
-/**
- * Short words that name a secret where they stand alone, as in `DB_PWD` or `jwt-2`; not in `spinner` or
- * `path`.
- */
-const shortWord = /(?:^|[-_.\s])(?:pwd|pin|bearer|jwt|pat|dsn|otp|signature)(?=$|[-_.\s\d])/i
-/** `key` as a word, as in `MY_KEY_ID`, `api-key-2`, `keyId`, or at the end of a name; not in `keywords`. */
-const keyWord = /keys?$|(?:^|[-_.\s])keys?(?=[-_.\s\d])|api_?key/i
-const camelKey = /(?:^key|[a-z\d]Keys?)(?=[A-Z\d_-])/
-/** Names that only sound like secrets: hooks of a session, the order of members, animals. */
-const nonSecretName = /^session_?(?:start|end)$|^sort_?keys?$|(?:^|[-_.\s])(?:mon|don|tur)keys?$/i
-/** The working directory in an environment. */
-const directoryVariable = 'PWD'
-const secretSection = /^(auth|env|environment|(extra_)?headers)$/i
-/** Names under which a number is a secret; under others it is a count (`max_output_tokens`). */
-const numericSecretName =
-  /credential|pass_?(?:word|wd|phrase)|secret|(?:^|[-_.\s])(?:pin|otp)(?=$|[-_.\s\d])/i
+import { hidesNumbers, isAmount, isSecretName } from './secret-names.ts'
 
+const secretSection = /^(auth|env|environment|(extra_)?headers)$/i
 /** Secrets in a URL: a user with a password, and parameters. */
 const urlCredentials = /\b([a-z][a-z0-9+.-]{0,40}:\/\/)([^\s/?#]*)@/gi
-const urlSecretParameter = /([?&][^=&#\s]*(?:key|token|secret|password|signature)=)([^&#\s"']+)/gi
+const urlParameter = /([?&]([^=&#\s]{1,200})=)([^&#\s"']+)/g
 /** An authorization header: the secret follows the scheme. */
 const authorizationValue = /^(?:basic|bearer|token)\s+(\S+)$/i
 /** A program argument with a value: `--api-key=x`, `API_KEY=x`, `Authorization: Bearer x`. */
@@ -31,7 +14,7 @@ const maskedText = '****'
 /**
  * A copy in which `mask` replaces every string at or below a name of a secret (in any case, at any depth) and
  * in an `auth`, `env`, `environment`, `headers` or `extra_headers` section; also numbers in such a section
- * and under names such as `password`. Other numbers (`max_output_tokens`) and booleans stay. Stars replace
+ * and under names such as `password`. Other numbers, booleans, and amounts as texts (`MAX_TOKENS: "5"`) stay. Stars replace
  * users, passwords and keys in URLs, and values of program arguments (`["--token", "x"]`). Plain JSON only.
  */
 export function redact(
@@ -53,12 +36,6 @@ export function findSecretTexts(value: unknown): SecretText[] {
   return secrets
 }
 
-/** Whether a name of a member, a variable or a header names a secret. */
-export function isSecretName(name: string): boolean {
-  const isSecret = [secretWord, shortWord, keyWord, camelKey].some((pattern) => pattern.test(name))
-  return isSecret && name !== directoryVariable && !nonSecretName.test(name)
-}
-
 /** What the names above a value say about it. */
 interface RedactionContext {
   readonly isSecret: boolean
@@ -72,13 +49,13 @@ interface SecretText {
   readonly isNamed: boolean
 }
 
-function childContext(parent: RedactionContext, name: string): RedactionContext {
-  const isNamed = parent.isNamed || isSecretName(name)
+function childContext(parent: RedactionContext, name: string, value: unknown): RedactionContext {
+  const isNamed = parent.isNamed || isSecretMember(name, value)
   const isSection = secretSection.test(name)
   return {
     isSecret: parent.isSecret || isNamed || isSection,
     isNamed,
-    redactsNumbers: parent.redactsNumbers || isSection || numericSecretName.test(name),
+    redactsNumbers: parent.redactsNumbers || isSection || hidesNumbers(name),
   }
 }
 
@@ -96,7 +73,7 @@ function redactValue(value: unknown, mask: string | null, context: RedactionCont
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [
       name,
-      redactValue(member, mask, childContext(context, name)),
+      redactValue(member, mask, childContext(context, name, member)),
     ]),
   )
 }
@@ -114,7 +91,7 @@ function collectSecrets(value: unknown, context: RedactionContext, secrets: Secr
     }
   } else if (typeof value === 'object' && value !== null) {
     for (const [name, member] of Object.entries(value))
-      collectSecrets(member, childContext(context, name), secrets)
+      collectSecrets(member, childContext(context, name, member), secrets)
   }
 }
 
@@ -126,11 +103,16 @@ function findSecretArgument(
   const [previous, item] = [list[at - 1], list[at]]
   if (typeof item !== 'string') return undefined
   const [, prefix = '', name = '', secret = ''] = argumentWithValue.exec(item) ?? []
-  if (secret !== '' && !secret.startsWith('//') && isSecretName(name))
+  if (secret !== '' && !secret.startsWith('//') && isSecretMember(name, secret))
     return { shown: prefix + maskedText, secret }
   const flagName = typeof previous === 'string' ? flagPattern.exec(previous)?.[1] : undefined
-  const isValue = flagName !== undefined && isSecretName(flagName) && !item.startsWith('-')
+  const isValue = flagName !== undefined && isSecretMember(flagName, item) && !item.startsWith('-')
   return isValue ? { shown: maskedText, secret: item } : undefined
+}
+
+/** Whether a value is a secret because of its name. */
+function isSecretMember(name: string, value: unknown): boolean {
+  return isSecretName(name) && !(typeof value === 'string' && isAmount(name, value))
 }
 
 /** A secret, with and without an authorization scheme in front. */
@@ -140,19 +122,48 @@ function secretVariants(text: string): string[] {
 
 function redactUrls(text: string): string {
   if (!text.includes('://')) return text
-  return text.replace(urlCredentials, `$1${maskedText}@`).replace(urlSecretParameter, `$1${maskedText}`)
+  return text
+    .replace(urlCredentials, `$1${maskedText}@`)
+    .replace(urlParameter, (all, start: string, name: string, value: string) =>
+      isSecretMember(name, value) ? start + maskedText : all,
+    )
 }
 
 function urlSecrets(text: string): string[] {
   if (!text.includes('://')) return []
   const users = [...text.matchAll(urlCredentials)].flatMap(([, , user = '']) => user.split(':').slice(1))
-  return [...users, ...[...text.matchAll(urlSecretParameter)].map(([, , value = '']) => value)]
+  const parameters = [...text.matchAll(urlParameter)]
+    .filter(([, , name = '', value]) => isSecretMember(name, value))
+    .map(([, , , value = '']) => value)
+  return [...users, ...parameters]
 }
 
 /** `"api_key": "x"`, `password='x'`, `Authorization: Bearer x`, `token=x`; escaped quotes too. */
-const namedSecret =
-  /((\\?["']?)(?<![\w-])[\w-]{0,60}(?:authorization|cookie|credential|key|passw(?:or)?d|passphrase|pwd|secret|session|token)[\w-]{0,60}\2\s{0,5}[:=]\s{0,5})(?:\\?"[^"\\]*|\\?'[^'\\]*|(?:(?:basic|bearer|token)\s+)?[^\s,;&"'<>()[\]{}\\]+)/gi
-const numericValue = /[:=]\s*[\d.]+$/
+const namedValue =
+  /(\\?["']?)(?<![\w-])([\w-]{0,60}(?:auth|cookie|cred|csrf|dsn|jwt|key|otp|pass|pat|pin|psk|pw|salt|secret|sess|sig|token|bearer|connection|encrypted|mnemonic|hmac|pem|pfx)[\w-]{0,60})\1\s{0,5}[:=]\s{0,5}/gi
+const valueAfterName = /\\?"[^"\\]*|\\?'[^'\\]*|(?:(?:basic|bearer|token)\s+)?[^\s,;&"'<>()[\]{}\\]+/iy
+
+function redactNamedValues(text: string): string {
+  let [done, from] = ['', 0]
+  for (const match of text.matchAll(namedValue)) {
+    const end = match.index + match[0].length
+    if (match.index < from) continue
+    valueAfterName.lastIndex = end
+    const [value = ''] = valueAfterName.exec(text) ?? []
+    const name = match[2] ?? ''
+    const plain = value.replace(/^\\?["']/, '')
+    if (value === '' || !isSecretName(name) || isAmount(name, plain) || isCount(name, plain)) continue
+    done += `${text.slice(from, end)}<redacted>`
+    from = end + value.length
+  }
+  return done + text.slice(from)
+}
+
+/** A number under a name of which numbers are no secrets: `tokens: 5`. */
+function isCount(name: string, text: string): boolean {
+  return /^[\d.]+$/.test(text) && !hidesNumbers(name)
+}
+
 /** Keys with a known prefix. */
 const keyPattern =
   /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\w\s+/=\\]{0,20000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?|\b(?:sk-[\w-]{12,}|(?:gsk|hf|tgp_v1|ghp|gho|ghu|ghs|ghr|github_pat)_\w{12,}|(?:glpat|xox[abeprs])-[\w-]{8,}|AIza[\w-]{20,}|A[KS]IA[A-Z\d]{12,}|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)/g
@@ -180,8 +191,7 @@ function isRandom(text: string): boolean {
  * second line of defense behind `Redactor`, which knows the values.
  */
 export function redactText(text: string): string {
-  return redactUrls(text)
-    .replace(namedSecret, (all, name: string) => (numericValue.test(all) ? all : `${name}<redacted>`))
+  return redactNamedValues(redactUrls(text))
     .replace(keyPattern, '<redacted>')
     .replace(assignedText, (all, name: string, value: string) =>
       isRandom(value) ? `${name}<redacted>` : all,

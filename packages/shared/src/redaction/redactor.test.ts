@@ -67,3 +67,103 @@ test('a stream in pieces gives what the whole text gives, whatever the pieces', 
     }),
   )
 })
+
+const key = 'sk-Canary+0123/456789=abcdef?XYZ'
+const echoes: readonly [string, string][] = [
+  ['as it is', key],
+  ['base64', Buffer.from(key).toString('base64')],
+  ['base64 for addresses', Buffer.from(key).toString('base64url')],
+  ['base64 without padding', Buffer.from(key).toString('base64').replace(/=+$/, '')],
+  [
+    'base64 in lines',
+    Buffer.from(key)
+      .toString('base64')
+      .replace(/(.{10})/g, '$1\n'),
+  ],
+  ['Basic', `Basic ${Buffer.from(`user:${key}`).toString('base64')}`],
+  ['hex', Buffer.from(key).toString('hex').toUpperCase()],
+  ['percent', encodeURIComponent(key)],
+  ['percent twice', encodeURIComponent(encodeURIComponent(key))],
+  ['JSON escapes', [...key].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')],
+  ['JSON in JSON', JSON.stringify(JSON.stringify(`${key}`))],
+  ['hex escapes', [...key].map((c) => `\\x${c.charCodeAt(0).toString(16)}`).join('')],
+  ['entities', [...key].map((c) => `&#x${c.charCodeAt(0).toString(16)};`).join('')],
+  ['decimal entities', [...key].map((c) => `&#${c.charCodeAt(0)};`).join('')],
+  ['other case', key.toUpperCase()],
+  ['blanks', key.replace(/(.{4})/g, '$1 ')],
+  ['lines', key.replace(/(.{9})/g, '$1\r\n\t')],
+  ['the beginning', `${key.slice(0, 20)}...`],
+  ['the end', `...${key.slice(-20)}`],
+]
+
+test.each(echoes)('a known value is found: %s', (_, echo) => {
+  const redactor = redactorOf(textForms, key)
+  const clean = redactor.redact(`before ${echo} after`)
+  expect(clean).toMatch(/^before .*<redacted>.* after$/s)
+  const rest = clean.replaceAll('<redacted>', '').replace(/^before |Basic | after$/g, '')
+  expect(rest.length).toBeLessThan(12)
+  expect(redactor.redact(clean)).toBe(clean)
+  // However it is cut, a stream gives the same.
+  for (let cut = 0; cut <= echo.length; cut += 7) {
+    const stream = redactor.stream()
+    const said = stream.add(`before ${echo.slice(0, cut)}`) + stream.add(`${echo.slice(cut)} after`)
+    expect(said + stream.end()).toBe(clean)
+  }
+})
+
+test('a value with a tab, a backslash or an escape inside is found in all its forms', () => {
+  for (const value of ['key\twith-a-tab-1', 'C:\\new\\table-9', 'a%41b&amp;c%2541d-efgh', 'ünïcödé-ключ-1'])
+    for (const echo of [value, JSON.stringify(value), encodeURIComponent(value), value.toUpperCase()]) {
+      const clean = redactorOf(textForms, value).redact(`<${echo}>`)
+      expect(clean.replaceAll('"', '')).toBe('<<redacted>>')
+    }
+})
+
+test('a value of seven characters is found only as it is', () => {
+  const redactor = redactorOf(textForms, 'abc-123')
+  expect(redactor.redact('abc-123 ABC-123 abc -123')).toBe('<redacted> ABC-123 abc -123')
+})
+
+test.each(['secret', 'hidden', 'secret-hidden', '<secret-hidden>', '<sec', 'den>', 'en>x'])(
+  'the mark stays as it is when a value is a part of it: %s',
+  (value) => {
+    const redactor = new Redactor({ mark: '<secret-hidden>', forms: textForms })
+    redactor.add(value)
+    const once = redactor.redact(`a ${value} b "<secret-hidden>" x`)
+    expect(redactor.redact(once)).toBe(once)
+    expect(once.match(/hidden/g)?.length).toBe(2)
+  },
+)
+
+test('stars are no value', () => {
+  const redactor = new Redactor({ mark: '**********', forms: textForms })
+  redactor.add('****')
+  redactor.add('**********')
+  expect(redactor.redact('**** ************')).toBe('**** ************')
+})
+
+test('the beginnings of addresses, paths and PEM blocks stay', () => {
+  const redactor = redactorOf(
+    textForms,
+    'postgresql://localhost:5432/db?x=1',
+    '/usr/share/something/long/enough',
+    '-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----',
+  )
+  const text = 'postgresql://localhost:5432/other /usr/share/something/else -----BEGIN PRIVATE KEY-----'
+  expect(redactor.redact(text)).toBe(text)
+})
+
+test('a megabyte with fifty values takes linear time', () => {
+  const values = Array.from({ length: 50 }, (_, at) => `key-${at}-${'0123456789abcdef'.repeat(2)}-${at}`)
+  const redactor = redactorOf(encodedForms, ...values)
+  const line = 'The quick brown fox jumps over key-7 and "key-" \\n %20 &amp; aGVsbG8gd29ybGQ=.\n'
+  const elapsed = (length: number) => {
+    const text = line.repeat(length / line.length)
+    const start = performance.now()
+    redactor.redact(text)
+    return performance.now() - start
+  }
+  elapsed(100_000)
+  // A bound that a loaded machine keeps: one value at a time takes seconds.
+  expect(elapsed(1_000_000)).toBeLessThan(2_000)
+})

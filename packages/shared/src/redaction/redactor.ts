@@ -1,7 +1,12 @@
+import { inexactForms, minInexactChars } from './forms.ts'
+import { NeedleIndex, Prefixes } from './needle-index.ts'
+import { normalizeText, openEscapeStart, unitEnd } from './normalized-text.ts'
 import type { Secret } from './secret.ts'
 
 /** A shorter piece of a value at the start of a line may be an ordinary word. */
 const minFragmentChars = 8
+/** The shortest form that is searched as it is. */
+const minExactChars = 4
 
 interface RedactorOptions {
   /** Replaces a value. */
@@ -10,12 +15,31 @@ interface RedactorOptions {
   readonly forms: (value: string) => readonly string[]
 }
 
-/** Redacts known values from texts and JSON. Values are never removed: a former secret stays secret. */
+/** What is searched, made of all forms. */
+interface Search {
+  readonly pattern: RegExp
+  readonly index: NeedleIndex
+  readonly exactPrefixes: Prefixes
+  readonly inexactPrefixes: Prefixes
+}
+
+/** A part of a text that is a form of a value, or a mark. */
+interface Match {
+  readonly start: number
+  readonly end: number
+}
+
+/**
+ * Redacts known values from texts and JSON. Values are never removed: a former secret stays secret. Values of
+ * eight characters and more are also found in other case, broken by blanks or lines, escaped, in hex and base64,
+ * and by their first or last twenty characters. Marks stay as they are, also when a value is a part of one.
+ */
 export class Redactor {
   readonly #options: RedactorOptions
   readonly #forms = new Set<string>()
+  readonly #inexactForms = new Set<string>()
   #sorted: readonly string[] | undefined
-  #pattern: RegExp | undefined
+  #search: Search | undefined
 
   constructor(options: RedactorOptions) {
     this.#options = options
@@ -23,9 +47,11 @@ export class Redactor {
 
   add(value: string | Secret | undefined): void {
     const text = typeof value === 'string' ? value : (value?.reveal() ?? '')
+    if (this.#isMark(text)) return
     for (const form of this.#options.forms(text)) this.#forms.add(form)
+    for (const form of inexactForms(text)) this.#inexactForms.add(form)
     this.#sorted = undefined
-    this.#pattern = undefined
+    this.#search = undefined
   }
 
   get hasValues(): boolean {
@@ -35,8 +61,7 @@ export class Redactor {
   /** Replaces each form of each value with the mark, longer forms first. */
   redact(text: string): string {
     if (!this.hasValues) return text
-    this.#pattern ??= new RegExp(this.#longestFirst.map((form) => RegExp.escape(form)).join('|'), 'g')
-    return text.replace(this.#pattern, () => this.#options.mark)
+    return this.#replace(text, [...this.#matches(text)])
   }
 
   /** Replaces the end of a form at the start of a line: a text may be cut within a value. */
@@ -58,15 +83,22 @@ export class Redactor {
    */
   stream(): { add(text: string): string; end(): string } {
     let held = ''
-    const release = (length: number) => {
-      const piece = this.redact(held.slice(0, length))
+    const release = (openAt: number) => {
+      const matches: Match[] = []
+      for (const match of this.#matches(held)) {
+        if (match.start >= openAt) break
+        matches.push(match)
+      }
+      const length = Math.max(openAt, matches.at(-1)?.end ?? 0)
+      const piece = this.#replace(held.slice(0, length), matches)
       held = held.slice(length)
       return piece
     }
     return {
       add: (text) => {
+        if (!this.hasValues) return text
         held += text
-        return release(this.#decidedLength(held))
+        return release(this.#openStart(held))
       },
       end: () => release(held.length),
     }
@@ -96,27 +128,89 @@ export class Redactor {
     )
   }
 
-  /** Length of the beginning of a text that no later text can change: no value crosses its end. */
-  #decidedLength(text: string): number {
-    let length = this.#openStart(text)
+  /** A value of stars alone, or a mark, is what a client was shown in place of a value. */
+  #isMark(text: string): boolean {
+    return text === this.#options.mark || /^\*+$/.test(text)
+  }
+
+  #replace(text: string, matches: readonly Match[]): string {
+    const { mark } = this.#options
+    let [done, from] = ['', 0]
+    for (const { start, end } of matches) {
+      const found = text.slice(start, end)
+      done += text.slice(from, start) + (isSameMark(found, mark) ? found : mark)
+      from = end
+    }
+    return done + text.slice(from)
+  }
+
+  /** From left to right, the longest at each place, none within another. */
+  *#matches(text: string): Generator<Match> {
+    if (!this.hasValues || text.length < minExactChars) return
+    const { pattern, index } = this.#needles
+    const { bytes, starts } = normalizeText(text)
+    const findExact = (from: number): Match | undefined => {
+      pattern.lastIndex = from
+      const found = pattern.exec(text)
+      return found === null ? undefined : { start: found.index, end: pattern.lastIndex }
+    }
+    let byte = 0
+    const findInexact = (from: number): Match | undefined => {
+      while (byte < bytes.length && (starts[byte] ?? 0) < from) byte++
+      const found = index.find(bytes, byte)
+      if (found === undefined) return undefined
+      const last = starts[found.at + found.length - 1] ?? 0
+      return { start: starts[found.at] ?? 0, end: unitEnd(text, last) }
+    }
+    let [nextExact, nextInexact] = [findExact(0), findInexact(0)]
     for (;;) {
-      const starts = this.#longestFirst.map((form) =>
-        text.indexOf(form, Math.max(0, length - form.length + 1)),
-      )
-      const start = Math.min(...starts.filter((at) => at !== -1), length)
-      if (start === length) return length
-      length = start
+      const next = first(nextExact, nextInexact)
+      if (next === undefined) return
+      yield next
+      if (nextExact !== undefined && nextExact.start < next.end) nextExact = findExact(next.end)
+      if (nextInexact !== undefined && nextInexact.start < next.end) nextInexact = findInexact(next.end)
     }
   }
 
-  /** Start of the longest suffix of a text that is a prefix of a value; its length when there is none. */
-  #openStart(text: string): number {
-    let longest = 0
-    for (const form of this.#longestFirst) {
-      for (let length = Math.min(form.length - 1, text.length); length > longest; length--) {
-        if (text.endsWith(form.slice(0, length))) longest = length
-      }
+  get #needles(): Search {
+    const { mark } = this.#options
+    if (this.#search !== undefined) return this.#search
+    const exact = [mark, ...this.#forms].sort((a, b) => b.length - a.length)
+    const inexact = [mark, ...this.#inexactForms].map((form) => normalizeText(form).bytes)
+    this.#search = {
+      pattern: new RegExp(exact.map((form) => RegExp.escape(form)).join('|'), 'g'),
+      index: new NeedleIndex(inexact, minInexactChars),
+      exactPrefixes: new Prefixes(exact),
+      inexactPrefixes: new Prefixes(inexact.map(bytesText)),
     }
-    return text.length - longest
+    return this.#search
   }
+
+  /** Start of the longest end of a text that later text may make a form; the text's length when there is none. */
+  #openStart(text: string): number {
+    const { exactPrefixes, inexactPrefixes } = this.#needles
+    const exactStart = exactPrefixes.findOpen(text) ?? text.length
+    if (this.#inexactForms.size === 0) return exactStart
+    const escapeStart = openEscapeStart(text)
+    const { bytes, starts } = normalizeText(text.slice(0, escapeStart))
+    const openByte = inexactPrefixes.findOpen(bytesText(bytes))
+    const inexactStart = openByte === undefined ? escapeStart : (starts[openByte] ?? 0)
+    return Math.min(exactStart, inexactStart, escapeStart)
+  }
+}
+
+function first(a: Match | undefined, b: Match | undefined): Match | undefined {
+  if (a === undefined || b === undefined) return a ?? b
+  if (a.start !== b.start) return a.start < b.start ? a : b
+  return a.end >= b.end ? a : b
+}
+
+/** One character for each byte. */
+function bytesText(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('latin1')
+}
+
+/** Whether a text is the mark, in any of its forms. */
+function isSameMark(text: string, mark: string): boolean {
+  return text === mark || bytesText(normalizeText(text).bytes) === bytesText(normalizeText(mark).bytes)
 }

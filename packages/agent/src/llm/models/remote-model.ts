@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Llm, Message } from '@slipway/protocol'
 import { loadModelFacts, type ModelFacts, noModelFacts } from '../catalogue/prices.ts'
-import { redactForms } from '../credentials.ts'
+import { addKey } from '../credentials.ts'
 import { type ProviderFailure, redactDetail } from '../failures.ts'
 import type { ModelReply, ModelRequest } from '../model.ts'
 import {
@@ -60,7 +60,7 @@ export class RemoteModelSource implements ModelSource {
     if (baseUrl === undefined || llm.auth_type === 'subscription') return false
     const key = await environment.refreshKey?.(baseUrl, signal)
     if (key === undefined || key === rejected) return false
-    redactForms(secrets, key)
+    addKey(secrets, key)
     this.#key = key
     this.#provider = openProvider({ ...llm, api_key: key }, route, environment.fetch)
     return true
