@@ -123,13 +123,68 @@ test('other secrets of the settings are redacted too: headers, credentials in ad
   for (const secret of secrets) expect(error.message).not.toContain(secret)
 })
 
-test('a rate limit and a timeout do not make a model invalid', async () => {
-  expect(
-    await validateWithReply(errorReply(429, { error: { message: 'slow down' } }, { 'retry-after': '1' })),
-  ).toEqual(validResult)
-  expect(mockProvider.requests).toHaveLength(1)
-  expect(await validateWithReply(() => undefined, { timeout: 0.2 })).toEqual(validResult)
-  expect(mockProvider.requests).toHaveLength(1)
+test('secrets at any depth of the body, keys of fallbacks and odd keys are redacted in every form', async () => {
+  const secrets = [
+    ...['nested-cnry-101', 'listed-cnry-102', 'header-cnry-103', 'DbPwd-cnry-104', 'fallback-cnry-105'],
+    ...['tab\tinside-cnry-106', 'k-cnry7'],
+  ]
+  const forms = secrets.flatMap((secret) => [
+    secret,
+    secret.toUpperCase(),
+    Buffer.from(secret).toString('base64'),
+    Buffer.from(secret).toString('base64url'),
+    Buffer.from(secret).toString('hex'),
+    ...(secret.length < 8
+      ? []
+      : [
+          secret.replace(/(.{4})/g, '$1\n'),
+          [...secret].map((c) => `&#${c.charCodeAt(0)};`).join(''),
+          [...secret].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`).join(''),
+        ]),
+  ])
+  for (const form of forms) {
+    const { error } = await validateWithReply(
+      errorReply(400, { error: { message: `You sent [${form}].` } }),
+      {
+        api_key: secrets[6],
+        extra_headers: { 'X-Tab': secrets[5] },
+        litellm_extra_body: {
+          a: { b: { api_token: secrets[0] } },
+          list: [{ password: secrets[1] }],
+          headers: { 'X-Any': secrets[2] },
+          DB_PWD: secrets[3],
+        },
+        fallback_strategy: { fallback_llms: [{ model: 'openai/m', api_key: secrets[4] }] },
+      },
+    )
+    expect(error.message).toContain('You sent [')
+    const shown = /\[(.*)\]/s.exec(error.message)?.[1] ?? ''
+    if (!/^k-cnry7$/i.test(form) || form === 'k-cnry7') expect(shown.length, form).toBeLessThan(18)
+    else expect(form).toBe('K-CNRY7') // a short key is found only as it is and as it is encoded
+  }
+})
+
+test('a limit of rate, a timeout and silence do not make a model invalid, and say why', async () => {
+  const cases: [ScriptedReply, string, object?][] = [
+    [errorReply(429, { error: { message: 'slow down' } }, { 'retry-after': '1' }), 'LLMRateLimitError'],
+    [errorReply(408, { error: { message: 'too slow' } }), 'LLMTimeoutError'],
+    [errorReply(504, { error: { message: 'gateway' } }), 'LLMTimeoutError'],
+    [() => undefined, 'LLMTimeoutError', { timeout: 0.2 }],
+  ]
+  for (const [reply, type, more] of cases) {
+    expect(await validateWithReply(reply, more)).toEqual({
+      valid: true,
+      error: { type, message: expect.stringMatching(/./) },
+    })
+    expect(mockProvider.requests).toHaveLength(1)
+  }
+})
+
+test('a used-up account makes a model invalid', async () => {
+  expect(await validateWithReply(errorReply(402, { error: { message: 'no credits' } }))).toMatchObject({
+    valid: false,
+    error: { type: 'LLMRateLimitError' },
+  })
 })
 
 test('an unreachable provider and an unexpected reply are reported', async () => {

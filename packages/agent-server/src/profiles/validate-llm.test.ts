@@ -5,7 +5,7 @@ import { llm } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { validateLlm } from './validate-llm.ts'
 
-test('a provider that never answers is abandoned at the limit, and the settings count as valid', async () => {
+test('a provider that never answers is abandoned at the limit, and the settings count as valid with a reason', async () => {
   let requests = 0
   const silent = createServer((socket) => {
     requests += 1
@@ -20,7 +20,10 @@ test('a provider that never answers is abandoned at the limit, and the settings 
     num_retries: 9,
   })
   const { signal } = new AbortController()
-  expect(await validateLlm(model, signal, { limitMs: 2_000 })).toEqual({ valid: true, error: null })
+  expect(await validateLlm(model, signal, { limitMs: 2_000 })).toEqual({
+    valid: true,
+    error: { type: 'LLMTimeoutError', message: 'The model did not answer within 2 seconds.' },
+  })
   expect(requests).toBe(1)
   expect(await validateLlm(model, AbortSignal.abort())).toEqual({ valid: true, error: null })
   silent.close()

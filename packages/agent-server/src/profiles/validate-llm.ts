@@ -1,4 +1,4 @@
-import { loadOpenModel, type ModelFailureCode, type OpenModel } from '@slipway/agent'
+import { llmSecrets, loadOpenModel, type ModelFailureCode, type OpenModel } from '@slipway/agent'
 import type { Llm, Message } from '@slipway/protocol'
 import { redactText } from '@slipway/shared/redaction'
 
@@ -9,19 +9,27 @@ const minTokens = 1
 const retryTokens = 1024
 /** These say nothing against the settings. */
 const transientFailures: readonly ModelFailureCode[] = ['LLMRateLimitError', 'LLMTimeoutError']
+/** A used-up account is no matter of waiting. */
+const paymentRequired = 402
+
+interface ValidateOptions {
+  readonly openModel?: OpenModel
+  readonly limitMs?: number
+  readonly isSignedIn?: boolean
+  /** Models that `fallback_strategy` names; their keys are redacted too. */
+  readonly fallbacks?: readonly Llm[]
+}
 
 /**
- * Whether a model answers: one short request, no retries, no fallbacks. The result has no secret of the
- * settings, also when the provider echoes one. Never rejects.
+ * Whether a model answers: one short request, no retries, no fallbacks. A limit of rate, a timeout and silence do
+ * not make settings invalid, and `error` says why there was no answer. The result has no secret of the settings,
+ * also when the provider echoes one. Never rejects.
  */
-export async function validateLlm(
-  model: Llm,
-  signal: AbortSignal,
-  options: { readonly openModel?: OpenModel; readonly limitMs?: number; readonly isSignedIn?: boolean } = {},
-) {
+export async function validateLlm(model: Llm, signal: AbortSignal, options: ValidateOptions = {}) {
   if (model.auth_type === 'subscription' && !options.isSignedIn) return signedOut
   const createModel = options.openModel ?? (await loadOpenModel())
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(options.limitMs ?? limitMs)])
+  const { limitMs: ms = limitMs, fallbacks = [] } = options
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(ms)])
   const client = createModel({
     ...model,
     num_retries: 0,
@@ -33,9 +41,16 @@ export async function validateLlm(
   const first = await request(minTokens)
   const isRefused = first.kind === 'failure' && first.code === 'LLMBadRequestError'
   const result = isRefused ? await request(retryTokens) : first
-  if (result.kind === 'failure' && !transientFailures.includes(result.code))
-    return { valid: false, error: { type: result.code, message: redactText(result.detail) } }
-  return { valid: true, error: null }
+  if (result.kind === 'aborted') return { valid: true, error: signal.aborted ? null : silence(ms) }
+  if (result.kind !== 'failure') return { valid: true, error: null }
+  const { code, detail, status } = result
+  const message = redactText(llmSecrets(model, ...fallbacks).redact(detail))
+  const valid = transientFailures.includes(code) && status !== paymentRequired
+  return { valid, error: { type: code, message } }
+}
+
+function silence(ms: number) {
+  return { type: 'LLMTimeoutError', message: `The model did not answer within ${ms / 1000} seconds.` }
 }
 
 /** The model needs a subscription. */

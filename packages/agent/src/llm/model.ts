@@ -97,6 +97,8 @@ export interface ModelFailure {
   readonly code: ModelFailureCode
   /** The provider's message without secrets, with a hint if there is one. */
   readonly detail: string
+  /** The HTTP status of the answer, if there was one. */
+  readonly status?: number
   readonly brokenAttempts?: readonly BrokenAttempt[]
 }
 

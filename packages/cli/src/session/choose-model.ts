@@ -112,5 +112,8 @@ async function testModel(
   const params = { name: savedModelProfile }
   const llm = buildLlm(model)
   const { valid, error } = await client.call('validateProfile', { params, body: { llm }, signal })
-  return valid ? undefined : sanitizeLine(`${error?.type ?? 'error'}: ${error?.message ?? ''}`)
+  const reason = sanitizeLine(`${error?.type ?? 'error'}: ${error?.message ?? ''}`)
+  if (!valid) return reason
+  if (error !== null) printNote(`The model did not answer, and is saved all the same: ${reason}`)
+  return undefined
 }

@@ -60,9 +60,9 @@ function Models() {
     mutationFn: (name: string) => agentServer.call('validateProfile', { params: { name } }),
     onSuccess: ({ valid, error }, name) =>
       showToast(
-        valid
+        valid && error === null
           ? { text: `${name} answers` }
-          : { text: `${name}: ${error?.message ?? 'no answer'}`, tone: 'error' },
+          : { text: `${name}: ${error?.message ?? 'no answer'}`, ...(!valid && { tone: 'error' }) },
       ),
   })
   if (profiles.isPending) return <Loading />

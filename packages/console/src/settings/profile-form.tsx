@@ -13,18 +13,20 @@ export function ProfileForm({ onSaved }: { readonly onSaved: () => void }) {
       const text = (name: string) => String(form.get(name) ?? '').trim()
       const llm = { model: text('model'), api_key: text('key') || null, base_url: text('address') || null }
       const params = { name: text('name') }
+      let note = ''
       if (!isForced) {
         const { valid, error } = await agentServer.call('validateProfile', { params, body: { llm } })
-        if (!valid) return error?.message ?? 'The model did not answer.'
+        if (!valid) return { problem: error?.message ?? 'The model did not answer.' }
+        if (error !== null) note = `. It did not answer: ${error.message}`
       }
       await agentServer.call('saveProfile', { params, body: { llm } })
       await agentServer.call('activateProfile', { params })
-      return undefined
+      return { note }
     },
-    onSuccess: async (message) => {
-      setProblem(message)
-      if (message !== undefined) return
-      showToast({ text: 'The model is saved' })
+    onSuccess: async ({ problem, note }) => {
+      setProblem(problem)
+      if (problem !== undefined) return
+      showToast({ text: `The model is saved${note}` })
       await cache.invalidateQueries({ queryKey: profilesQuery.queryKey })
       onSaved()
     },

@@ -1,6 +1,6 @@
 import { loadOpenModel } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
-import { type agentServerRoutes, type LogFunction, llm, Problem } from '@slipway/protocol'
+import { type agentServerRoutes, type Llm, type LogFunction, llm, Problem } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
 import type { LlmProfiles } from '../../profiles/llm-profiles.ts'
 import { withoutSecrets } from '../../profiles/profile-secrets.ts'
@@ -18,6 +18,12 @@ export function llmProfileHandlers(options: {
   readonly log: LogFunction
 }) {
   const { profiles: llmProfiles, subscription, cipher, log } = options
+  /** The saved models among the fallbacks of a model. */
+  const findFallbacks = async ({ fallback_strategy }: Llm): Promise<Llm[]> => {
+    const names = (fallback_strategy?.fallback_llms ?? []).filter((one) => typeof one === 'string')
+    const models = await Promise.all(names.map((name) => llmProfiles.resolve(name).catch(() => undefined)))
+    return models.filter((model) => model !== undefined)
+  }
   return {
     async listProfiles() {
       const active = await llmProfiles.getActiveName()
@@ -66,7 +72,8 @@ export function llmProfileHandlers(options: {
       if (model === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
       const openModel = subscription.wrap(await loadOpenModel())
       const isSignedIn = model.auth_type === 'subscription' && (await subscription.status()).connected
-      return { json: await validateLlm(model, signal, { openModel, isSignedIn }) }
+      const fallbacks = await findFallbacks(model)
+      return { json: await validateLlm(model, signal, { openModel, isSignedIn, fallbacks }) }
     },
   } satisfies Partial<Handlers<typeof agentServerRoutes>>
 }

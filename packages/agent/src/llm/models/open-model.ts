@@ -94,8 +94,9 @@ class FallbackModel implements Model {
     }
   }
 
-  #publicFailure({ code, detail }: ProviderFailure): ModelFailure {
-    return { kind: 'failure', code, detail: redactDetail(detail, this.#secrets) }
+  #publicFailure({ code, detail, status }: ProviderFailure): ModelFailure {
+    const failure = { kind: 'failure', code, detail: redactDetail(detail, this.#secrets) } as const
+    return status === undefined ? failure : { ...failure, status }
   }
 
   /** Tries the fallbacks until one replies; else the first model's failure. */

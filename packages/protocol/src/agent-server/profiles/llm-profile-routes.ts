@@ -77,7 +77,7 @@ export const llmProfileRoutes = defineRoutes('profiles', {
   validateProfile: route.post('/api/profiles/{name}/validate', {
     summary: 'Try a model before it is saved',
     description:
-      'Asks the model once, with the given settings, or without a body with those of the saved profile; nothing is saved. A limit of rate and a timeout do not make it invalid.',
+      'Asks the model once, with the given settings, or without a body with those of the saved profile; nothing is saved. A limit of rate (429), a timeout (408, 504) and silence do not make it invalid: `valid` is true, and `error` says why it did not answer.',
     params: profileParams,
     /** The model to test; nothing is stored. Without it the saved profile is tested. */
     body: component('ValidateProfileRequest', { llm: llm.optional() }).prefault({}),
