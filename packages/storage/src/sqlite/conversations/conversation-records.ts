@@ -119,9 +119,8 @@ export class SqliteConversationRecords implements ConversationRecords {
         if (head !== undefined) heads.update(head, head, update)
       },
       done: () => {
-        const record = this.#find(id)
-        if (record !== undefined) deliveries.markChanged(id)
-        return record
+        deliveries.markChanged(id)
+        return this.#find(id)
       },
     }))
   }

@@ -14,7 +14,7 @@ export async function startImport(
   purge: Purge,
   conversation: string,
 ): Promise<ImportSession> {
-  const { db, heads, importLocks, writer } = context
+  const { db, events, heads, importLocks, writer } = context
   const known = heads.find(conversation)
   // What is stored already is found by its id.
   if (known !== undefined) await context.indexes.ensure('ids', known)
@@ -26,6 +26,7 @@ export async function startImport(
       isLocked = true
       const start = heads.find(conversation)
       let ordinal = start?.ordinal ?? 0
+      const lastInstant = start && events.getIdAndInstant(ordinal, start.head)?.instant
       return {
         apply: () => {
           if (start === undefined) ordinal = insertInvisible(context, conversation)
@@ -33,7 +34,7 @@ export async function startImport(
           const sql = 'INSERT OR REPLACE INTO leftover (ordinal, above) VALUES (?, ?)'
           db.run(sql, ordinal, start?.head ?? 0)
         },
-        done: () => new SqliteImportSession({ context, purge, conversation, ordinal, start }),
+        done: () => new SqliteImportSession({ context, purge, conversation, ordinal, start }, lastInstant),
       }
     })
   } catch (error) {
@@ -82,11 +83,10 @@ class SqliteImportSession implements ImportSession {
   #lastInstant: number | undefined
   #isOver = false
 
-  constructor(options: ImportOptions) {
-    const { start, context, ordinal } = options
+  constructor(options: ImportOptions, lastInstant: number | undefined) {
     this.#options = options
-    this.#extent = start ?? emptyExtent
-    this.#lastInstant = context.events.getIdAndInstant(ordinal, this.#extent.head)?.instant
+    this.#extent = options.start ?? emptyExtent
+    this.#lastInstant = lastInstant
   }
 
   get nextPosition(): number {

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { storageUnavailableProblem } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { EventRows } from '../event-log/event-rows.ts'
@@ -39,6 +40,21 @@ test('a plan that throws rejects alone', async () => {
   const stored = store.append('a')
   await expect(refused).rejects.toThrow('refused')
   expect(await stored).toBe(1)
+})
+
+test('a change that fails after the commit rejects alone, and is stored', async () => {
+  using store = openDatabase()
+  const insert = (n: number) => () => store.db.run('INSERT INTO facet VALUES (?, ?, ?)', n, 'k', String(n))
+  const failed = store.writer.write(() => ({
+    apply: insert(1),
+    done: () => {
+      throw storageUnavailableProblem('The file cannot be read')
+    },
+  }))
+  const stored = store.writer.write(() => ({ apply: insert(2), done: () => 'answer' }))
+  await expect(failed).rejects.toMatchObject({ code: 'unavailable' })
+  expect(await stored).toBe('answer')
+  expect(store.db.get('SELECT count(*) FROM facet')).toEqual([2])
 })
 
 test('a full disk rejects the whole group, which is rolled back, and later writes that fit succeed', async () => {

@@ -129,7 +129,7 @@ export class CommitQueue {
       else this.#fail(group, error)
       return
     }
-    for (const { job, change } of planned) job.resolve(change.done?.())
+    for (const { job, change } of planned) settle(job, change)
   }
 
   /** Whether changes wait for a lock of another process. */
@@ -165,5 +165,14 @@ export class CommitQueue {
 
   #endTransaction(isCommitted: boolean): void {
     for (const participant of this.#participants) participant.afterTransaction(isCommitted)
+  }
+}
+
+/** What fails after the commit is the answer of one change alone. */
+function settle(job: Job, change: PlannedChange<unknown>): void {
+  try {
+    job.resolve(change.done?.())
+  } catch (error) {
+    job.reject(error)
   }
 }
