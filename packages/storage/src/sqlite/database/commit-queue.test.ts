@@ -57,6 +57,22 @@ test('a change that fails after the commit rejects alone, and is stored', async 
   expect(store.db.get('SELECT count(*) FROM facet')).toEqual([2])
 })
 
+test('a group is rejected also when what memory needs again cannot be read, which is read later', async () => {
+  using store = openDatabase()
+  await store.append('a')
+  const lost = store.writer.write(() => ({
+    apply: () => {
+      store.kindSources.getNumber('lost', 'user')
+      store.db.close()
+    },
+  }))
+  await expect(lost).rejects.toMatchObject({ code: 'unavailable' })
+  expect(() => store.kindSources.matching('lost', undefined)).toThrow('it is closed')
+  store.db.reopen()
+  expect(store.kindSources.matching('lost', undefined)).toEqual([])
+  expect(store.kindSources.matching('a', undefined)).toHaveLength(1)
+})
+
 test('a full disk rejects the whole group, which is rolled back, and later writes that fit succeed', async () => {
   using store = openDatabase()
   await store.append('a')
@@ -178,5 +194,5 @@ function openDatabase(maxHeads = 10) {
     db.close()
     directory[Symbol.dispose]()
   }
-  return { db, other, heads, writer, append, health, fail, [Symbol.dispose]: close }
+  return { db, other, heads, kindSources, writer, append, health, fail, [Symbol.dispose]: close }
 }

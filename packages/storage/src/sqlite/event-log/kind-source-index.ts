@@ -8,6 +8,8 @@ export class KindSourceIndex implements TransactionParticipant {
   readonly #db: Database
   readonly #numbers = new KindSourceNumbers()
   #hasUncommitted = false
+  /** Memory has numbers that were rolled back, or may have been. */
+  #isStale = true
 
   constructor(db: Database) {
     this.#db = db
@@ -16,6 +18,7 @@ export class KindSourceIndex implements TransactionParticipant {
 
   /** The number of a pair; inserts a new pair in the open transaction. */
   getNumber(kind: string, source: string, key?: unknown): number {
+    this.#load()
     return this.#numbers.getNumber(kind, source, key, (row) => {
       this.#db.run('INSERT INTO facet (number, kind, source) VALUES (?, ?, ?)', ...row)
       this.#hasUncommitted = true
@@ -23,7 +26,7 @@ export class KindSourceIndex implements TransactionParticipant {
   }
 
   afterTransaction(isCommitted: boolean): void {
-    if (this.#hasUncommitted && !isCommitted) this.#load()
+    this.#isStale ||= this.#hasUncommitted && !isCommitted
     this.#hasUncommitted = false
   }
 
@@ -33,10 +36,14 @@ export class KindSourceIndex implements TransactionParticipant {
     source: string | undefined,
     key?: typeof leafEventIdKey,
   ): readonly number[] | undefined {
+    this.#load()
     return this.#numbers.matching(kind, source, key)
   }
 
+  /** Throws a Problem while the table cannot be read. */
   #load(): void {
+    if (!this.#isStale) return
     this.#numbers.load(this.#db.all<KindSource>('SELECT number, kind, source FROM facet'))
+    this.#isStale = false
   }
 }
