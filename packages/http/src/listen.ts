@@ -20,7 +20,7 @@ export interface Listening {
 interface StopOptions {
   /** Stops the server when it aborts. */
   readonly signal?: AbortSignal
-  /** How long a stop waits for requests under way before it cuts them; 5 s unless given. */
+  /** How long a stop waits for requests under way before it cuts them; 2.5 s unless given. */
   readonly stopMs?: number
 }
 
@@ -44,7 +44,7 @@ export type ListenOptions = StopOptions & (PortAddress | SocketAddress)
  * when the host is reachable from other machines and there is no session key. A Unix socket needs none.
  */
 export async function listen(app: App, options: ListenOptions): Promise<Listening> {
-  const { signal, stopMs = 5_000 } = options
+  const { signal, stopMs = 2_500 } = options
   if ('host' in options && !app.hasKeys && !isLoopback(options.host)) {
     throw new Error(
       `Refusing to listen on ${options.host} without a session key: set SLIPWAY_SESSION_API_KEY, or listen on 127.0.0.1`,

@@ -15,6 +15,8 @@ const firstRetryMs = 1_000
 const maxRetryMs = 60_000
 const requestTimeoutMs = 30_000
 const flushTimeoutMs = 3_000
+/** At the end of the server; what is not sent then follows after its next start. */
+const closeTimeoutMs = 1_500
 
 interface WebhooksOptions {
   readonly storage: Pick<Storage, 'log' | 'conversations' | 'deliveries'>
@@ -104,7 +106,7 @@ export class Webhooks implements AsyncDisposable {
 
   /** Sends what can be sent within a few seconds. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#receivers.map((receiver) => receiver.close(flushTimeoutMs)))
+    await Promise.all(this.#receivers.map((receiver) => receiver.close(closeTimeoutMs)))
     this.#closed.abort()
     this.#receivers = []
     this.#deliveries = []

@@ -18,6 +18,8 @@ import { interruptEvent, pauseEvent, restartedText, stopEvents } from './stop-ev
 const interruptedText = 'Tool call interrupted before completion, by the user. It may have been done in part.'
 /** A run that does not stop is abandoned after this. */
 const stopMs = 5_000
+/** The same when its conversation closes, which ends the processes of its tools next. */
+const closeMs = 1_000
 /** Events between two checkpoints during a run; after a run a tenth is enough. */
 const checkpointInterval = 1_000
 
@@ -288,9 +290,9 @@ export class RunControl {
   async close({ isDeleted }: { readonly isDeleted: boolean }): Promise<void> {
     this.#deadline.schedule(undefined)
     const marks = this.#context.wire === 'current' ? [pauseEvent, interruptEvent] : []
-    const stopped = this.#abortStep((now) =>
-      isDeleted || now.status !== 'running' ? [] : [...stopEvents(now, restartedText), ...marks],
-    )
+    const decide = (now: ConversationState) =>
+      isDeleted || now.status !== 'running' ? [] : [...stopEvents(now, restartedText), ...marks]
+    const stopped = this.#abortStep(decide, closeMs)
     this.#context.closing.abort()
     await stopped.catch(() => undefined)
   }
@@ -340,7 +342,10 @@ export class RunControl {
   }
 
   /** Aborts the step, also after a pause, and appends `decide`'s events before the next step. */
-  async #abortStep(decide: (now: ConversationState) => readonly EventDraft[]): Promise<void> {
+  async #abortStep(
+    decide: (now: ConversationState) => readonly EventDraft[],
+    limitMs = stopMs,
+  ): Promise<void> {
     const context = this.#context
     const written = context.append((now) => {
       const events = decide(now)
@@ -351,11 +356,11 @@ export class RunControl {
     this.#interruption = written.catch(() => undefined)
     await written
     if (this.#activity !== undefined && context.state.status !== 'running')
-      await this.#waitBriefly(this.#activity)
+      await this.#waitBriefly(this.#activity, limitMs)
   }
 
-  async #waitBriefly(work: Promise<void>): Promise<void> {
-    await Promise.race([work, this.#context.deps.clock.sleep(stopMs, { ref: false })])
+  async #waitBriefly(work: Promise<void>, limitMs = stopMs): Promise<void> {
+    await Promise.race([work, this.#context.deps.clock.sleep(limitMs, { ref: false })])
   }
 }
 
