@@ -1,5 +1,10 @@
-import type { Metric } from '@slipway/shared/metrics'
-import type { Registry } from 'prom-client'
+import { createRequire } from 'node:module'
+import { type Metric, Registry } from '@slipway/shared/metrics'
+
+/** Modules that measure the process. */
+type ProcessMetrics = Pick<typeof import('prom-client'), 'collectDefaultMetrics'>
+
+const require = createRequire(import.meta.url)
 
 /** The metrics of a server in the text format of Prometheus. */
 export class MetricsRegistry {
@@ -15,14 +20,34 @@ export class MetricsRegistry {
     this.#sources.push(...sources)
   }
 
+  /** What can be read at the moment: without descriptors, for one, the others remain. */
   async render(): Promise<string> {
-    const { collectDefaultMetrics, Registry } = await import('prom-client')
-    if (this.#process === undefined) {
-      this.#process = new Registry()
-      collectDefaultMetrics({ register: this.#process })
-    }
     const own = new Registry()
     for (const metric of this.#sources.flatMap((source) => source())) own.registerMetric(metric)
-    return `${await own.metrics()}\n${await this.#process.metrics()}`
+    const registries = [own, this.#processMetrics()].filter((registry) => registry !== undefined)
+    const texts = await Promise.all(
+      registries.flatMap((registry) =>
+        registry
+          .getMetricsAsArray()
+          .map(({ name }) =>
+            registry.getSingleMetricAsString(name).catch(() => `# ${name} cannot be read at the moment`),
+          ),
+      ),
+    )
+    return `${texts.join('\n\n')}\n`
+  }
+
+  /** Loaded again when that failed: a failed `import` is remembered for ever. */
+  #processMetrics(): Registry | undefined {
+    if (this.#process !== undefined) return this.#process
+    try {
+      const { collectDefaultMetrics }: ProcessMetrics = require('prom-client')
+      const register = new Registry()
+      collectDefaultMetrics({ register })
+      this.#process = register
+    } catch {
+      return undefined
+    }
+    return this.#process
   }
 }

@@ -3,8 +3,10 @@ import type { Metric } from 'prom-client'
 import Counter from 'prom-client/lib/counter.js'
 import Gauge from 'prom-client/lib/gauge.js'
 import Histogram from 'prom-client/lib/histogram.js'
+import Registry from 'prom-client/lib/registry.js'
 
 export type { Counter, Gauge, Histogram, Metric }
+export { Registry }
 
 /**
  * A counter that belongs to no registry yet. Values of labels come from closed sets: never an id, a path or a

@@ -11,3 +11,7 @@ declare module 'prom-client/lib/histogram.js' {
   import { Histogram } from 'prom-client'
   export = Histogram
 }
+declare module 'prom-client/lib/registry.js' {
+  import { Registry } from 'prom-client'
+  export = Registry
+}
