@@ -55,6 +55,14 @@ test.each([
   ],
   ['an answer without a limit', 'agent/src/a.ts', 'const text = await response.text()', 'reads a whole body'],
   [
+    'git outside of its door',
+    'agent-server/src/a.ts',
+    `const exit = await workspace.run('git', ['status'])`,
+    'starts git',
+  ],
+  ['git by a shell', 'cli/src/a.ts', "exec('git -C . status')", 'starts git'],
+  ['git as a constant', 'agent/src/a.ts', "const program = 'git'", 'starts git'],
+  [
     'a timer where a clock is passed in',
     'http/src/a.ts',
     'const timer = setTimeout(() => {}, 5)',

@@ -5,6 +5,7 @@ import {
   compileCacheFile,
   environmentReaders,
   frontDoors,
+  gitFile,
   lazyImports,
   libraryFolders,
   maxFiles,
@@ -74,6 +75,8 @@ function importViolations({ file, text, imports }: Source): string[] {
     !bodyReaders.includes(file)
   )
     found.push(`${file}: reads a whole body; use readText, readJson or readLimited`)
+  if (!isTest(file) && startsGit(text) && file !== gitFile)
+    found.push(`${file}: starts git; use gitCommand or RepositoryView, because only ${gitFile} may name it`)
   if (!isTest(file) && usesTimers(text) && takesClock(file))
     found.push(`${file}: takes a timer of Node; use the clock that is passed in`)
   return found
@@ -88,6 +91,14 @@ function takesClock(file: string): boolean {
 function readsBody(text: string): boolean {
   return /(?<!\bz)\??\.(?:text|json|arrayBuffer|blob|formData)\(\)|\b(?:response|answer)\??\.bytes\(\)/i.test(
     text,
+  )
+}
+
+/** Also by a shell, and by a constant: a name of a program stands alone, or before its arguments. */
+function startsGit(text: string): boolean {
+  return (
+    /\b(?:run|spawn|exec)\w*\(\s*['"`]git\b|\b(?:open\w*|fork)\(\s*['"`]git['"`]/.test(text) ||
+    /\b(?:command|program|file)\w*\s*[:=]\s*['"`]git['"`]|\bexec git\b/.test(text)
   )
 }
 

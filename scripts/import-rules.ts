@@ -31,6 +31,8 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
     'collections',
     'compile-cache',
     'fs',
+    'git',
+    'git/testing',
     'json',
     'metrics',
     'process',
@@ -83,7 +85,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
     'cli/src/context/edit-file.ts',
     'cli/src/components/',
     // Git.
-    'cli/src/here/',
+    'cli/src/here/git.ts',
     // Starts the installed Node.
     'cli/src/main.js',
     // Kills a server.
@@ -116,6 +118,9 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   '@clack/prompts': ['cli/'],
   '@decimalturn/toml-patch': ['cli/src/context/config-file.ts'],
 }
+
+/** The only file that names git as a program: what it adds keeps programs that a repository names from running. */
+export const gitFile = 'shared/src/process/git-command.ts'
 
 /** The only file that names Node's compile cache: without a folder it is one that every user may write. */
 export const compileCacheFile = 'shared/src/process/compile-cache.js'

@@ -153,7 +153,7 @@ async function prepareWorkspace(
   await using git = await openGit(working_dir, deps.environment)
   // A repository without commits has no worktree: clients that always request one mean "if possible".
   if (settings.worktree && (await git.run('rev-parse', '--verify', '--quiet', 'HEAD')).exitCode === 0) {
-    const path = await createWorktree(git, deps.worktrees, id)
+    const path = await createWorktree(git, { ...deps, id })
     if (path === undefined)
       throw invalidInput(workingDirPath, 'git cannot make a worktree of this repository')
     return { ...settings, workspace: { ...settings.workspace, working_dir: path } }

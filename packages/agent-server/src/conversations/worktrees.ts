@@ -1,12 +1,16 @@
 import { basename, dirname, join, relative, sep } from 'node:path'
 import { Workspace } from '@slipway/agent'
 import { isWithin } from '@slipway/shared/fs'
+import { RepositoryView } from '@slipway/shared/git'
+import { type GitCommand, gitCommand } from '@slipway/shared/process'
 import { makeDirectory, readdir, rm } from '@slipway/shared/tool-files'
 
 const gitTimeoutMs = 30_000
 
 export interface Git extends AsyncDisposable {
   run(...args: string[]): Promise<{ readonly exitCode: number | null; readonly text: string }>
+  /** Writes the files of HEAD. */
+  checkOut(): Promise<boolean>
 }
 
 /** Git in a directory, with the rights of tools. */
@@ -15,10 +19,18 @@ export async function openGit(
   environment: Readonly<Record<string, string>>,
 ): Promise<Git> {
   const workspace = await Workspace.open({ directory, env: environment })
+  const start = ({ command, args, env }: GitCommand) =>
+    workspace.run(command, args, { env, timeoutMs: gitTimeoutMs })
   return {
     async run(...args) {
-      const { exitCode, stdout } = await workspace.run('git', args, { timeoutMs: gitTimeoutMs })
+      const { exitCode, stdout } = await start(gitCommand(args))
       return { exitCode, text: stdout.toString().trim() }
+    },
+    async checkOut() {
+      await using view = await RepositoryView.open(start)
+      if (view === undefined) return false
+      const { exitCode } = await start(gitCommand(['reset', '--hard', '--quiet'], { env: view.env }))
+      return exitCode === 0
     },
     [Symbol.asyncDispose]: () => workspace[Symbol.asyncDispose](),
   }
@@ -30,16 +42,29 @@ export async function openGit(
  */
 export async function createWorktree(
   git: Git,
-  worktreesDirectory: string,
-  id: string,
+  options: {
+    readonly worktrees: string
+    readonly id: string
+    readonly environment: Readonly<Record<string, string>>
+  },
 ): Promise<string | undefined> {
+  const { worktrees, id, environment } = options
   const { text: repository } = await git.run('rev-parse', '--show-toplevel')
-  const path = join(worktreesDirectory, id, basename(repository) || 'worktree')
+  const path = join(worktrees, id, basename(repository) || 'worktree')
   await makeDirectory(dirname(path), 0o700)
   const existing = await git.run('-C', path, 'rev-parse', '--show-prefix')
-  if (existing.exitCode === 0 && existing.text === '') return path
-  const { exitCode } = await git.run('worktree', 'add', '-b', `openhands/${id}`, path)
-  return exitCode === 0 ? path : undefined
+  if (existing.exitCode !== 0 || existing.text !== '') {
+    // Without files, because filters of the repository would run to write them.
+    const { exitCode } = await git.run('worktree', 'add', '--no-checkout', '-b', `openhands/${id}`, path)
+    if (exitCode !== 0) return undefined
+  } else if (await hasFiles(path)) return path
+  await using own = await openGit(path, environment)
+  return (await own.checkOut()) ? path : undefined
+}
+
+/** Whether more than the link to the repository is there: a crash may come before the files. */
+async function hasFiles(path: string): Promise<boolean> {
+  return (await readdir(path)).some((name) => name !== '.git')
 }
 
 /** The conversation for which the worktree of a working directory was made; undefined for another one. */

@@ -5,7 +5,7 @@ import { Workspace } from '@slipway/agent'
 import { invalidInput, Problem } from '@slipway/protocol'
 import { redact } from '@slipway/shared/redaction'
 import { mkdtemp, readdir, realpath, rm, stat, writeFile } from '@slipway/shared/tool-files'
-import { emptyTree, plainDiffOptions, resolveCommit } from '../git/git-reader.ts'
+import { emptyTree, resolveCommit } from '../git/git-reader.ts'
 import { GitRepository, hasRepository } from '../git/repository.ts'
 import { assertAbsolutePath, toFileProblem } from './file-access.ts'
 import { compileGlobs } from './globs.ts'
@@ -112,8 +112,15 @@ export async function createPatch(
     ...(ownDataPath === undefined ? [] : [`:(exclude,literal)${ownDataPath}`]),
   ]
   // In a copy of the index, so that the repository stays as it is.
-  await repository.runFields(['add', '--intent-to-add', '--', '.', ...excludes], { comparesFiles: true })
-  const format = ['--binary', '--full-index', '--no-relative', ...plainDiffOptions]
+  const untracked = ['ls-files', '-z', '--others', '--exclude-standard', '--', '.', ...excludes]
+  const added = await repository.runFields(untracked, { comparesFiles: true })
+  const paths = ['--literal-pathspecs', 'add', '--intent-to-add', '--pathspec-from-file=-']
+  if (added.length > 0)
+    await repository.runFields([...paths, '--pathspec-file-nul'], {
+      comparesFiles: true,
+      input: added.join('\0'),
+    })
+  const format = ['--binary', '--full-index', '--no-relative', '--no-renames']
   const diff = ['diff', ...format, base.tree, '--', '.', ...excludes]
   const patch = await repository.runBytes(diff, maxPatchBytes + 1, { comparesFiles: true })
   if (patch === undefined) throw new Problem('bad_request', 'git failed: there is no patch')

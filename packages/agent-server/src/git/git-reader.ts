@@ -9,13 +9,6 @@ import { GitRepository, hasRepository } from './repository.ts'
 
 const maxNested = 200
 const nestedConcurrency = 4
-/** Runs no configured program; a rename is a deletion and an addition. */
-export const plainDiffOptions = [
-  '--no-renames',
-  '--no-ext-diff',
-  '--no-textconv',
-  '--ignore-submodules=dirty',
-] as const
 const commitIdPattern = /^[0-9a-f]{4,64}$/i
 /** Of a commit, each ended by a NUL. */
 const commitFields = ['%H', '%h', '%s', '%an', '%aI'] as const
@@ -99,7 +92,7 @@ export class GitReader {
     await using repository = await this.#openRepository(path, signal)
     if (repository === undefined) return []
     const range = await resolveCommitRange(repository, commit)
-    const format = ['-r', '-z', '--no-commit-id', '--name-status', '--relative', ...plainDiffOptions]
+    const format = ['-r', '-z', '--no-commit-id', '--name-status', '--relative', '--no-renames']
     return mergeByPath(parseChanges(await repository.runFields(['diff-tree', ...format, ...range])))
   }
 
@@ -155,7 +148,7 @@ export class GitReader {
 
 /** Tracked files that differ from a tree, and files that are neither tracked nor ignored. */
 async function changesSince(repository: GitRepository, base: string): Promise<GitChange[]> {
-  const diff = ['diff', '-z', '--name-status', '--relative', ...plainDiffOptions, base, '--']
+  const diff = ['diff', '-z', '--name-status', '--relative', '--no-renames', base, '--']
   const tracked = parseChanges(await repository.runFields(diff, { comparesFiles: true }))
   const others = await repository.runFields(['ls-files', '-z', '--others', '--exclude-standard'], {
     comparesFiles: true,

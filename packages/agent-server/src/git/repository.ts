@@ -3,7 +3,8 @@ import { join, resolve } from 'node:path'
 import { Workspace } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import { errorCode } from '@slipway/shared/fs'
-import { gitConfigEnvironment, untrustedGitEnvironment, untrustedGitSettings } from '@slipway/shared/process'
+import { RepositoryView } from '@slipway/shared/git'
+import { type GitCommand, gitCommand } from '@slipway/shared/process'
 import { redact } from '@slipway/shared/redaction'
 import { copyFile, lstat, mkdtemp, rm, stat, utimes } from '@slipway/shared/tool-files'
 
@@ -17,15 +18,15 @@ export class GitRepository implements AsyncDisposable {
   /** Real path of the directory that it is seen from. */
   readonly directory: string
   readonly #workspace: Workspace
+  readonly #view: RepositoryView
   readonly #signal: AbortSignal
-  readonly #config: Readonly<Record<string, string>>
   /** A copy of the index: a comparison refreshes the index, and a lock on it would make commits fail. */
   #index: Promise<string> | undefined
 
-  private constructor(workspace: Workspace, config: Readonly<Record<string, string>>, signal: AbortSignal) {
+  private constructor(workspace: Workspace, view: RepositoryView, signal: AbortSignal) {
     this.directory = workspace.directory
     this.#workspace = workspace
-    this.#config = config
+    this.#view = view
     this.#signal = signal
   }
 
@@ -34,22 +35,17 @@ export class GitRepository implements AsyncDisposable {
     env: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<GitRepository | undefined> {
-    const workspace = await Workspace.open({ directory, env: { ...env, ...untrustedGitEnvironment } }).catch(
-      () => undefined,
-    )
+    const workspace = await Workspace.open({ directory, env }).catch(() => undefined)
     if (workspace === undefined) return undefined
-    const unconfigured = new GitRepository(workspace, gitConfigEnvironment(untrustedGitSettings), signal)
-    const result = await unconfigured.#run(['rev-parse', '--is-inside-work-tree'])
-    if (result.exitCode === 127) throw new Problem('bad_request', 'git is not installed')
-    if (result.exitCode !== 0 || outputText(result) !== 'true') {
-      await unconfigured[Symbol.asyncDispose]()
-      return undefined
+    try {
+      const view = await RepositoryView.open((command) => runGit(workspace, command, {}, signal))
+      if (view !== undefined) return new GitRepository(workspace, view, signal)
+    } catch (error) {
+      await workspace[Symbol.asyncDispose]()
+      throw error
     }
-    return new GitRepository(
-      workspace,
-      gitConfigEnvironment([...untrustedGitSettings, ...(await unconfigured.#disabledFilterSettings())]),
-      signal,
-    )
+    await workspace[Symbol.asyncDispose]()
+    return undefined
   }
 
   /** Output of git without the final line feed; undefined when git fails. */
@@ -61,7 +57,7 @@ export class GitRepository implements AsyncDisposable {
   /** Fields of git's output with `-z`. */
   async runFields(
     args: readonly string[],
-    options: { readonly comparesFiles?: boolean } = {},
+    options: { readonly comparesFiles?: boolean; readonly input?: string } = {},
   ): Promise<string[]> {
     const exit = await this.#run(args, { ...options, maxBytes: maxListBytes })
     if (exit.exitCode !== 0) throw gitProblem(exit)
@@ -83,49 +79,18 @@ export class GitRepository implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#workspace[Symbol.asyncDispose]()
+    await this.#view[Symbol.asyncDispose]()
     const index = await this.#index?.catch(() => undefined)
     if (index !== undefined) await rm(resolve(index, '..'), { recursive: true, force: true })
   }
 
   async #run(
     args: readonly string[],
-    { comparesFiles, ...limits }: { readonly comparesFiles?: boolean; readonly maxBytes?: number } = {},
+    { comparesFiles, ...limits }: { readonly comparesFiles?: boolean } & Limits = {},
   ): Promise<GitResult> {
     const index = comparesFiles ? { GIT_INDEX_FILE: await this.#getIndexCopy() } : {}
-    const env = { ...this.#config, ...index }
-    const exit = await this.#workspace.run(
-      'git',
-      ['--no-pager', ...args],
-      { env, timeoutMs, ...limits },
-      this.#signal,
-    )
-    this.#signal.throwIfAborted()
-    if (exit.isTimedOut) throw new Problem('bad_request', `git took longer than ${timeoutMs / 1000} s`)
-    return exit
-  }
-
-  /** Disables the programs that the repository's config would run on the contents of files. */
-  async #disabledFilterSettings(): Promise<(readonly [string, string])[]> {
-    const exit = await this.#run([
-      'config',
-      '-z',
-      '--show-scope',
-      '--name-only',
-      '--get-regexp',
-      '^filter\\.',
-    ])
-    const fields = exit.exitCode === 0 ? exit.stdout.toString().split('\0') : []
-    const localFilters = new Set<string>()
-    for (let index = 0; index + 1 < fields.length; index += 2) {
-      const [scope, name = ''] = fields.slice(index, index + 2)
-      if (scope === 'local' || scope === 'worktree') localFilters.add(name.slice(0, name.lastIndexOf('.')))
-    }
-    return [...localFilters].flatMap((filter) => [
-      [`${filter}.clean`, ''] as const,
-      [`${filter}.smudge`, ''] as const,
-      [`${filter}.process`, ''] as const,
-      [`${filter}.required`, 'false'] as const,
-    ])
+    const command = gitCommand(args, { env: { ...this.#view.env, ...index } })
+    return await runGit(this.#workspace, command, limits, this.#signal)
   }
 
   #getIndexCopy(): Promise<string> {
@@ -144,6 +109,25 @@ export class GitRepository implements AsyncDisposable {
     }
     return copy
   }
+}
+
+interface Limits {
+  readonly maxBytes?: number
+  readonly input?: string
+}
+
+/** A Problem where git is not installed and when it takes too long. */
+async function runGit(
+  workspace: Workspace,
+  { command, args, env }: GitCommand,
+  limits: Limits,
+  signal: AbortSignal,
+): Promise<GitResult> {
+  const exit = await workspace.run(command, args, { env, timeoutMs, ...limits }, signal)
+  signal.throwIfAborted()
+  if (exit.exitCode === 127) throw new Problem('bad_request', 'git is not installed')
+  if (exit.isTimedOut) throw new Problem('bad_request', `git took longer than ${timeoutMs / 1000} s`)
+  return exit
 }
 
 function outputText({ stdout }: GitResult): string {

@@ -1,5 +1,6 @@
 import { join, relative } from 'node:path'
 import { isWithin } from '@slipway/shared/fs'
+import { gitCommand } from '@slipway/shared/process'
 import { isReadable, lstat, mkdir, rm, writeFile } from '@slipway/shared/tool-files'
 import type { Workspace } from '../workspace/workspace.ts'
 
@@ -39,13 +40,15 @@ const maxNestedRepositories = 200
 const environment = {
   GIT_CONFIG_GLOBAL: '/dev/null',
   GIT_CONFIG_NOSYSTEM: '1',
-  GIT_TERMINAL_PROMPT: '0',
   GIT_OPTIONAL_LOCKS: '1',
-  LC_ALL: 'C',
 }
-const config = ['core.bare=false', 'core.hooksPath=/dev/null', 'core.fsmonitor=false', 'core.fsync=none']
-  .concat('core.compression=1', 'core.autocrlf=false', 'core.quotePath=false', 'index.version=4', 'gc.auto=0')
-  .flatMap((entry) => ['-c', entry])
+const config: readonly (readonly [string, string])[] = [
+  ['core.bare', 'false'],
+  ['core.fsync', 'none'],
+  ['core.compression', '1'],
+  ['core.autocrlf', 'false'],
+  ['index.version', '4'],
+]
 /** The only one: its commits are the checkpoints. */
 export const branch = 'refs/heads/checkpoints'
 /** A killed program leaves them, and the next one would refuse to start. */
@@ -204,8 +207,9 @@ export class ShadowRepository {
     const { end, signal, env, ...more } = options
     const timeoutMs = Math.max(1, end - performance.now())
     const location = [`--git-dir=${this.#directory}`, `--work-tree=${this.#workspace.directory}`]
-    const run = { ...more, timeoutMs, maxBytes: maxOutputBytes, env: { ...environment, ...env } }
-    const result = await this.#workspace.run('git', [...location, ...config, ...args], run, signal)
+    const git = gitCommand([...location, ...args], { config, env: { ...environment, ...env } })
+    const run = { ...more, timeoutMs, maxBytes: maxOutputBytes, env: git.env }
+    const result = await this.#workspace.run(git.command, git.args, run, signal)
     if (result.isTimedOut || signal?.aborted) await this.#removeLocks()
     if (result.isTimedOut)
       throw new CheckpointError(

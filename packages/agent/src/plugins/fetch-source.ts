@@ -4,6 +4,7 @@ import { rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import { errorCode, makeDirectory } from '@slipway/shared/fs'
+import { gitCommand } from '@slipway/shared/process'
 import { redactText } from '@slipway/shared/redaction'
 import { type ProcessResult, Workspace } from '../workspace/workspace.ts'
 import { copyDirectory, FileTreeWriter, forEachConcurrent, InvalidTreeError } from './file-tree.ts'
@@ -16,27 +17,17 @@ const maxListBytes = 16 * 1024 * 1024
 /** Of the files read from git in one batch. */
 const maxBatchBytes = 8 * 1024 * 1024
 
-/**
- * No program named by a repository or an address runs, git never prompts, and one commit is fetched. Files
- * are read as git stores them, so filters and hooks do not apply.
- */
+/** One commit is fetched, and git never prompts. Files are read as git stores them, so filters do not apply. */
 const gitConfig: readonly (readonly [string, string])[] = [
-  ['core.hooksPath', '/dev/null'],
-  ['core.fsmonitor', 'false'],
-  ['core.quotepath', 'off'],
   ['credential.interactive', 'false'],
   ['fetch.recurseSubmodules', 'false'],
-  ['gc.auto', '0'],
-  ['maintenance.auto', 'false'],
   ['protocol.version', '2'],
 ]
 const gitEnvironment = {
-  LC_ALL: 'C',
   GIT_ALLOW_PROTOCOL: 'file:https:ssh',
   GIT_ASKPASS: 'false',
   SSH_ASKPASS: 'false',
   GIT_SSH_COMMAND: 'ssh -o BatchMode=yes',
-  GIT_TERMINAL_PROMPT: '0',
 }
 
 interface FetchSourceOptions {
@@ -82,13 +73,8 @@ async function fetchGit(
   const directory = join(dirname(into), `.${basename(into)}-${randomUUID()}.git`)
   await makeDirectory(directory, 0o700)
   try {
-    const env = {
-      ...environment,
-      ...gitEnvironment,
-      ...configEnvironment([...gitConfig, ...credentialConfig(source)]),
-    }
-    await using workspace = await Workspace.open({ directory, env, isOfServer: true })
-    const git = createRunGit(workspace, signal)
+    await using workspace = await Workspace.open({ directory, env: environment, isOfServer: true })
+    const git = createRunGit(workspace, [...gitConfig, ...credentialConfig(source)], signal)
     const commit = await receiveCommit(git, source)
     await extract(git, `${commit}:${source.folder ?? ''}`, into, signal)
     return commit
@@ -103,12 +89,17 @@ type RunGit = (
 ) => Promise<ProcessResult>
 
 /** Runs git commands within one common deadline. */
-function createRunGit(workspace: Workspace, signal: AbortSignal): RunGit {
+function createRunGit(
+  workspace: Workspace,
+  config: readonly (readonly [string, string])[],
+  signal: AbortSignal,
+): RunGit {
   const deadlineMs = Date.now() + timeoutMs
   return async (args, options) => {
+    const git = gitCommand([`--git-dir=${workspace.directory}`, ...args], { config, env: gitEnvironment })
     // The shell limits the file size (in blocks of 512 bytes), for which git has no setting.
-    const limited = ['-c', `ulimit -f ${maxPackBytes / 512}; exec git "$@"`, 'git', ...args]
-    const limit = { timeoutMs: Math.max(1, deadlineMs - Date.now()) }
+    const limited = ['-c', `ulimit -f ${maxPackBytes / 512}; exec "$0" "$@"`, git.command, ...git.args]
+    const limit = { env: git.env, timeoutMs: Math.max(1, deadlineMs - Date.now()) }
     const exit = await workspace.run('/bin/sh', limited, { ...options, ...limit }, signal)
     signal.throwIfAborted()
     if (exit.isTimedOut) throw new InvalidTreeError(`took longer than ${timeoutMs / 1000} s`)
@@ -118,7 +109,7 @@ function createRunGit(workspace: Workspace, signal: AbortSignal): RunGit {
 
 async function receiveCommit(git: RunGit, { url, ref = 'HEAD' }: GitSource): Promise<string> {
   await git(['init', '--quiet', '--bare', '--template='])
-  const flags = ['--quiet', '--depth=1', '--no-tags', '--no-recurse-submodules']
+  const flags = ['--quiet', '--depth=1', '--no-tags']
   const fetchResult = await git(['fetch', ...flags, '--', url, ref])
   if (fetchResult.exitCode !== 0)
     throw new InvalidTreeError(`cannot be fetched: ${gitFailureReason(fetchResult)}`)
@@ -207,14 +198,6 @@ function credentialConfig({ url, credentials }: GitSource): (readonly [string, s
   if (credentials === undefined) return []
   const header = `Authorization: Basic ${Buffer.from(credentials).toString('base64')}`
   return [[`http.${url}.extraHeader`, header]]
-}
-
-function configEnvironment(pairs: readonly (readonly [string, string])[]): Record<string, string> {
-  const entries = pairs.flatMap(([name, value], index) => [
-    [`GIT_CONFIG_KEY_${index}`, name],
-    [`GIT_CONFIG_VALUE_${index}`, value],
-  ])
-  return { GIT_CONFIG_COUNT: String(pairs.length), ...Object.fromEntries(entries) }
 }
 
 /** The error message of git, redacted. */

@@ -30,7 +30,7 @@ export async function startHereCommand(
   options: { readonly directory: string; readonly env: Env; readonly isFollowing: boolean },
 ): Promise<number> {
   const { client, isJson, signal } = context
-  const git = await openWorkingTree(options.directory, options.env)
+  await using git = await openWorkingTree(options.directory, options.env)
   const snapshot = await takeSnapshot(git, signal)
   const note = isJson ? () => undefined : printNote
   if (snapshot.head !== undefined && !snapshot.hasHistory)
@@ -98,7 +98,7 @@ export async function diffAppCommand(
   if (context.isJson) return await print(`${JSON.stringify({ patch: changes.patch.toString('utf8') })}\n`)
   if (changes.patch.length === 0) return printNote('Nothing changed.')
   if (options.isStat) {
-    const git = await openWorkingTree(options.directory, options.env)
+    await using git = await openWorkingTree(options.directory, options.env)
     return await print(`${(await changedFiles(git, changes)).map(fileLine).join('\n')}\n`)
   }
   if (!process.stdout.isTTY) return await print(changes.patch)
@@ -119,7 +119,7 @@ export async function applyAppCommand(
   options: { readonly branch?: string | undefined; readonly directory: string; readonly env: Env },
 ): Promise<void> {
   const { branch, directory, env } = options
-  const git = await openWorkingTree(directory, env)
+  await using git = await openWorkingTree(directory, env)
   const { id, changes, title } = await findChanges(context, text)
   const { isJson } = context
   if (changes.patch.length === 0) {

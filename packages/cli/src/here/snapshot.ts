@@ -1,5 +1,3 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { copyFile, mkdtemp, open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -37,7 +35,7 @@ export interface Snapshot {
 export async function takeSnapshot(git: Git, signal: AbortSignal): Promise<Snapshot> {
   const head = await git.find(['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'])
   const tree = await withIndex(git, async (env) => {
-    await git.run(['add', '--all', '--', ':/'], { env, signal })
+    await updateIndex(git, env, signal)
     return await git.run(['write-tree'], { env })
   })
   const isDirty = head === undefined || tree !== (await git.run(['rev-parse', `${head}^{tree}`]))
@@ -50,6 +48,28 @@ export async function takeSnapshot(git: Git, signal: AbortSignal): Promise<Snaps
     input: message,
   })
   return { commit, tree, head, branch, isDirty, hasHistory }
+}
+
+/** Stores all files, as `git add --all` does, which looks into submodules by starting git in them. */
+async function updateIndex(
+  git: Git,
+  env: { readonly GIT_INDEX_FILE: string },
+  signal: AbortSignal,
+): Promise<void> {
+  // Times that a copy of the index does not have are no changes.
+  await git.try(['update-index', '-q', '--refresh'], { env, signal })
+  const lists = [
+    ['diff-files', '-z', '--name-only'],
+    ['ls-files', '-z', '--others', '--exclude-standard'],
+  ]
+  for (const args of lists) {
+    const { code, stdout, stderr } = await git.try(args, { env, signal })
+    if (code !== 0) throw new Problem('bad_request', `git ${args[0]} failed: ${stderr.slice(0, 500)}`)
+    if (stdout.length === 0) continue
+    // A repository within the tree is a name with a slash at its end.
+    const input = Buffer.from(stdout.toString('latin1').replaceAll('/\0', '\0'), 'latin1')
+    await git.run(['update-index', '--add', '--remove', '--replace', '-z', '--stdin'], { env, signal, input })
+  }
 }
 
 /** Runs with a copy of the user's index, in `GIT_INDEX_FILE`. */
@@ -84,9 +104,10 @@ export async function writePack(
   signal: AbortSignal,
 ): Promise<void> {
   await using target = await open(file, 'wx', 0o600)
-  const args = ['-C', git.directory, 'pack-objects', '--revs', '--stdout', '--quiet']
-  const child = spawn('git', args, { stdio: ['pipe', target.fd, 'ignore'], signal })
-  child.stdin?.end(`${commit}\n`)
-  const [code] = await once(child, 'close')
+  const { code } = await git.try(['pack-objects', '--revs', '--stdout', '--quiet'], {
+    input: `${commit}\n`,
+    output: target.fd,
+    signal,
+  })
   if (code !== 0) throw new Problem('bad_request', 'git pack-objects failed: the repository may be damaged.')
 }

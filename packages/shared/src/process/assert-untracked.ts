@@ -2,7 +2,7 @@ import { lstat, readdir, realpath } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { errorCode } from '../fs/error-code.ts'
 import { exists } from '../fs/exists.ts'
-import { gitConfigEnvironment, untrustedGitEnvironment, untrustedGitSettings } from './git-settings.ts'
+import { gitCommand } from './git-command.ts'
 
 const timeoutMs = 30_000
 const maxListBytes = 16 * 1024 * 1024
@@ -56,19 +56,16 @@ async function findTracked(path: string): Promise<Tracked | undefined> {
 /** Undefined where `.git` is no repository. The repository is named to git, which looks for none itself. */
 async function listTracked(root: string, path: string): Promise<readonly string[] | undefined> {
   const { execFile } = await import('node:child_process')
-  const args = ['--git-dir=.git', '--work-tree=.', 'ls-files', '-z', '--cached']
   // Names of another case are the same files on some systems.
-  if (path !== '') args.push('--', `:(top,literal,icase)${path}`)
-  const env = {
-    PATH: process.env.PATH,
-    ...untrustedGitEnvironment,
-    ...gitConfigEnvironment(untrustedGitSettings),
-    GIT_CONFIG_NOSYSTEM: '1',
-    GIT_CONFIG_GLOBAL: '/dev/null',
-  }
+  const paths = path === '' ? [] : ['--', `:(top,literal,icase)${path}`]
+  const { command, args, env } = gitCommand(
+    ['--git-dir=.git', '--work-tree=.', 'ls-files', '-z', '--cached', ...paths],
+    { env: { GIT_CONFIG_NOSYSTEM: '1', GIT_CONFIG_GLOBAL: '/dev/null' } },
+  )
   return await new Promise((fulfil, reject) => {
-    const options = { cwd: root, env, timeout: timeoutMs, maxBuffer: maxListBytes }
-    execFile('git', args, options, (error, stdout, stderr) => {
+    const own = { PATH: process.env.PATH, ...env }
+    const options = { cwd: root, env: own, timeout: timeoutMs, maxBuffer: maxListBytes }
+    execFile(command, args, options, (error, stdout, stderr) => {
       if (error === null) return fulfil(stdout.split('\0').filter((name) => name !== ''))
       if (/^fatal: not a git repository/m.test(stderr)) return fulfil(undefined)
       const reason = errorCode(error) === 'ENOENT' ? 'git is not installed' : stderr.trim() || error.message

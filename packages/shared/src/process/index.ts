@@ -1,7 +1,7 @@
 export { assertUntracked } from './assert-untracked.ts'
 export { dropEmptySettings, takeEnvironment } from './environment.ts'
 export { findFreePort } from './free-port.ts'
-export { gitConfigEnvironment, untrustedGitEnvironment, untrustedGitSettings } from './git-settings.ts'
+export { type GitCommand, gitCommand } from './git-command.ts'
 export { hideFromDebuggers, type Libc, loadLibc, type PeerCredentials } from './libc.ts'
 export { findLockHolder } from './lock-holder.ts'
 export { abortAtStopSignals, isTerminated } from './stop-signals.ts'

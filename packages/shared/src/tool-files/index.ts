@@ -16,6 +16,7 @@ export {
   rm,
   rmdir,
   stat,
+  symlink,
   toolUser,
   unlink,
   useToolUser,

@@ -3,7 +3,7 @@ import { Stats, statSync } from 'node:fs'
 /** Functions of `node:fs/promises` that the file thread does, by the synchronous function of that name. */
 export const fileOperations = [
   ...['copyFile', 'lstat', 'mkdir', 'mkdtemp', 'readdir', 'readlink', 'realpath', 'rename', 'rm'],
-  ...['rmdir', 'stat', 'unlink', 'utimes'],
+  ...['rmdir', 'stat', 'symlink', 'unlink', 'utimes'],
 ] as const
 
 export interface FileRequest {

@@ -62,7 +62,7 @@ const operations = Object.fromEntries(
   ]),
 ) as unknown as Pick<Files, (typeof fileOperations)[number]>
 export const { copyFile, lstat, mkdir, mkdtemp, readdir, readlink, realpath, rename } = operations
-export const { rm, rmdir, stat, unlink, utimes } = operations
+export const { rm, rmdir, stat, symlink, unlink, utimes } = operations
 
 /** Flags of `open` that hold for an open file too. */
 const lastingFlags = constants.O_WRONLY | constants.O_RDWR | constants.O_APPEND | constants.O_NONBLOCK

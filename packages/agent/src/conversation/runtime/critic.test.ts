@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Critic } from '@slipway/protocol'
+import { HostileRepository } from '@slipway/shared/git/testing'
 import { systemClock } from '@slipway/shared/time'
 import { expect, onTestFinished, test } from 'vitest'
 import { Workspace } from '../../workspace/workspace.ts'
@@ -77,6 +78,15 @@ test('the critic of patches sees changes, new files and new commits, and does no
   expect(await score([{ kind: 'MessageEvent', timestamp: later }])).toBe(0)
   await writeFile(join(workspace.directory, 'a'), '2')
   expect(await score()).toBe(1)
+})
+
+test('the critic of patches runs no program that the repository names', async () => {
+  using it = new HostileRepository()
+  await using workspace = await Workspace.open({ directory: it.root, env: it.env })
+  const judge = createCritic({ kind: 'EmptyPatchCritic', ...mode }, systemClock)
+  const result = await judge({ events: [], message: '', workspace }, neverAborted)
+  expect(result?.score).toBe(1)
+  expect(it.marks).toEqual([])
 })
 
 type Answer = (request: IncomingMessage, body: string, response: ServerResponse) => void

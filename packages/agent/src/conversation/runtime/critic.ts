@@ -1,6 +1,8 @@
 import type { Critic, CriticResult } from '@slipway/protocol'
 import { readJson } from '@slipway/shared/async'
+import { RepositoryView } from '@slipway/shared/git'
 import { isRecord } from '@slipway/shared/json'
+import { type GitCommand, gitCommand } from '@slipway/shared/process'
 import type { Clock } from '@slipway/shared/time'
 import type { Workspace } from '../../workspace/workspace.ts'
 
@@ -60,30 +62,22 @@ async function hasRepositoryChanges(
   { workspace, events }: CriticInput,
   signal: AbortSignal,
 ): Promise<boolean | undefined> {
-  const status = ['status', '--porcelain', '--untracked-files=normal', '--', '.']
-  const changes = await git(workspace, status, signal)
+  const run = ({ command, args, env }: GitCommand) =>
+    workspace.run(command, args, { timeoutMs: gitTimeoutMs, maxBytes: 64 * 1024, env }, signal)
+  await using view = await RepositoryView.open(run)
+  if (view === undefined) return undefined
+  const git = async (args: readonly string[]): Promise<string | undefined> => {
+    const exit = await run(gitCommand(args, { env: view.env }))
+    return exit.exitCode === 0 ? exit.stdout.toString('utf8').trim() : undefined
+  }
+  const changes = await git(['status', '--porcelain', '--untracked-files=normal', '--', '.'])
   if (changes === undefined) return undefined
   const since = events.find(({ timestamp }) => timestamp !== undefined)?.timestamp
   if (changes !== '' || since === undefined) return changes !== ''
   // Git's times are whole seconds; a time without a zone is local to it.
   const seconds = Math.floor(Date.parse(/(?:Z|[+-]\d\d:?\d\d)$/.test(since) ? since : `${since}Z`) / 1000)
-  const head = await git(workspace, ['log', '-1', '--format=%ct'], signal)
+  const head = await git(['log', '-1', '--format=%ct'])
   return head !== undefined && Number(head) > seconds
-}
-
-async function git(
-  workspace: Workspace,
-  args: readonly string[],
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  const options = {
-    timeoutMs: gitTimeoutMs,
-    maxBytes: 64 * 1024,
-    env: { GIT_OPTIONAL_LOCKS: '0', LC_ALL: 'C' },
-  }
-  // A repository may configure a program here; do not run it.
-  const exit = await workspace.run('git', ['-c', 'core.fsmonitor=false', ...args], options, signal)
-  return exit.exitCode === 0 ? exit.stdout.toString('utf8').trim() : undefined
 }
 
 /**

@@ -1,0 +1,1 @@
+export { RepositoryView } from './repository-view.ts'

@@ -1,0 +1,1 @@
+export { HostileRepository } from './hostile-repository.ts'
