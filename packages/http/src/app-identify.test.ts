@@ -7,7 +7,7 @@ import type { AppOptions } from './app.ts'
 import type { Handlers } from './core/handler.ts'
 import { TestServer } from './testing/test-server.ts'
 
-const plain = { tag: 'test', summary: 'test', responses: {} } as const
+const plain = { tag: 'test', summary: 'test', access: 'user', responses: {} } as const
 const routes = {
   who: { ...plain, method: 'GET', path: '/api/who' },
   echo: { ...plain, method: 'POST', path: '/api/echo', body: z.unknown() },
@@ -261,4 +261,10 @@ test('checkReady is called first, with the path, except for preflights', async (
   for (let time = 0; time < 2; time++) expect((await trial.call('/api/who', { headers })).status).toBe(200)
   isOpen = false
   expect((await trial.call('/api/who', { headers })).status).toBe(503)
+})
+
+test('a route that does not declare whose key opens it does not start', async () => {
+  const { access: _, ...undeclared } = routes.who
+  const start = TestServer.start({ undeclared }, { undeclared: handlers.who }, { identify: identifyByCookie })
+  await expect(start).rejects.toThrow('GET /api/who does not declare whose key opens it')
 })

@@ -144,6 +144,8 @@ export class App {
     if (isOpen && (route.stream !== undefined || route.upload === true))
       throw new Error(`${route.method} ${route.path} takes a body without a limit, so it needs a key`)
     const identify = isOpen ? undefined : this.#options.identify
+    if (identify !== undefined && route.access === undefined)
+      throw new Error(`${route.method} ${route.path} does not declare whose key opens it`)
     const run = (exchange: AppExchange, hasBody: boolean, caller: unknown) => {
       exchange.caller = caller
       const incoming = this.#createRequest(route, exchange, hasBody, caller)

@@ -97,6 +97,19 @@ function firstSegment(url: string): string {
 }
 
 /** Stands for paths without a route of the table when `identify` is called. */
-const docsRoute: Route = { method: 'GET', path: '/docs', tag: 'docs', summary: 'The API', responses: {} }
+const docsRoute: Route = {
+  method: 'GET',
+  path: '/docs',
+  tag: 'docs',
+  summary: 'The API',
+  access: 'user',
+  responses: {},
+}
 /** Metrics are for operators. */
-export const metricsRoute: Route = { ...docsRoute, path: '/metrics', tag: 'admin', bearer: true }
+export const metricsRoute: Route = {
+  ...docsRoute,
+  path: '/metrics',
+  tag: 'admin',
+  access: 'server',
+  bearer: true,
+}

@@ -25,42 +25,46 @@ export const consoleSession = component('ConsoleSession', members)
 export type ConsoleSession = z.infer<typeof consoleSession>
 
 /** The routes by which a page of the server's own origin signs in, of both servers. */
-export const consoleRoutes = defineRoutes('console', {
-  getConsoleSession: route.get('/console/session', {
-    summary: 'What the server is, and who is signed in',
-    open: true,
-    headers: sessionHeaders,
-    responses: ok('The session.', consoleSession),
-  }),
-  startConsoleSession: route.post('/console/session', {
-    summary: 'Sign in with a one-time token or a key',
-    description:
-      'Sets an HttpOnly cookie and answers a proof. Requests of the same origin that have both are authorized as with the key: the proof comes in X-Console-Proof, or as console_proof in the address of a GET or a WebSocket.',
-    open: true,
-    body: component('StartConsoleSessionRequest', {
-      token: nullAsUndefined(z.string().max(200)),
-      key: nullAsUndefined(z.string().max(1000)),
+export const consoleRoutes = defineRoutes(
+  'console',
+  {
+    getConsoleSession: route.get('/console/session', {
+      summary: 'What the server is, and who is signed in',
+      open: true,
+      headers: sessionHeaders,
+      responses: ok('The session.', consoleSession),
     }),
-    responses: {
-      ...ok('Signed in.', component('NewConsoleSession', { ...members, proof: z.string() })),
-      401: { description: 'The key is wrong, or the token is used or too old.' },
-      429: { description: 'Too many wrong keys and tokens.' },
-    },
-  }),
-  endConsoleSession: route.delete('/console/session', {
-    summary: 'Sign out',
-    open: true,
-    headers: sessionHeaders,
-    responses: { ...successResponses, 401: { description: 'There is no such session.' } },
-  }),
-  createConsoleToken: route.post('/console/tokens', {
-    summary: 'Make a token that signs in once',
-    description: 'For a link that opens the console: its address with #token=... at the end.',
-    responses: {
-      201: {
-        description: 'The token.',
-        schema: component('ConsoleToken', { token: z.string(), expires_at: timestamp }),
+    startConsoleSession: route.post('/console/session', {
+      summary: 'Sign in with a one-time token or a key',
+      description:
+        'Sets an HttpOnly cookie and answers a proof. Requests of the same origin that have both are authorized as with the key: the proof comes in X-Console-Proof, or as console_proof in the address of a GET or a WebSocket.',
+      open: true,
+      body: component('StartConsoleSessionRequest', {
+        token: nullAsUndefined(z.string().max(200)),
+        key: nullAsUndefined(z.string().max(1000)),
+      }),
+      responses: {
+        ...ok('Signed in.', component('NewConsoleSession', { ...members, proof: z.string() })),
+        401: { description: 'The key is wrong, or the token is used or too old.' },
+        429: { description: 'Too many wrong keys and tokens.' },
       },
-    },
-  }),
-})
+    }),
+    endConsoleSession: route.delete('/console/session', {
+      summary: 'Sign out',
+      open: true,
+      headers: sessionHeaders,
+      responses: { ...successResponses, 401: { description: 'There is no such session.' } },
+    }),
+    createConsoleToken: route.post('/console/tokens', {
+      summary: 'Make a token that signs in once',
+      description: 'For a link that opens the console: its address with #token=... at the end.',
+      responses: {
+        201: {
+          description: 'The token.',
+          schema: component('ConsoleToken', { token: z.string(), expires_at: timestamp }),
+        },
+      },
+    }),
+  },
+  { access: 'user' },
+)

@@ -22,6 +22,11 @@ export interface Route {
   readonly tag: string
   readonly summary: string
   readonly description?: string
+  /**
+   * Whose key opens it, on a server with users: of a user with the scope `read` or `write` by its method, of an
+   * administrator with the scope `admin` (`server`: whose key is bound to no organisation), or of a sandbox.
+   */
+  readonly access?: 'user' | 'admin' | 'server' | 'sandbox'
   /** Needs no session key. Its body is at most 4 KiB long, unless `maxBodyBytes` says otherwise. */
   readonly open?: true
   /**
@@ -82,12 +87,13 @@ export const route = {
   delete: forMethod('DELETE'),
 }
 
-/** The routes of a table, in order, with the tag that they share. */
+/** The routes of a table, in order, with the tag and the access that they share. */
 export function defineRoutes<const T extends Readonly<Record<string, Omit<Route, 'tag'>>>>(
   tag: string,
   routes: T,
+  common: Pick<Route, 'access'> = {},
 ): { readonly [N in keyof T]: T[N] & { readonly tag: string } } {
-  const tagged = Object.entries(routes).map(([name, untagged]) => [name, { tag, ...untagged }])
+  const tagged = Object.entries(routes).map(([name, untagged]) => [name, { tag, ...common, ...untagged }])
   return Object.fromEntries(tagged) as { [N in keyof T]: T[N] & { tag: string } }
 }
 

@@ -35,158 +35,165 @@ const agentServerResponses = (description: string) => ({
 })
 
 /** Conversations in sandboxes (spec 4.2). */
-export const appConversationRoutes = defineRoutes('app conversations', {
-  startAppConversation: route.post('/api/v1/app-conversations', {
-    summary: 'Start a conversation in a sandbox',
-    description:
-      'Answers at once with a start task in WORKING; the rest goes on behind. Follow it by asking for the start task, or use stream-start.',
-    body: appConversationStartRequest,
-    responses: { ...ok('The start task.', appConversationStartTask), ...startRefusals },
-    example: { initial_message: { content: 'What is in this folder?' }, title: 'A first look' },
-  }),
-  streamStartAppConversation: route.post('/api/v1/app-conversations/stream-start', {
-    summary: 'Start a conversation in a sandbox and watch it',
-    description:
-      'Streams one JSON array of start tasks, an element for each change of the status, until READY or ERROR. Leaving early does not stop the start.',
-    body: appConversationStartRequest,
-    responses: { ...ok('The start tasks.', z.array(appConversationStartTask)), ...startRefusals },
-  }),
-  listAppConversations: route.get('/api/v1/app-conversations', {
-    summary: 'List conversations, or get them by id',
-    description:
-      'With ids: an array in the order asked for, null for the missing. Without: a page, as search answers it.',
-    query: appConversationSearchQuery.extend({ ids: idsQuery.optional() }),
-    responses: ok(
-      'A page, or an array when ids are given.',
-      z.union([appConversationPage, z.array(appConversation.nullable())]),
-    ),
-  }),
-  searchAppConversations: route.get('/api/v1/app-conversations/search', {
-    summary: 'List conversations in pages',
-    query: appConversationSearchQuery,
-    responses: ok('One page.', appConversationPage),
-  }),
-  countAppConversations: route.get('/api/v1/app-conversations/count', {
-    summary: 'Count conversations',
-    query: appConversationFilter,
-    responses: countResponses,
-  }),
-  searchStartTasks: route.get('/api/v1/app-conversations/start-tasks/search', {
-    summary: 'List start tasks in pages',
-    query: startTaskFilter.extend(pageQuery.shape).extend({
-      sort_order: z
-        .enum(['CREATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT', 'UPDATED_AT_DESC'])
-        .default('CREATED_AT_DESC'),
+export const appConversationRoutes = defineRoutes(
+  'app conversations',
+  {
+    startAppConversation: route.post('/api/v1/app-conversations', {
+      summary: 'Start a conversation in a sandbox',
+      description:
+        'Answers at once with a start task in WORKING; the rest goes on behind. Follow it by asking for the start task, or use stream-start.',
+      body: appConversationStartRequest,
+      responses: { ...ok('The start task.', appConversationStartTask), ...startRefusals },
+      example: { initial_message: { content: 'What is in this folder?' }, title: 'A first look' },
     }),
-    responses: ok('One page.', pageOf(appConversationStartTask).meta({ id: 'AppConversationStartTaskPage' })),
-  }),
-  countStartTasks: route.get('/api/v1/app-conversations/start-tasks/count', {
-    summary: 'Count start tasks',
-    query: startTaskFilter,
-    responses: countResponses,
-  }),
-  getStartTasks: route.get('/api/v1/app-conversations/start-tasks', {
-    summary: 'Get start tasks by id',
-    query: z.object({ ids: idsQuery }),
-    responses: listed(appConversationStartTask),
-  }),
-  patchAppConversation: route.patch('/api/v1/app-conversations/{conversation_id}', {
-    summary: 'Change a conversation',
-    params: conversationParams,
-    body: patchAppConversationRequest,
-    responses: ok('The conversation.', appConversation),
-  }),
-  deleteAppConversation: route.delete('/api/v1/app-conversations/{conversation_id}', {
-    summary: 'Delete a conversation and its history',
-    description: 'Also those that work for it. Its sandbox goes too unless other conversations use it.',
-    params: conversationParams,
-    responses: successResponses,
-  }),
-  sendAppMessage: route.post('/api/v1/app-conversations/{conversation_id}/send-message', {
-    headers: { 'Idempotency-Key': 'A repeat with this key is stored once.' },
-    summary: 'Send a message to a conversation',
-    params: conversationParams,
-    body: appSendMessageRequest,
-    responses: {
-      ...ok(
-        'It is stored.',
-        component('AppSendMessageResponse', {
-          success: z.boolean(),
-          sandbox_status: sandboxStatus,
-          message: z.string().nullish(),
-        }),
+    streamStartAppConversation: route.post('/api/v1/app-conversations/stream-start', {
+      summary: 'Start a conversation in a sandbox and watch it',
+      description:
+        'Streams one JSON array of start tasks, an element for each change of the status, until READY or ERROR. Leaving early does not stop the start.',
+      body: appConversationStartRequest,
+      responses: { ...ok('The start tasks.', z.array(appConversationStartTask)), ...startRefusals },
+    }),
+    listAppConversations: route.get('/api/v1/app-conversations', {
+      summary: 'List conversations, or get them by id',
+      description:
+        'With ids: an array in the order asked for, null for the missing. Without: a page, as search answers it.',
+      query: appConversationSearchQuery.extend({ ids: idsQuery.optional() }),
+      responses: ok(
+        'A page, or an array when ids are given.',
+        z.union([appConversationPage, z.array(appConversation.nullable())]),
       ),
-      ...sandboxRefusals,
-    },
-  }),
-  switchAppProfile: route.post('/api/v1/app-conversations/{conversation_id}/switch_profile', {
-    summary: 'Go on with the model of a saved profile',
-    params: conversationParams,
-    body: component('AppSwitchProfileRequest', { profile_name: z.string().min(1) }),
-    responses: { ...successResponses, ...sandboxRefusals },
-  }),
-  readAppFile: route.get('/api/v1/app-conversations/{conversation_id}/file', {
-    summary: 'Read a text file of the sandbox',
-    description: 'Empty when there is none, or when the sandbox does not run.',
-    params: conversationParams,
-    query: z.object({ file_path: z.string().default('/workspace/project/PLAN.md') }),
-    responses: textResponses,
-  }),
-  listAppFiles: route.get('/api/v1/app-conversations/{conversation_id}/files', {
-    summary: 'List files below a directory of the sandbox',
-    description: 'At most 2000 paths; directories of builds and dependencies are passed over.',
-    params: conversationParams,
-    query: z.object({ path: z.string().min(1) }),
-    responses: { ...ok('Their paths.', z.array(z.string())), ...sandboxRefusals },
-  }),
-  appGitChanges: route.get('/api/v1/app-conversations/{conversation_id}/git/changes', {
-    summary: 'Changed files of a repository in the sandbox',
-    params: conversationParams,
-    query: gitQuery,
-    responses: agentServerResponses('As the agent server answers it.'),
-  }),
-  appGitDiff: route.get('/api/v1/app-conversations/{conversation_id}/git/diff', {
-    summary: 'Both sides of a changed file in the sandbox',
-    params: conversationParams,
-    query: gitQuery,
-    responses: agentServerResponses('As the agent server answers it.'),
-  }),
-  appSkills: route.get('/api/v1/app-conversations/{conversation_id}/skills', {
-    summary: 'Skills of a conversation; none when its sandbox does not run',
-    params: conversationParams,
-    responses: ok('The skills.', z.object({ skills: z.array(jsonObject) })),
-  }),
-  appHooks: route.get('/api/v1/app-conversations/{conversation_id}/hooks', {
-    summary: 'Hooks of the project of a conversation; none when its sandbox does not run',
-    params: conversationParams,
-    responses: ok('The hooks.', z.object({ hooks: z.array(jsonObject) })),
-  }),
-  downloadAppConversation: route.get('/api/v1/app-conversations/{conversation_id}/download', {
-    summary: 'Download a conversation as a zip',
-    description:
-      'meta.json and one file for each event, read from the history that the control plane keeps, so the sandbox need not run.',
-    params: conversationParams,
-    responses: {
-      200: { description: 'The zip.', contentType: 'application/zip' },
-      409: { description: 'This conversation is being downloaded already.' },
-    },
-  }),
-  addPendingMessage: route.post('/api/v1/conversations/{target}/pending-messages', {
-    summary: 'Leave a message for a conversation that is not there yet',
-    description:
-      'The target is the id of a conversation, or task- and the id of a start task. Delivered in order after READY.',
-    params: z.object({ target: z.string().min(1).max(100) }),
-    body: appSendMessageRequest,
-    responses: {
-      201: {
-        description: 'It waits.',
-        schema: component('PendingMessageResponse', {
-          id: z.string(),
-          queued: z.boolean(),
-          position: z.int(),
-        }),
+    }),
+    searchAppConversations: route.get('/api/v1/app-conversations/search', {
+      summary: 'List conversations in pages',
+      query: appConversationSearchQuery,
+      responses: ok('One page.', appConversationPage),
+    }),
+    countAppConversations: route.get('/api/v1/app-conversations/count', {
+      summary: 'Count conversations',
+      query: appConversationFilter,
+      responses: countResponses,
+    }),
+    searchStartTasks: route.get('/api/v1/app-conversations/start-tasks/search', {
+      summary: 'List start tasks in pages',
+      query: startTaskFilter.extend(pageQuery.shape).extend({
+        sort_order: z
+          .enum(['CREATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT', 'UPDATED_AT_DESC'])
+          .default('CREATED_AT_DESC'),
+      }),
+      responses: ok(
+        'One page.',
+        pageOf(appConversationStartTask).meta({ id: 'AppConversationStartTaskPage' }),
+      ),
+    }),
+    countStartTasks: route.get('/api/v1/app-conversations/start-tasks/count', {
+      summary: 'Count start tasks',
+      query: startTaskFilter,
+      responses: countResponses,
+    }),
+    getStartTasks: route.get('/api/v1/app-conversations/start-tasks', {
+      summary: 'Get start tasks by id',
+      query: z.object({ ids: idsQuery }),
+      responses: listed(appConversationStartTask),
+    }),
+    patchAppConversation: route.patch('/api/v1/app-conversations/{conversation_id}', {
+      summary: 'Change a conversation',
+      params: conversationParams,
+      body: patchAppConversationRequest,
+      responses: ok('The conversation.', appConversation),
+    }),
+    deleteAppConversation: route.delete('/api/v1/app-conversations/{conversation_id}', {
+      summary: 'Delete a conversation and its history',
+      description: 'Also those that work for it. Its sandbox goes too unless other conversations use it.',
+      params: conversationParams,
+      responses: successResponses,
+    }),
+    sendAppMessage: route.post('/api/v1/app-conversations/{conversation_id}/send-message', {
+      headers: { 'Idempotency-Key': 'A repeat with this key is stored once.' },
+      summary: 'Send a message to a conversation',
+      params: conversationParams,
+      body: appSendMessageRequest,
+      responses: {
+        ...ok(
+          'It is stored.',
+          component('AppSendMessageResponse', {
+            success: z.boolean(),
+            sandbox_status: sandboxStatus,
+            message: z.string().nullish(),
+          }),
+        ),
+        ...sandboxRefusals,
       },
-      429: { description: 'Ten messages wait already.' },
-    },
-  }),
-})
+    }),
+    switchAppProfile: route.post('/api/v1/app-conversations/{conversation_id}/switch_profile', {
+      summary: 'Go on with the model of a saved profile',
+      params: conversationParams,
+      body: component('AppSwitchProfileRequest', { profile_name: z.string().min(1) }),
+      responses: { ...successResponses, ...sandboxRefusals },
+    }),
+    readAppFile: route.get('/api/v1/app-conversations/{conversation_id}/file', {
+      summary: 'Read a text file of the sandbox',
+      description: 'Empty when there is none, or when the sandbox does not run.',
+      params: conversationParams,
+      query: z.object({ file_path: z.string().default('/workspace/project/PLAN.md') }),
+      responses: textResponses,
+    }),
+    listAppFiles: route.get('/api/v1/app-conversations/{conversation_id}/files', {
+      summary: 'List files below a directory of the sandbox',
+      description: 'At most 2000 paths; directories of builds and dependencies are passed over.',
+      params: conversationParams,
+      query: z.object({ path: z.string().min(1) }),
+      responses: { ...ok('Their paths.', z.array(z.string())), ...sandboxRefusals },
+    }),
+    appGitChanges: route.get('/api/v1/app-conversations/{conversation_id}/git/changes', {
+      summary: 'Changed files of a repository in the sandbox',
+      params: conversationParams,
+      query: gitQuery,
+      responses: agentServerResponses('As the agent server answers it.'),
+    }),
+    appGitDiff: route.get('/api/v1/app-conversations/{conversation_id}/git/diff', {
+      summary: 'Both sides of a changed file in the sandbox',
+      params: conversationParams,
+      query: gitQuery,
+      responses: agentServerResponses('As the agent server answers it.'),
+    }),
+    appSkills: route.get('/api/v1/app-conversations/{conversation_id}/skills', {
+      summary: 'Skills of a conversation; none when its sandbox does not run',
+      params: conversationParams,
+      responses: ok('The skills.', z.object({ skills: z.array(jsonObject) })),
+    }),
+    appHooks: route.get('/api/v1/app-conversations/{conversation_id}/hooks', {
+      summary: 'Hooks of the project of a conversation; none when its sandbox does not run',
+      params: conversationParams,
+      responses: ok('The hooks.', z.object({ hooks: z.array(jsonObject) })),
+    }),
+    downloadAppConversation: route.get('/api/v1/app-conversations/{conversation_id}/download', {
+      summary: 'Download a conversation as a zip',
+      description:
+        'meta.json and one file for each event, read from the history that the control plane keeps, so the sandbox need not run.',
+      params: conversationParams,
+      responses: {
+        200: { description: 'The zip.', contentType: 'application/zip' },
+        409: { description: 'This conversation is being downloaded already.' },
+      },
+    }),
+    addPendingMessage: route.post('/api/v1/conversations/{target}/pending-messages', {
+      summary: 'Leave a message for a conversation that is not there yet',
+      description:
+        'The target is the id of a conversation, or task- and the id of a start task. Delivered in order after READY.',
+      params: z.object({ target: z.string().min(1).max(100) }),
+      body: appSendMessageRequest,
+      responses: {
+        201: {
+          description: 'It waits.',
+          schema: component('PendingMessageResponse', {
+            id: z.string(),
+            queued: z.boolean(),
+            position: z.int(),
+          }),
+        },
+        429: { description: 'Ten messages wait already.' },
+      },
+    }),
+  },
+  { access: 'user' },
+)

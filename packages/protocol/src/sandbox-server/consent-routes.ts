@@ -8,24 +8,28 @@ import { ok } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
 
 /** Consent of the caller for the scripts that repositories bring. */
-export const scriptConsentRoutes = defineRoutes('repository scripts', {
-  listScriptConsents: route.get('/api/v1/repository-consents', {
-    summary: 'List the decisions of the caller about scripts of repositories',
-    description:
-      'The newest first, also those without a decision. Where `trust` is `ask`, a start waits for one.',
-    responses: ok('All of them.', repositoryConsents),
-  }),
-  decideScriptConsent: route.put('/api/v1/repository-consents/{consent_id}', {
-    summary: 'Allow or deny the scripts of a repository',
-    description: 'Starts that wait for it go on. It holds for exactly this content.',
-    params: consentParams,
-    body: decideRepositoryConsentRequest,
-    responses: ok('The consent.', repositoryConsent),
-  }),
-  revokeScriptConsent: route.delete('/api/v1/repository-consents/{consent_id}', {
-    summary: 'Forget a decision about scripts of a repository',
-    description: 'A start that waits for it goes on without the scripts.',
-    params: consentParams,
-    responses: ok('What it was.', repositoryConsent),
-  }),
-})
+export const scriptConsentRoutes = defineRoutes(
+  'repository scripts',
+  {
+    listScriptConsents: route.get('/api/v1/repository-consents', {
+      summary: 'List the decisions of the caller about scripts of repositories',
+      description:
+        'The newest first, also those without a decision. Where `trust` is `ask`, a start waits for one.',
+      responses: ok('All of them.', repositoryConsents),
+    }),
+    decideScriptConsent: route.put('/api/v1/repository-consents/{consent_id}', {
+      summary: 'Allow or deny the scripts of a repository',
+      description: 'Starts that wait for it go on. It holds for exactly this content.',
+      params: consentParams,
+      body: decideRepositoryConsentRequest,
+      responses: ok('The consent.', repositoryConsent),
+    }),
+    revokeScriptConsent: route.delete('/api/v1/repository-consents/{consent_id}', {
+      summary: 'Forget a decision about scripts of a repository',
+      description: 'A start that waits for it goes on without the scripts.',
+      params: consentParams,
+      responses: ok('What it was.', repositoryConsent),
+    }),
+  },
+  { access: 'user' },
+)

@@ -9,9 +9,16 @@ import { Authenticator, auditCaller, defaultUserId, hashKey } from './authentica
 
 const now = Date.UTC(2026, 0, 2) * 1000
 const noSandboxes = { findByKey: async () => undefined }
-const read: Route = { method: 'GET', path: '/api/v1/x', tag: 'sandboxes', summary: '', responses: {} }
+const read: Route = {
+  method: 'GET',
+  path: '/api/v1/x',
+  tag: 'sandboxes',
+  access: 'user',
+  summary: '',
+  responses: {},
+}
 const write: Route = { ...read, method: 'POST' }
-const admin: Route = { ...read, tag: 'admin' }
+const admin: Route = { ...read, access: 'admin' }
 
 function createAuthenticator(controlPlane: ControlPlaneStore, keys: readonly string[] = []) {
   return new Authenticator({

@@ -27,7 +27,6 @@ export const defaultUserId = 'admin'
 const touchIntervalMicros = 60_000_000
 
 const allScopes: readonly Scope[] = ['read', 'write', 'admin']
-const sandboxTags = new Set(['webhooks', 'sandbox secrets'])
 
 /** SHA-256 of a key in hex, as stored. */
 export function hashKey(key: string): string {
@@ -61,12 +60,15 @@ export class Authenticator {
 
   /** The calling user or sandbox. A Problem `unauthorized` or `forbidden` when the route is not allowed. */
   async authenticate(route: Route, header: Header): Promise<Caller | { readonly sandbox: SandboxRow }> {
-    if (sandboxTags.has(route.tag)) return { sandbox: await this.#authenticateSandbox(header) }
+    const { access, method } = route
+    if (access === 'sandbox') return { sandbox: await this.#authenticateSandbox(header) }
     const caller = await this.authenticateCaller(header)
-    const needed: Scope = route.tag === 'admin' ? 'admin' : route.method === 'GET' ? 'read' : 'write'
+    const needed: Scope = access !== 'user' ? 'admin' : method === 'GET' ? 'read' : 'write'
     if (!caller.scopes.includes(needed) || (needed === 'admin' && !caller.isAdmin)) {
       throw new Problem('forbidden', `This key may not do that: it needs the scope ${needed}.`)
     }
+    if (access === 'server' && caller.boundOrg !== null)
+      throw new Problem('forbidden', 'A key of an organisation may not do that')
     return caller
   }
 

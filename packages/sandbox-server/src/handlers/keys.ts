@@ -5,6 +5,7 @@ import { definedMembers } from '@slipway/shared/json'
 import type { ApiKeyRow, OrgRow, SandboxRows, Scope, UserRow, UserRows } from '@slipway/storage/control-plane'
 import type { Quota } from '../accounts/quota.ts'
 import type { StorageQuota } from '../accounts/storage-quota.ts'
+import { AdminReach, assertMayGrant, isWithinReach } from '../auth/admin-reach.ts'
 import { issueApiKey, type KeyRequest } from '../auth/api-keys.ts'
 import { type Caller, getCaller } from '../auth/authenticator.ts'
 import { readSandboxQuota } from '../sandboxes/concurrency-limit.ts'
@@ -46,8 +47,7 @@ export function keyHandlers(deps: {
     (await users.listKeys(requireOwner(caller))).filter(
       ({ org }) => caller.boundOrg === null || org === caller.boundOrg,
     )
-  const requireUser = async (id: string) => requireFound(await users.getUser(id), 'user')
-  const requireOrg = async (id: string) => requireFound(await users.getOrg(id), 'organisation')
+  const reach = new AdminReach(users)
   return {
     async listApiKeys(request) {
       return { json: (await listVisibleKeys(getCaller(request))).map(keyInfo) }
@@ -55,16 +55,7 @@ export function keyHandlers(deps: {
     async createApiKey(request) {
       const caller = getCaller(request)
       const { body } = request
-      const missing = body.scopes.find((scope) => !caller.scopes.includes(scope))
-      if (missing !== undefined) {
-        throw new Problem('forbidden', `A key cannot create one with more rights: it has no scope ${missing}`)
-      }
-      if (caller.boundOrg !== null && body.org_id !== caller.boundOrg) {
-        throw new Problem(
-          'forbidden',
-          'A key of an organisation creates keys of that organisation only: set org_id',
-        )
-      }
+      assertMayGrant(caller, body)
       return await createKeyReply(requireOwner(caller), body, caller)
     },
     async currentApiKey(request) {
@@ -85,28 +76,36 @@ export function keyHandlers(deps: {
     async quotaStatus(request) {
       return { json: await readQuota(getCaller(request)) }
     },
-    async getUserQuota({ params: { user_id } }) {
-      const { id, org } = await requireUser(user_id)
+    async getUserQuota(request) {
+      const { id, org } = await reach.findUser(getCaller(request), request.params.user_id)
       return { json: await readQuota({ owner: id, org: org ?? undefined }) }
     },
-    async setOrgQuota({ params: { org_id }, body }) {
+    async setOrgQuota(request) {
+      const { body } = request
+      const { id: org_id } = await reach.findOrg(getCaller(request), request.params.org_id)
       const row = requireFound(await users.updateOrg(org_id, body), 'organisation')
       return { json: { org_id, org_name: row.name, daily_conversation_limit: row.daily_conversation_limit } }
     },
-    async setUserQuota({ params: { user_id }, body }) {
+    async setUserQuota(request) {
+      const { body } = request
+      const { id: user_id } = await reach.findUserToChange(getCaller(request), request.params.user_id)
       const { daily_conversation_limit, ...limits } = body
       const change = daily_conversation_limit === undefined ? {} : { daily_conversation_limit }
       const row = requireFound(await users.updateUser(user_id, change), 'user')
       const stored = await users.setLimits(user_id, definedMembers(limits))
       return { json: { user_id, daily_conversation_limit: row.daily_conversation_limit, ...stored } }
     },
-    async listUsers({ query }) {
-      const { items, next_page_id } = await users.listUsers(query)
-      return { json: { items: items.map(userInfo), next_page_id } }
+    async listUsers(request) {
+      const { items, next_page_id } = await users.listUsers(request.query)
+      const isShown = await Promise.all(items.map((user) => reach.includesUser(getCaller(request), user)))
+      return { json: { items: items.filter((_, index) => isShown[index]).map(userInfo), next_page_id } }
     },
-    async createUser({ body }) {
-      const { org_id, name, email, is_admin, daily_conversation_limit } = body
-      if (org_id !== undefined) await requireOrg(org_id)
+    async createUser(request) {
+      const caller = getCaller(request)
+      const { name, email, is_admin, daily_conversation_limit } = request.body
+      const org_id = request.body.org_id ?? caller.boundOrg ?? undefined
+      if (org_id !== undefined) await reach.findOrg(caller, org_id)
+      assertMaySetAdmin(caller, is_admin)
       const row: UserRow = {
         id: randomUUID(),
         name: name ?? null,
@@ -120,10 +119,13 @@ export function keyHandlers(deps: {
       if (org_id !== undefined) await users.addMember(org_id, row.id)
       return { status: 201, json: userInfo(row) }
     },
-    async patchUser({ params: { user_id }, body: { org_id, ...members } }) {
-      await requireUser(user_id)
+    async patchUser(request) {
+      const caller = getCaller(request)
+      const { org_id, ...members } = request.body
+      const { id: user_id } = await reach.findUserToChange(caller, request.params.user_id)
+      assertMaySetAdmin(caller, members.is_admin)
       if (org_id) {
-        await requireOrg(org_id)
+        await reach.findOrg(caller, org_id)
         await users.addMember(org_id, user_id)
       }
       const change = { ...definedMembers(members), ...(org_id === undefined ? {} : { org: org_id }) }
@@ -131,28 +133,34 @@ export function keyHandlers(deps: {
     },
     async deleteUser(request) {
       const { user_id } = request.params
-      await requireUser(user_id)
-      if (getCaller(request).owner === user_id)
-        throw new Problem('conflict', 'Users cannot remove themselves')
+      const caller = getCaller(request)
+      await reach.findUser(caller, user_id)
+      if (caller.owner === user_id) throw new Problem('conflict', 'Users cannot remove themselves')
+      await reach.findUserToChange(caller, user_id)
       await deps.removeUser(user_id, { isWithSandboxes: request.query.with_sandboxes })
       return success
     },
     async createUserKey(request) {
-      const { id } = await requireUser(request.params.user_id)
-      return await createKeyReply(id, request.body, getCaller(request))
+      const caller = getCaller(request)
+      const { id } = await reach.findUser(caller, request.params.user_id)
+      assertMayGrant(caller, request.body)
+      return await createKeyReply(id, request.body, caller)
     },
-    async listOrganizations({ query }) {
-      const { items, next_page_id } = await users.listOrgs(query)
-      return { json: { items: items.map(orgInfo), next_page_id } }
+    async listOrganizations(request) {
+      const { items, next_page_id } = await users.listOrgs(request.query)
+      const shown = items.filter(({ id }) => isWithinReach(getCaller(request), { org: id }))
+      return { json: { items: shown.map(orgInfo), next_page_id } }
     },
     async createOrganization({ body }) {
       const row: OrgRow = { id: randomUUID(), ...body, created_at: now() }
       await users.addOrg(row)
       return { status: 201, json: orgInfo(row) }
     },
-    listAudit({ query: { limit, page_id: before, caller, text, refused } }) {
+    listAudit(request) {
+      const { limit, page_id: before, caller, text, refused } = request.query
       const needle = text?.toLowerCase()
       const matches = (record: AuditRecord) =>
+        isWithinReach(getCaller(request), record) &&
         (caller === undefined || record.caller === caller) &&
         (!refused || record.status >= 400) &&
         (needle === undefined || auditText(record).includes(needle))
@@ -161,12 +169,16 @@ export function keyHandlers(deps: {
         json: { items: records.map(auditInfo), next_page_id: next === undefined ? null : String(next) },
       }
     },
-    async joinOrganization({ params: { org_id, user_id } }) {
-      await Promise.all([requireOrg(org_id), requireUser(user_id)])
+    async joinOrganization(request) {
+      const { org_id, user_id } = request.params
+      await reach.findOrg(getCaller(request), org_id)
+      await reach.findUser(getCaller(request), user_id)
       await users.addMember(org_id, user_id)
       return success
     },
-    async leaveOrganization({ params: { org_id, user_id } }) {
+    async leaveOrganization(request) {
+      const { org_id, user_id } = request.params
+      await reach.findOrg(getCaller(request), org_id)
       if (await users.removeMember(org_id, user_id)) return success
       throw new Problem('not_found', 'The user is not a member of that organisation')
     },
@@ -178,6 +190,11 @@ const success = { json: { success: true } }
 function requireFound<T>(row: T | undefined, what: string): T {
   if (row === undefined) throw new Problem('not_found', `There is no such ${what}`)
   return row
+}
+
+function assertMaySetAdmin({ boundOrg }: Caller, isAdmin: boolean | undefined): void {
+  if (isAdmin === true && boundOrg !== null)
+    throw new Problem('forbidden', 'A key of an organisation may not make administrators')
 }
 
 function requireOwner({ owner }: Caller): string {

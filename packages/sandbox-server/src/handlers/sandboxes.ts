@@ -1,7 +1,14 @@
 import type { Handlers } from '@slipway/http'
-import { formatInstant, invalidInput, type OwnedSandbox, type sandboxServerRoutes } from '@slipway/protocol'
+import {
+  formatInstant,
+  invalidInput,
+  type OwnedSandbox,
+  Problem,
+  type sandboxServerRoutes,
+} from '@slipway/protocol'
 import { everyOwner, ownedBy, type SandboxRow, type Scope } from '@slipway/storage/control-plane'
 import type { LookupSecrets } from '../accounts/lookup-secrets.ts'
+import { isWithinReach } from '../auth/admin-reach.ts'
 import { getCaller, hideSessionKey } from '../auth/authenticator.ts'
 import type { Sandboxes } from '../sandboxes/sandboxes.ts'
 import { parseSandboxStatus } from '../sandboxes/state/sandbox-repository.ts'
@@ -89,13 +96,17 @@ export function sandboxHandlers(deps: {
       await sandboxes.remove(await sandboxes.get(getCaller(request), sandbox_id))
       return success
     },
-    async listAllSandboxes({ query: { user_id, ...page } }) {
+    async listAllSandboxes(request) {
+      const { user_id, ...page } = request.query
       const scope = user_id === undefined ? everyOwner : { owner: user_id }
       const { items, next_page_id } = await sandboxes.search(scope, page)
-      return { json: { items: items.map(ownedSandboxInfo), next_page_id } }
+      const shown = items.filter((row) => isWithinReach(getCaller(request), row))
+      return { json: { items: shown.map(ownedSandboxInfo), next_page_id } }
     },
-    async deleteAnySandbox({ params: { sandbox_id } }) {
-      await sandboxes.remove(await sandboxes.get(everyOwner, sandbox_id))
+    async deleteAnySandbox(request) {
+      const row = await sandboxes.get(everyOwner, request.params.sandbox_id)
+      if (!isWithinReach(getCaller(request), row)) throw new Problem('not_found', 'There is no such sandbox')
+      await sandboxes.remove(row)
       return success
     },
     searchSandboxSpecs: ({ query }) => ({ json: specs.listPage(query) }),
