@@ -69,6 +69,32 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
     await page.context().close()
   })
 
+  test('a link of another user asks before it changes the user, whom every page names', async () => {
+    const ann = await createUser(server, { name: 'Ann' })
+    const eve = await createUser(server, { name: 'Eve' })
+    const linkOf = async (one: User) => {
+      const { token } = await one.requestOrThrow<{ token: string }>('POST', '/console/tokens')
+      return `${server.url}/#token=${token}`
+    }
+    const { page } = await open(ann.key)
+    const isSignedInAs = async (name: string) => await page.getByTitle(`Signed in as ${name}`).waitFor()
+    await isSignedInAs('Ann')
+    const link = await linkOf(eve)
+    for (const choice of ['Stay signed in', 'Change the user']) {
+      await page.goto('about:blank')
+      await page.goto(link)
+      await page.getByRole('heading', { name: 'Change the user?' }).waitFor()
+      await page.getByText(/You are signed in as Ann \(.*\), and this link signs in as Eve \(/).waitFor()
+      expect(await findViolations(page, 'other-user')).toEqual([])
+      await page.getByRole('button', { name: choice }).click()
+      await isSignedInAs(choice === 'Stay signed in' ? 'Ann' : 'Eve')
+    }
+    await page.goto('about:blank')
+    await page.goto(await linkOf(eve))
+    await isSignedInAs('Eve')
+    await page.context().close()
+  })
+
   test('sandboxes are started, paused, resumed and deleted', async () => {
     const other = await createUser(server)
     const { page, problems } = await open(other.key)

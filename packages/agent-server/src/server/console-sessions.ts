@@ -55,6 +55,7 @@ export class ConsoleSessions implements ConsoleAccounts {
   async findUser(key: string): Promise<ConsoleUser | undefined> {
     const rights = {
       user_id: null,
+      user_name: null,
       org_id: null,
       scopes: ['read', 'write', 'admin'],
       is_admin: true,

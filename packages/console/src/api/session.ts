@@ -11,9 +11,18 @@ export type Session =
   | { readonly status: 'unknown-server' }
   | { readonly status: 'signed-out'; readonly kind: ServerKind; readonly message?: string }
   | {
+      /** A link signs in as another user than the one who is signed in. */
+      readonly status: 'other-user'
+      readonly kind: ServerKind
+      readonly message: string
+      readonly token: string
+    }
+  | {
       readonly status: 'ready'
       readonly kind: ServerKind
       readonly version: string
+      /** Who is signed in, on a server with users. */
+      readonly user?: string
       /** Whether there is a session or a key to end. */
       readonly canSignOut: boolean
     }
@@ -84,20 +93,33 @@ export function onReconnect(listener: () => void): () => void {
 
 /** Finds out which server this is and whether it must be signed in to. Never rejects. */
 export async function startSession(): Promise<void> {
-  const token = takeToken()
+  await openSession(takeToken())
+}
+
+/** Answers the question of the status `other-user`. */
+export async function answerLink(token: string, isAccepted: boolean): Promise<void> {
+  session.set({ status: 'starting' })
+  await openSession(isAccepted ? token : undefined, isAccepted)
+}
+
+async function openSession(token: string | undefined, replace = false): Promise<void> {
   let message: string | undefined
   try {
     let info = await readServerInfo()
     if (info === undefined) return session.set({ status: 'unknown-server' })
     if (token !== undefined && hasSessions) {
-      if (!(await postSession({ token })))
+      const answer = await postSession({ token, replace })
+      if ('otherUser' in answer)
+        return session.set({ status: 'other-user', kind: info.kind, message: answer.otherUser, token })
+      if (!answer.isAccepted)
         message = 'The sign-in link was used already, or is too old. Make another with: slipway open'
       info = (await readServerInfo()) ?? info
     }
-    const { kind, version } = info
+    const { kind, version, user } = info
     const isReady = info.isReady ?? (await probe(kind))
     const canSignOut = info.canSignOut ?? typedKey !== undefined
-    if (isReady) session.set({ status: 'ready', kind, version, canSignOut })
+    if (isReady)
+      session.set({ status: 'ready', kind, version, canSignOut, ...(user !== undefined && { user }) })
     else session.set({ status: 'signed-out', kind, ...(message === undefined ? {} : { message }) })
   } catch {
     session.set({ status: 'offline' })
@@ -108,7 +130,10 @@ export async function startSession(): Promise<void> {
 /** Signs in with a key; resolves to whether it was right. */
 export async function signIn(key: string): Promise<boolean> {
   if (!hasSessions) setKey(key)
-  else if (!(await postSession({ key }))) return false
+  else {
+    const answer = await postSession({ key })
+    if (!('isAccepted' in answer && answer.isAccepted)) return false
+  }
   await startSession()
   return session.get().status === 'ready'
 }
@@ -151,22 +176,26 @@ function takeToken(): string | undefined {
   return token
 }
 
-/** Whether the credential was accepted. */
-async function postSession(credential: { token: string } | { key: string }): Promise<boolean> {
+/** Whether the credential was accepted, or that it is of another user than the one who is signed in. */
+async function postSession(
+  credential: { token: string; replace: boolean } | { key: string },
+): Promise<{ readonly isAccepted: boolean } | { readonly otherUser: string }> {
   const response = await watchedFetch(sessionUrl, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(credential),
   })
-  if (!response.ok) return false
+  if (response.status === 409) return { otherUser: (await readCallError(response)).detail }
+  if (!response.ok) return { isAccepted: false }
   const { proof }: { proof?: unknown } = await response.json()
   if (typeof proof === 'string') localStorage.setItem(proofName, proof)
-  return true
+  return { isAccepted: true }
 }
 
 interface ServerInfo {
   readonly kind: ServerKind
   readonly version: string
+  readonly user?: string
   /** Undefined where a call has to show it. */
   readonly isReady?: boolean
   readonly canSignOut?: boolean
@@ -178,12 +207,14 @@ async function readServerInfo(): Promise<ServerInfo | undefined> {
   hasSessions = known !== undefined && 'server' in known
   if (known !== undefined && hasSessions) {
     const isSignedIn = known.signed_in === true
+    const user = known.user_name ?? known.user_id ?? null
     return {
       kind: known.server === 'sandbox' ? 'sandbox' : 'agent',
       version: String(known.version ?? ''),
       // A key that was typed counts where the session does not.
       ...(typedKey === undefined && { isReady: isSignedIn || known.auth_required === false }),
       ...(isSignedIn && { canSignOut: true }),
+      ...(user !== null && { user: String(user) }),
     }
   }
   const info = await readJson(`${baseUrl}/server_info`)

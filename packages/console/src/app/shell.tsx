@@ -4,6 +4,7 @@ import { type Session, signOut, startSession, useIsOnline, useSession } from '..
 import { Icon } from '../ui/icon.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { EmptyState, Loading } from '../ui/states.tsx'
+import { OtherUser } from './other-user.tsx'
 import { isTyping, ShortcutSheet } from './shortcuts.tsx'
 import { SignIn } from './sign-in.tsx'
 import { toggleTheme } from './theme.ts'
@@ -56,6 +57,8 @@ function Content({ session }: { readonly session: Session }) {
       )
     case 'signed-out':
       return <SignIn kind={session.kind} message={session.message} />
+    case 'other-user':
+      return <OtherUser message={session.message} token={session.token} />
     case 'ready':
       return <Outlet />
   }
@@ -100,6 +103,11 @@ function TopBar(props: { readonly session: Session; readonly openHelp: () => voi
         </nav>
       )}
       <span className="spacer" />
+      {isReady && session.user !== undefined && (
+        <span className="user" title={`Signed in as ${session.user}`}>
+          {session.user}
+        </span>
+      )}
       <Menu label="Menu of the console" button={<Icon name="more" />} items={items} />
     </header>
   )

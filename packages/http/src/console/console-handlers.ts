@@ -6,7 +6,7 @@ import type { ConsoleTokens } from './console-tokens.ts'
 const sessionSeconds = 86_400
 
 /** What a key, or the key of a session, may do. */
-export type ConsoleUser = Pick<ConsoleSession, 'user_id' | 'org_id' | 'scopes' | 'is_admin'> & {
+export type ConsoleUser = Pick<ConsoleSession, 'user_id' | 'user_name' | 'org_id' | 'scopes' | 'is_admin'> & {
   readonly expiresAtMs: number | null
 }
 
@@ -43,6 +43,7 @@ export function consoleHandlers(options: {
     signed_in: user !== undefined,
     expires_at: user?.expiresAtMs == null ? null : new Date(user.expiresAtMs).toISOString(),
     user_id: user?.user_id ?? null,
+    user_name: user?.user_name ?? null,
     org_id: user?.org_id ?? null,
     scopes: user?.scopes ?? [],
     is_admin: user?.is_admin ?? false,
@@ -53,6 +54,17 @@ export function consoleHandlers(options: {
     return `${name}=${value}; Path=${cookiePath(publicUrl(), origin)}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`
   }
 
+  /** A link of somebody else would show what is done from now on to them. */
+  const assertSameUser = async (user: ConsoleUser, header: Request<never>['header']) => {
+    const key = header('x-session-api-key')
+    const current = key !== undefined && isConsoleKey(key) ? await accounts.findUser(key) : undefined
+    if (current === undefined || current.user_id === user.user_id) return
+    throw new Problem(
+      'conflict',
+      `You are signed in as ${nameOf(current)}, and this link signs in as ${nameOf(user)}.`,
+    )
+  }
+
   return {
     async getConsoleSession({ header }) {
       const key = header('x-session-api-key')
@@ -61,19 +73,22 @@ export function consoleHandlers(options: {
         headers: noStore,
       }
     },
-    async startConsoleSession({ body, header }) {
+    async startConsoleSession({ body, header, peer, peerAddress }) {
+      const sender = `${peer()} ${peerAddress()}`
       assertOwnPage(header)
-      tokens.assertMayTry()
-      const offered = body.token === undefined ? body.key : tokens.take(body.token)
+      tokens.assertMayTry(sender)
+      const offered = body.token === undefined ? body.key : tokens.find(body.token)
       const user = offered === undefined ? undefined : await accounts.findUser(offered)
       // A session makes no other by itself, or it would never end; its tokens do, for another browser.
       const isSessionKey = body.token === undefined && isConsoleKey(offered ?? '')
       if (offered === undefined || user === undefined || isSessionKey) {
-        tokens.countFailure()
-        throw new Problem(
-          'unauthorized',
-          body.token === undefined ? 'Wrong key' : 'The link is used or too old',
-        )
+        tokens.countFailure(sender)
+        throw new Problem('unauthorized', body.token === undefined ? 'Wrong key' : usedLink)
+      }
+      if (body.token !== undefined) {
+        if (!body.replace) await assertSameUser(user, header)
+        // Used by another request meanwhile.
+        if (tokens.take(body.token) === undefined) throw new Problem('unauthorized', usedLink)
       }
       const { cookieName, cookie, proof, key } = createConsoleCredential()
       const expiresAtMs = Math.min(
@@ -105,6 +120,13 @@ export function consoleHandlers(options: {
       return { status: 201, json: { token, expires_at }, headers: noStore }
     },
   } satisfies Handlers<typeof consoleRoutes>
+}
+
+const usedLink = 'The link is used or too old'
+
+function nameOf({ user_id, user_name }: ConsoleUser): string {
+  const id = user_id ?? 'another user'
+  return user_name === null ? id : `${user_name} (${id})`
 }
 
 const noStore = { 'cache-control': 'no-store' }

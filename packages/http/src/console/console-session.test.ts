@@ -1,3 +1,4 @@
+import { request } from 'node:http'
 import { consoleRoutes } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
 import { expect, onTestFinished, test } from 'vitest'
@@ -9,7 +10,20 @@ import { ConsoleTokens } from './console-tokens.ts'
 /** What pages of the own origin, of other ports and of other sites can do with a console session. */
 
 const key = 'the-key-of-this-server'
-const rights = { user_id: null, org_id: null, scopes: ['read' as const], is_admin: true, expiresAtMs: null }
+const rights = {
+  user_id: null as string | null,
+  user_name: null,
+  org_id: null,
+  scopes: ['read' as const],
+  is_admin: true,
+  expiresAtMs: null,
+}
+/** On a server with users. */
+const users: Readonly<Record<string, string>> = {
+  'key-of-ann': 'ann',
+  'other-key-of-ann': 'ann',
+  'key-of-eve': 'eve',
+}
 const routes = {
   ...consoleRoutes,
   readThing: { method: 'GET', path: '/api/thing', tag: 'x', summary: 'x', responses: {} },
@@ -17,7 +31,7 @@ const routes = {
 } as const
 
 async function startServer(publicUrl?: string) {
-  const sessions = new Set<string>()
+  const sessions = new Map<string, string>()
   const tokens = new ConsoleTokens()
   const handlers = {
     ...consoleHandlers({
@@ -25,8 +39,13 @@ async function startServer(publicUrl?: string) {
       publicUrl: () => publicUrl,
       accounts: {
         isKeyRequired: true,
-        findUser: async (one) => (one === key || sessions.has(one) ? rights : undefined),
-        addSession: async (_, session) => void sessions.add(session),
+        findUser: async (one) => {
+          const signedIn = sessions.get(one) ?? one
+          return signedIn === key || signedIn in users
+            ? { ...rights, user_id: users[signedIn] ?? null }
+            : undefined
+        },
+        addSession: async (one, session) => void sessions.set(session, one),
         removeSession: async (session) => sessions.delete(session),
       },
     }),
@@ -223,12 +242,36 @@ test('tokens end after ten minutes, and of many the oldest is forgotten', () => 
   expect(many.map(({ token }) => tokens.take(token)).filter((one) => one === undefined)).toHaveLength(1)
 })
 
-test('after ten wrong keys in a minute the next waits, also a right one', async () => {
+test('after ten wrong keys in a minute the next of the same address waits, also a right one', async () => {
   const it = await startServer()
   for (let i = 0; i < 10; i++) expect((await signIn(it, { key: `wrong ${i}` })).status).toBe(401)
   const refused = await signIn(it)
   expect(refused.status).toBe(429)
   expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0)
+  const { promise, resolve } = Promise.withResolvers<number | undefined>()
+  const other = request(
+    {
+      ...{ host: '127.0.0.1', port: it.server.port, localAddress: '127.0.0.2', path: '/console/session' },
+      ...{ method: 'POST', headers: { ...it.page, 'content-type': 'application/json' } },
+    },
+    (answer) => resolve(answer.resume().statusCode),
+  )
+  other.end(JSON.stringify({ key }))
+  expect(await promise).toBe(200)
+})
+
+test('a link of another user changes the session only when that is asked for', async () => {
+  const it = await startServer()
+  const { both } = await signIn(it, { key: 'key-of-ann' })
+  const linkOf = (user: string) => it.tokens.create(user).token
+  const token = linkOf('key-of-eve')
+  const refused = await signIn(it, { token }, both)
+  expect([refused.status, refused.headers['set-cookie']]).toEqual([409, undefined])
+  expect(refused.text).toContain('You are signed in as ann, and this link signs in as eve.')
+  expect((await signIn(it, { token, replace: true }, both)).text).toContain('"user_id":"eve"')
+  expect((await signIn(it, { token, replace: true }, both)).status).toBe(401)
+  expect((await signIn(it, { token: linkOf('other-key-of-ann') }, both)).status).toBe(200)
+  expect((await signIn(it, { token: linkOf('key-of-eve') })).status).toBe(200)
 })
 
 test('the key of a session is no key to sign in with', async () => {

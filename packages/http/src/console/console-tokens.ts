@@ -1,18 +1,21 @@
 import { hash, randomBytes } from 'node:crypto'
 import { Problem } from '@slipway/protocol'
+import { LruMap } from '@slipway/shared/collections'
 import { Secret } from '@slipway/shared/redaction'
 
 const lifetimeMs = 600_000
 const maxTokens = 100
 const maxFailures = 10
 const failureWindowMs = 60_000
+const maxPeers = 1_000
 
 /** One-time tokens for signing in, in memory only, and the limit of wrong ones. */
 export class ConsoleTokens {
   /** By digest, so that a look-up tells nothing about other tokens. */
   readonly #tokens = new Map<string, { readonly key: Secret; readonly expiresAtMs: number }>()
   readonly #now: () => number
-  #failures: number[] = []
+  /** The moments of wrong ones, by who sent them. */
+  readonly #failures = new LruMap<string, readonly number[]>({ max: maxPeers })
 
   constructor(now: () => number = Date.now) {
     this.#now = now
@@ -28,26 +31,36 @@ export class ConsoleTokens {
     return { token, expiresAtMs }
   }
 
-  /** The key of a token, which is used up; undefined for any other text. */
-  take(token: string): string | undefined {
-    const digest = hash('sha256', token)
-    const entry = this.#tokens.get(digest)
-    this.#tokens.delete(digest)
+  /** The key of a token, which stays valid; undefined for any other text. */
+  find(token: string): string | undefined {
+    const entry = this.#tokens.get(hash('sha256', token))
     return entry !== undefined && this.#now() < entry.expiresAtMs ? entry.key.reveal() : undefined
   }
 
-  /** Throws a Problem `too_many` after ten failures in a minute, whoever caused them. */
-  assertMayTry(): void {
+  /** The key of a token, which is used up; undefined for any other text. */
+  take(token: string): string | undefined {
+    const key = this.find(token)
+    this.#tokens.delete(hash('sha256', token))
+    return key
+  }
+
+  /** Throws a Problem `too_many` after ten failures of the same peer in a minute: others still sign in. */
+  assertMayTry(peer: string): void {
     const now = this.#now()
-    this.#failures = this.#failures.filter((at) => now - at < failureWindowMs)
-    const [first] = this.#failures
-    if (this.#failures.length < maxFailures || first === undefined) return
+    const recent = this.#recentFailures(peer)
+    const [first] = recent
+    if (recent.length < maxFailures || first === undefined) return
     const problem = new Problem('too_many', 'Too many wrong keys; wait a minute')
     problem.retryAfterSeconds = Math.ceil((first + failureWindowMs - now) / 1000)
     throw problem
   }
 
-  countFailure(): void {
-    this.#failures.push(this.#now())
+  countFailure(peer: string): void {
+    this.#failures.set(peer, [...this.#recentFailures(peer), this.#now()])
+  }
+
+  #recentFailures(peer: string): readonly number[] {
+    const now = this.#now()
+    return (this.#failures.get(peer) ?? []).filter((at) => now - at < failureWindowMs)
   }
 }

@@ -17,6 +17,8 @@ export interface Request<R extends Route> {
   header(name: string): string | undefined
   /** Who sends it: see `peerOf`. */
   readonly peer: () => string
+  /** The address of the other end; empty for a Unix socket. Behind a proxy that of the proxy. */
+  readonly peerAddress: () => string
   /** The raw address with its query. */
   readonly url: string
   readonly method: string

@@ -52,6 +52,10 @@ export class IncomingRequest {
     return () => peerOf(this.#source.raw.socket)
   }
 
+  get peerAddress(): () => string {
+    return () => this.#source.raw.socket.remoteAddress ?? ''
+  }
+
   get url(): string {
     return this.#source.raw.url ?? ''
   }

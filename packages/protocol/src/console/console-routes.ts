@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { ok, successResponses } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
-import { component, nullAsUndefined, timestamp } from '../core/schemas.ts'
+import { component, nullAsUndefined, timestamp, withDefault } from '../core/schemas.ts'
 
 /** The header with the page's half of a console session; the cookie is the browser's half. */
 export const consoleProofHeader = 'X-Console-Proof'
@@ -17,6 +17,7 @@ const members = {
   signed_in: z.boolean(),
   expires_at: timestamp.nullable(),
   user_id: z.string().nullable(),
+  user_name: z.string().nullable(),
   org_id: z.string().nullable(),
   scopes: z.array(z.enum(['read', 'write', 'admin'])),
   is_admin: z.boolean(),
@@ -42,10 +43,18 @@ export const consoleRoutes = defineRoutes(
       body: component('StartConsoleSessionRequest', {
         token: nullAsUndefined(z.string().max(200)),
         key: nullAsUndefined(z.string().max(1000)),
+        replace: withDefault(z.boolean(), false).meta({
+          description:
+            'Whether a token may end the session of another user, which the request proves to have.',
+        }),
       }),
       responses: {
         ...ok('Signed in.', component('NewConsoleSession', { ...members, proof: z.string() })),
         401: { description: 'The key is wrong, or the token is used or too old.' },
+        409: {
+          description:
+            'The request has the session of another user than that of the token, which stays valid.',
+        },
         429: { description: 'Too many wrong keys and tokens.' },
       },
     }),

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '3580380c46146708436d071c68be80a37f99f5511a581877abcb83af97f35ef5'
+const expectedHash = '3f6aba1d2a2cefbde07b854806d8e4d3ca982504e38b7ef051270ecca0b84e70'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -28,9 +28,11 @@ export function consoleAccounts(deps: {
       if (caller === undefined) return undefined
       const { owner, org = null, scopes, isAdmin, expiresAt } = caller
       const row = isConsoleKey(key) ? await users.findKeyByHash(hashKey(key)) : undefined
+      const user = owner === null ? undefined : await users.getUser(owner)
+      const user_name = user?.name ?? user?.email ?? null
       const expires = row === undefined ? expiresAt : row.expires_at
       const expiresAtMs = expires === null ? null : Math.floor(expires / 1000)
-      return { user_id: owner, org_id: org, scopes: [...scopes], is_admin: isAdmin, expiresAtMs }
+      return { user_id: owner, user_name, org_id: org, scopes: [...scopes], is_admin: isAdmin, expiresAtMs }
     },
     async addSession(key, sessionKey, expiresAtMs) {
       const caller = await findCaller(key)

@@ -47,7 +47,7 @@ const boundedTable: FormatCallback = (element, walk, builder, options) => {
     }
     for (const child of node.children ?? []) if (child.type === 'tag') left.push(child)
   }
-  builder.options.formatters.dataTable(element, walk, builder, options)
+  builder.options.formatters.dataTable?.(element, walk, builder, options)
 }
 
 function spanOf(text: string | undefined): number {
