@@ -73,6 +73,7 @@ test.each([
   ['not JSON', '{"kind":', []],
   ['an unknown kind', '{"kind":"NewEvent","id":"x"}', ['kind']],
   ['no kind', '{"id":"x"}', ['kind']],
+  ['a member twice', '{"kind":"NoSuchEvent","kind":"PauseEvent"}', ['kind']],
   ['an extra member', '{"kind":"PauseEvent","colour":"red"}', ['colour']],
   ['a member __proto__', '{"kind":"PauseEvent","__proto__":{"a":1}}', ['__proto__']],
   ['a missing member', '{"kind":"CondensationSummaryEvent"}', ['summary']],
@@ -130,6 +131,15 @@ test('unknown kinds, members and timestamps are refused by default, and stored u
   expect((await api.requestJson(`/api/conversations/${id}/events/1`)).body).toMatchObject({ source: 'hook' })
   expect((await post('{"kind":7}\n', '?unknown=keep')).status).toBe(422)
   expect((await post(toJsonLines(pause), '?unknown=drop')).status).toBe(422)
+})
+
+test('with unknown=keep a line with a member twice is stored byte for byte', async () => {
+  const id = randomUUID()
+  const twice =
+    '{"id":"t","kind":"NoSuchEvent","kind":"PauseEvent","timestamp":"2026-01-01T00:00:00Z","a":{"b":1,"b":2}}'
+  const answer = await post(toJsonLines({ conversation_id: id }, twice), '?unknown=keep')
+  expect(answer).toMatchObject({ status: 201 })
+  expect((await api.export(id)).toString()).toBe(`${twice}\n`)
 })
 
 test('export with meta begins with a line that an import accepts, and with gzip it is a gzip file', async () => {

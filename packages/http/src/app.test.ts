@@ -168,6 +168,7 @@ test.for<[string, CallOptions['body'] & {}, (string | number)[]]>([
   ['501 levels', `{"title":"x","a":${'['.repeat(500)}${']'.repeat(500)}}`, ['body']],
   ['a million levels', '['.repeat(1_000_000), ['body']],
   ['a member __proto__', '{"title":"x","__proto__":{"a":1}}', ['body']],
+  ['a member twice', '{"title":"x","a":[{"b":1,"b":2}]}', ['body', 'a', 0, 'b']],
   ['the same, escaped', '{"title":"x","\\u005f_pr\\u006fto__":1}', ['body']],
   ['a missing member', '{}', ['body', 'title']],
 ])('body: %s is refused', async ([, body, loc]) => {

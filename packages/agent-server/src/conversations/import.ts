@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { importMeta, Problem, type ValidationIssue, validationIssues } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
 import {
+  duplicateIssues,
   eventIssues,
   type ImportSession,
   parseEventLine,
@@ -78,7 +79,8 @@ class ImportRun {
     const bytes = isFirst ? stripByteOrderMark(line.bytes) : line.bytes
     const parsed = parseEventLine(bytes)
     if (parsed.kind === 'issues') throw lineProblem(line.number, parsed.issues)
-    const { value } = parsed
+    const { value, hasDuplicate } = parsed
+    if (hasDuplicate && !this.#options.keep) throw lineProblem(line.number, duplicateIssues(bytes))
     if (isFirst && !Object.hasOwn(value, 'kind')) return this.#readMeta(line.number, value)
     const issues = eventIssues(value, this.#options.keep)
     if (issues.length > 0) throw lineProblem(line.number, issues)

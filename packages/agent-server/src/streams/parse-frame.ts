@@ -1,4 +1,13 @@
-import { invalidInput, type Schema, type SendMessageRequest, sendMessageRequest } from '@slipway/protocol'
+import {
+  countJsonMembers,
+  duplicateMemberIssue,
+  findDuplicateMember,
+  hasDuplicateMember,
+  invalidInput,
+  type Schema,
+  type SendMessageRequest,
+  sendMessageRequest,
+} from '@slipway/protocol'
 import { parseJson } from '@slipway/shared/json'
 
 /** A frame of a client that is no user message; `code` is what clients of the interface compare. */
@@ -20,6 +29,9 @@ const otherRoles: readonly unknown[] = ['assistant', 'system', 'tool']
 export function parseMessageFrame(text: string): SendMessageRequest {
   const value = parseJson(text)
   if (value === undefined) throw new FrameError('JSONDecodeError', 'The frame is not valid JSON')
+  const duplicate = duplicateIn(text, value)
+  if (duplicate !== undefined)
+    throw new FrameError('ValidationError', `${duplicate.join('.')}: ${duplicateMemberIssue.msg}`)
   const { role } = Object(value) as { readonly role?: unknown }
   if (otherRoles.includes(role))
     throw new FrameError('AssertionError', 'Only user messages are allowed to be sent to the agent.')
@@ -37,7 +49,15 @@ export function parseMessageFrame(text: string): SendMessageRequest {
 export function parseFrame<T>(schema: Schema<T>, text: string, detail: string): T {
   const value = parseJson(text)
   if (value === undefined) throw invalidInput(['frame'], 'The frame is not valid JSON', 'json_invalid')
+  const duplicate = duplicateIn(text, value)
+  if (duplicate !== undefined)
+    throw invalidInput(['frame', ...duplicate], duplicateMemberIssue.msg, duplicateMemberIssue.type)
   const parsed = schema.safeParse(value)
   if (!parsed.success) throw invalidInput(['frame'], detail)
   return parsed.data
+}
+
+function duplicateIn(text: string, value: unknown): readonly (string | number)[] | undefined {
+  const hasDuplicate = hasDuplicateMember(countJsonMembers(Buffer.from(text)), value)
+  return hasDuplicate ? findDuplicateMember(text) : undefined
 }

@@ -2,7 +2,15 @@ import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import { exceedsMaxDepth, invalidInput, maxDepth, Problem } from '@slipway/protocol'
+import {
+  countJsonMembers,
+  duplicateMemberIssue,
+  findDuplicateMember,
+  hasDuplicateMember,
+  invalidInput,
+  maxDepth,
+  Problem,
+} from '@slipway/protocol'
 import type { Clock } from '@slipway/shared/time'
 
 /** The client disconnected before its request was complete, so there is no one to answer. */
@@ -100,8 +108,18 @@ export function parseJson(bytes: Buffer, raw: IncomingMessage): unknown {
     throw new Problem('unsupported_media_type', 'The body should be application/json')
   }
   if (!isUtf8(bytes)) throw invalidJson('The body is not valid UTF-8')
-  if (exceedsMaxDepth(bytes)) throw invalidJson(`The body nests deeper than ${maxDepth} levels`)
+  const members = countJsonMembers(bytes)
+  if (members === undefined) throw invalidJson(`The body nests deeper than ${maxDepth} levels`)
   const text = bytes.toString()
+  const value = parseText(text)
+  if (hasDuplicateMember(members, value)) {
+    const { msg, type } = duplicateMemberIssue
+    throw invalidInput(['body', ...(findDuplicateMember(text) ?? [])], msg, type)
+  }
+  return value
+}
+
+function parseText(text: string): unknown {
   try {
     return protoPattern.test(text) ? JSON.parse(text, rejectProto) : JSON.parse(text)
   } catch (error) {

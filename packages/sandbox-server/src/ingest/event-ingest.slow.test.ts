@@ -343,3 +343,11 @@ test('history is read by filters, ids and pages, and a known page answers 304', 
   expect(lines.slice(1, -1)).toEqual(all)
   expect((await ingest.call('GET', `/conversation/${hex}/events/search?page_id=x`)).status).toBe(422)
 })
+
+test('an event with a member twice is stored as it came and stops nothing', async () => {
+  await using ingest = await openIngest()
+  const id = randomUUID()
+  const twice = event(1).replace('"kind":"PauseEvent"', '"kind":"NoSuchEvent","kind":"PauseEvent"')
+  expect(await ingest.send(id, `[${event(0)},${twice},${event(2)}]`)).toMatchObject({ status: 200 })
+  expect(await ingest.log(id)).toEqual([event(0), twice, event(2)])
+})

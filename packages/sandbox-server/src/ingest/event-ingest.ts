@@ -1,5 +1,6 @@
 import { Problem, parseInstant } from '@slipway/protocol'
 import { ByteBudget, ByteBudgetError, type ByteBudgetOptions, type ByteLease } from '@slipway/shared/async'
+import { createCounter } from '@slipway/shared/metrics'
 import { type StoredEvent, toReceivedEvent } from '@slipway/storage'
 import type { AppConversationRow, SandboxRow } from '@slipway/storage/control-plane'
 import type { ConversationContext } from '../conversations/records/conversation-context.ts'
@@ -39,6 +40,12 @@ export class EventIngest {
   readonly #activeBodies = new Map<string, number>()
   /** Conversations whose agent server has other events than this server: logged once each. */
   readonly #diverged = new Set<string>()
+  /** Conversations of which an event has a member twice: logged once each. */
+  readonly #ambiguous = new Set<string>()
+  readonly duplicates = createCounter(
+    'slipway_ingest_duplicate_members_total',
+    'Received events in which an object has a name twice; they are stored as they came.',
+  )
 
   constructor(deps: EventIngestDeps) {
     this.#deps = deps
@@ -68,7 +75,10 @@ export class EventIngest {
       }
       const row = await this.#ensureRow(sandbox, conversation)
       const missingFrom = await this.#store(row, events, body.after)
-      if (missingFrom === undefined) await this.#updateRow(row, events)
+      if (missingFrom === undefined) {
+        this.#countDuplicates(conversation, events)
+        await this.#updateRow(row, events)
+      }
       return missingFrom
     })
   }
@@ -95,6 +105,16 @@ export class EventIngest {
         updated_at: clock.now() * 1000,
       })
     })
+  }
+
+  #countDuplicates(conversation: string, events: readonly IncomingEvent[]): void {
+    const duplicates = events.filter(({ hasDuplicate }) => hasDuplicate)
+    if (duplicates.length === 0) return
+    this.duplicates.inc(duplicates.length)
+    if (this.#ambiguous.has(conversation)) return
+    this.#ambiguous.add(conversation)
+    const ids = duplicates.slice(0, 10).map(({ value }) => String(value.id))
+    this.#deps.log('warn', 'events have a member twice, and are stored as they came', { conversation, ids })
   }
 
   /** Refuses the conversation of another sandbox. */

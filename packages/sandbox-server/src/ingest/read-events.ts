@@ -17,6 +17,8 @@ export interface IncomingEvent {
   readonly value: Record<string, unknown>
   readonly status: string | undefined
   readonly metrics: UsageMetrics | undefined
+  /** An object of it has a name twice; `value` has the last one. */
+  readonly hasDuplicate: boolean
 }
 
 /** A body of events as it arrives. */
@@ -65,7 +67,7 @@ function tooLargeProblem(limit: number): Problem {
 function parseEvent(bytes: Buffer, index: number): IncomingEvent {
   const line = parseEventLine(bytes)
   if (line.kind === 'issues') throw eventProblem(index, line.issues)
-  const { value } = line
+  const { value, hasDuplicate } = line
   const issues = eventIssues(value, true)
   if (issues.length > 0) throw eventProblem(index, issues)
   const { id, timestamp, kind, source } = value
@@ -75,6 +77,7 @@ function parseEvent(bytes: Buffer, index: number): IncomingEvent {
     value: { id, timestamp, kind, source },
     status: readExecutionStatus(value),
     metrics: isStats ? parseStatsMetrics(value.value) : undefined,
+    hasDuplicate,
   }
 }
 

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { must } from '@slipway/protocol'
-import { createHistogram } from '@slipway/shared/metrics'
+import { createCounter, createHistogram } from '@slipway/shared/metrics'
 import { expect, test } from 'vitest'
 import { StorageQuota } from '../accounts/storage-quota.ts'
 import { aliases, environmentSchema } from '../config/config.ts'
@@ -69,7 +69,13 @@ test('the page of operations has every metric of the sandbox server, and no othe
         'outcome',
       ),
     },
-    ingest: { bodyBytes: 0 },
+    ingest: {
+      bodyBytes: 0,
+      duplicates: createCounter(
+        'slipway_ingest_duplicate_members_total',
+        'Received events in which an object has a name twice; they are stored as they came.',
+      ),
+    },
     storageQuota: { refusals: new StorageQuota(storedByNobody).refusals },
     records: storedByNobody.records,
   })

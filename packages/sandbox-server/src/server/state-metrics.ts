@@ -12,7 +12,7 @@ export function createStateMetrics(deps: {
   readonly rows: Pick<ControlPlaneStore['sandboxes'], 'iterateAll'>
   readonly steps: StepMetrics
   readonly starter: Pick<ConversationStarter, 'activeCount' | 'durations'>
-  readonly ingest: Pick<EventIngest, 'bodyBytes'>
+  readonly ingest: Pick<EventIngest, 'bodyBytes' | 'duplicates'>
   readonly storageQuota: Pick<StorageQuota, 'refusals'>
   readonly records: Pick<Storage['conversations'], 'count' | 'sumBytes'>
 }): readonly Metric[] {
@@ -44,6 +44,7 @@ export function createStateMetrics(deps: {
       'Unpacked bytes of events that are being received.',
       () => ingest.bodyBytes,
     ),
+    ingest.duplicates,
     createLabeledGauge(
       'slipway_quota_used',
       'What all users store of what is limited for each, by quota.',

@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest'
-import { eventIssues, parseEventLine, readExecutionStatus, toReceivedEvent } from './received-event.ts'
+import {
+  duplicateIssues,
+  eventIssues,
+  parseEventLine,
+  readExecutionStatus,
+  toReceivedEvent,
+} from './received-event.ts'
 
 const options = { keep: false, lastInstant: undefined, now: 1_000_000 }
 
@@ -78,4 +84,13 @@ test('readExecutionStatus reads execution_status updates with a known status onl
   expect(readExecutionStatus(update)).toBe('finished')
   expect(readExecutionStatus({ ...update, value: 'nothing' })).toBeUndefined()
   expect(readExecutionStatus({ ...update, key: 'stats' })).toBeUndefined()
+})
+
+test('a member twice is told with its place', () => {
+  const line = Buffer.from('{"kind":"PauseEvent","source":"user","value":{"a":1,"a":2}}')
+  expect(parseEventLine(line)).toMatchObject({ kind: 'value', hasDuplicate: true })
+  expect(duplicateIssues(line)).toEqual([
+    { loc: ['value', 'a'], msg: 'Duplicate member', type: 'json_duplicate_member' },
+  ])
+  expect(parseEventLine(Buffer.from('{"kind":"PauseEvent"}'))).toMatchObject({ hasDuplicate: false })
 })

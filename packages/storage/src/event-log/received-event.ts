@@ -1,10 +1,13 @@
 import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import {
+  countJsonMembers,
   defaultSource,
-  exceedsMaxDepth,
+  duplicateMemberIssue,
   executionStatus,
+  findDuplicateMember,
   formatInstant,
+  hasDuplicateMember,
   maxDepth,
   parseInstant,
   type ValidationIssue,
@@ -14,7 +17,12 @@ import { isRecord, parseJson } from '@slipway/shared/json'
 import type { ReceivedEvent } from './event-log.ts'
 
 export type ParsedEventLine =
-  | { readonly kind: 'value'; readonly value: Record<string, unknown> }
+  | {
+      readonly kind: 'value'
+      readonly value: Record<string, unknown>
+      /** An object of the line has a name twice; `value` has the last one. */
+      readonly hasDuplicate: boolean
+    }
   | { readonly kind: 'issues'; readonly issues: readonly ValidationIssue[] }
 
 /** Parses the JSON object of a line. The `loc` of an issue starts at the object's root. */
@@ -24,10 +32,17 @@ export function parseEventLine(bytes: Buffer): ParsedEventLine {
     issues: [{ loc: [], msg, type }],
   })
   if (!isUtf8(bytes)) return issue('Line is not valid UTF-8', 'json_invalid')
-  if (exceedsMaxDepth(bytes)) return issue(`JSON is nested deeper than ${maxDepth} levels`, 'json_invalid')
+  const members = countJsonMembers(bytes)
+  if (members === undefined) return issue(`JSON is nested deeper than ${maxDepth} levels`, 'json_invalid')
   const value = parseJson(bytes.toString('utf8'))
   if (value === undefined) return issue('Line is not valid JSON', 'json_invalid')
-  return isRecord(value) ? { kind: 'value', value } : issue('Input should be an object', 'model_type')
+  if (!isRecord(value)) return issue('Input should be an object', 'model_type')
+  return { kind: 'value', value, hasDuplicate: hasDuplicateMember(members, value) }
+}
+
+/** The issue of a line that has a name twice. */
+export function duplicateIssues(bytes: Buffer): readonly ValidationIssue[] {
+  return [{ ...duplicateMemberIssue, loc: findDuplicateMember(bytes.toString('utf8')) ?? [] }]
 }
 
 /** Validates a received event; with `keep` (other versions) only its `kind`, `id` and `timestamp`. */
