@@ -58,7 +58,6 @@ export const reasoningItemModel = component('ReasoningItemModel', {
 
 export const messageToolCall = component('MessageToolCall', {
   id: z.string(),
-  responses_item_id: z.string().nullish(),
   name: z.string(),
   arguments: z.string().meta({ description: 'JSON text.' }),
   origin: z.enum(['completion', 'responses']),

@@ -182,14 +182,12 @@ class PromptBuilder {
 
   #call(message: Message, call: MessageToolCall, index: number): AssistantPart {
     const own = this.#pieceMetadata(message, 'call', index)
-    const itemId =
-      this.#route.api === 'responses' && call.responses_item_id ? { itemId: call.responses_item_id } : {}
     return {
       type: 'tool-call',
       toolCallId: this.#id(call.id),
       toolName: call.name,
       input: this.#input(call.arguments),
-      ...this.#options({ ...own, ...itemId }),
+      ...this.#options(own),
     }
   }
 

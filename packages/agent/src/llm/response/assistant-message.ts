@@ -47,14 +47,12 @@ function toolCalls(
   usedIds: ReadonlySet<string>,
 ): MessageToolCall[] {
   const origin = route.api === 'responses' ? 'responses' : 'completion'
-  return calls.map(({ id, name, input, metadata }) => {
-    const { itemId } = ownMetadata(metadata, route)
+  return calls.map(({ id, name, input }) => {
     return {
       id: usedIds.has(id) ? `${id}-${crypto.randomUUID().slice(0, 8)}` : id,
       name,
       arguments: input,
       origin,
-      ...(typeof itemId === 'string' && origin === 'responses' ? { responses_item_id: itemId } : {}),
     }
   })
 }
