@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type GoalState, parseInstant, type SendMessageRequest } from '@slipway/protocol'
+import { type GoalState, parseInstant, type SendMessageRequest, supersededReason } from '@slipway/protocol'
 import type { StoredEvent } from '@slipway/storage'
 import type { ConversationParts } from './conversation-parts.ts'
 import { rejectionEvent, stateUpdate, statusUpdate } from './events/event-drafts.ts'
@@ -9,8 +9,6 @@ import { type RunSlot, runLimitProblem } from './runtime/deps.ts'
 import type { ConversationState } from './state/state.ts'
 import { transition } from './state/status.ts'
 import { assertSameMessage, messageText, userMessageEvent } from './user-message.ts'
-
-const supersededText = 'Superseded by a new user message'
 
 interface SendOptions {
   readonly id?: string | undefined
@@ -92,7 +90,7 @@ async function storeMessage(
     return [
       ...runtimes.systemPromptEvents(now, runtime),
       ...closeAbandonedActions(now),
-      ...unstarted.map((call) => rejectionEvent(call, supersededText, 'hook')),
+      ...unstarted.map((call) => rejectionEvent(call, supersededReason)),
       ...(status === undefined ? [] : [statusUpdate(status)]),
       ...(goal === undefined ? endGoalEvents(now) : [goalUpdateEvent(goal)]),
       ...(verdict?.events ?? []),

@@ -58,8 +58,7 @@ export class RunControl {
     this.#agentLoop = new AgentLoop(context, (signal) => runtimes.prepare(signal), external)
     this.#deadline = new ConfirmationDeadline(
       context.deps.clock,
-      (reason) =>
-        void this.resolveConfirmation({ accept: false, reason, source: 'hook' }).catch(() => undefined),
+      (reason) => void this.resolveConfirmation({ accept: false, reason }).catch(() => undefined),
     )
   }
 
@@ -178,16 +177,14 @@ export class RunControl {
   }
 
   /**
-   * `source`: whether the user or something automatic, such as a deadline, answers. `action_ids`:
-   * the answer is for these actions only; a Problem `conflict` when others wait, or none.
+   * `action_ids`: the answer is for these actions only; a Problem `conflict` when others wait, or none.
    */
   async resolveConfirmation(options: {
     readonly accept: boolean
     readonly reason: string
     readonly action_ids?: readonly string[] | undefined
-    readonly source?: 'user' | 'hook'
   }): Promise<void> {
-    const { accept, reason, action_ids, source = 'user' } = options
+    const { accept, reason, action_ids } = options
     const isWaiting = this.#context.state.status === 'waiting_for_confirmation'
     await this.startWith(accept && isWaiting ? this.reserveSlot() : 'none', () =>
       this.#context.append((now) => {
@@ -197,7 +194,7 @@ export class RunControl {
         // Only a decision about the repository continues a run that waits for one.
         if (accept && isAwaitingConsent(now)) return []
         if (accept) return [statusUpdate(status)]
-        const rejections = now.openActions().map((call) => rejectionEvent(call, reason, source))
+        const rejections = now.openActions().map((call) => rejectionEvent(call, reason))
         // An external agent receives the rejection, and continues its turn.
         const next = this.#external.hasTurn ? 'running' : status
         return [...rejections, ...endGoalEvents(now), statusUpdate(next)]

@@ -1,4 +1,5 @@
 import { type Client, follow } from '@slipway/client'
+import { isAutomaticRejection } from '@slipway/protocol/automatic-rejections'
 import { asObject } from '../output/action-text.ts'
 
 /**
@@ -10,13 +11,13 @@ export async function waitForForeignAnswer(
   id: string,
   { after, signal }: { readonly after: string | number; readonly signal: AbortSignal },
 ): Promise<string | undefined> {
-  let rejectionSource: unknown
+  let rejection: unknown
   for await (const { event } of follow(client, id, { after, signal })) {
-    const { kind, key, value, rejection_source } = asObject(event)
-    if (kind === 'UserRejectObservation') rejectionSource = rejection_source ?? 'user'
+    const { kind, key, value, rejection_reason } = asObject(event)
+    if (kind === 'UserRejectObservation') rejection = rejection_reason ?? ''
     if (key !== 'execution_status' || value === 'waiting_for_confirmation') continue
-    if (rejectionSource === 'hook') return 'rejected: no answer came in time'
-    if (rejectionSource !== undefined) return 'rejected from another terminal'
+    if (isAutomaticRejection(rejection)) return 'rejected: no answer came in time'
+    if (rejection !== undefined) return 'rejected from another terminal'
     return value === 'running' ? 'approved from another terminal' : 'stopped from another terminal'
   }
   return undefined

@@ -1,3 +1,4 @@
+import { isAutomaticRejection } from '@slipway/protocol/automatic-rejections'
 import type { WireEvent } from '../api/log.ts'
 import { contentImages, isFailure, recordOf, textOf } from '../log/event-facts.ts'
 import { observationText } from '../log/to-markdown.ts'
@@ -14,7 +15,8 @@ export function ResultBody(props: { readonly event: WireEvent; readonly action?:
   if (event.kind === 'AgentErrorEvent')
     return <LongText text={textOf(event.error) ?? ''} render={(part) => <Ansi text={part} />} />
   if (event.kind === 'UserRejectObservation') {
-    const by = event.rejection_source === 'hook' ? 'A hook rejected this call' : 'Rejected by the user'
+    const asked = event.rejection_source === 'hook' ? 'A hook rejected this call' : 'Rejected by the user'
+    const by = isAutomaticRejection(event.rejection_reason) ? 'Not executed' : asked
     return (
       <p className="wrap">
         {by}: {textOf(event.rejection_reason) ?? 'without a reason'}

@@ -35,7 +35,7 @@ test('an action that is not confirmed in time is rejected with the reason, and t
   await clock.advance(1_000)
   await waitUntil(() => life.status === 'idle')
   expect(await life.eventsOfKind('UserRejectObservation')).toMatchObject([
-    { rejection_source: 'hook', rejection_reason: 'The action was not confirmed within 90 seconds.' },
+    { rejection_source: 'user', rejection_reason: 'The action was not confirmed within 90 seconds.' },
   ])
 })
 

@@ -1,3 +1,4 @@
+import { deadlineReason } from '@slipway/protocol'
 import { type Clock, maxTimerMs, type Timer } from '@slipway/shared/time'
 
 interface ConfirmationWait {
@@ -33,7 +34,7 @@ export class ConfirmationDeadline {
       Math.min(wait, maxTimerMs),
       () => {
         if (wait > maxTimerMs) this.schedule(waiting)
-        else this.#expire(`The action was not confirmed within ${limitMs / 1000} seconds.`)
+        else this.#expire(deadlineReason(limitMs / 1000))
       },
       { ref: false },
     )

@@ -1,4 +1,4 @@
-import { isAcpAgent, Problem, stuckThresholds } from '@slipway/protocol'
+import { changedHooksReason, isAcpAgent, Problem, stuckThresholds } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { AcpFailure } from '../../acp/failure.ts'
 import { PluginLoadError } from '../../plugins/extensions.ts'
@@ -13,7 +13,6 @@ import {
   userMessage,
 } from '../events/event-drafts.ts'
 import type { ExternalAgent } from '../external/external-agent.ts'
-import { changedHooksText } from '../hooks/hooks.ts'
 import {
   checkLimits,
   type LimitFinding,
@@ -222,7 +221,7 @@ export class AgentLoop {
     // Consent is no confirmation of actions: those that would have met changed hooks are not executed.
     const closed = (now: ConversationState) =>
       repository.notice?.has_hooks
-        ? now.openActions().map((call) => rejectionEvent(call, changedHooksText, 'hook'))
+        ? now.openActions().map((call) => rejectionEvent(call, changedHooksReason))
         : []
     await appendPatiently((now) =>
       now.status === 'running' ? [...closed(now), statusUpdate('waiting_for_confirmation')] : [],

@@ -1,4 +1,4 @@
-import type { CommandRule } from '@slipway/protocol'
+import { type CommandRule, isAutomaticRejection } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
 import type { Clock } from '@slipway/shared/time'
 import type { EventDraft } from '@slipway/storage'
@@ -112,7 +112,8 @@ async function executeAction(
     const before = await runtime.hooks.run('pre_tool_use', about, signal)
     hookEvents.push(...before.events)
     if (before.isBlocked || before.shouldStop) {
-      const draft = rejectionEvent(call, before.reason ?? 'A hook blocked the action', 'hook')
+      const { reason = 'A hook blocked the action' } = before
+      const draft = rejectionEvent(call, reason, isAutomaticRejection(reason) ? 'user' : 'hook')
       return { draft, hookEvents, mustStop: before.shouldStop }
     }
     const observation = await instrument(

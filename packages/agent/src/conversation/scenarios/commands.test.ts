@@ -114,7 +114,7 @@ test('a message rejects what waits for confirmation, and the model sees the reas
   await life.send('no, wait')
   expect(life.status).toBe('idle')
   expect(await life.eventsOfKind('UserRejectObservation')).toMatchObject([
-    { rejection_reason: 'Superseded by a new user message', rejection_source: 'hook', source: 'environment' },
+    { rejection_reason: 'Superseded by a new user message', rejection_source: 'user', source: 'environment' },
     { rejection_reason: 'Superseded by a new user message' },
   ])
   expect((await life.eventSummary()).slice(-4)).toEqual([

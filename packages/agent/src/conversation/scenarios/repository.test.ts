@@ -130,7 +130,7 @@ test.each([
     await life.sendAndWait('go')
     expect(await readFile(file(`.openhands/${name}`), 'utf8')).not.toContain(before)
     const [rejection] = await life.eventsOfKind('UserRejectObservation')
-    expect(rejection).toMatchObject({ tool_name: 'terminal', rejection_source: 'hook' })
+    expect(rejection).toMatchObject({ tool_name: 'terminal', rejection_source: 'user' })
     expect(rejection?.rejection_reason).toContain('have changed since the user allowed them')
     expect(life.status).toBe('waiting_for_confirmation')
     expect(life.conversation.awaitedConsent).toBeDefined()

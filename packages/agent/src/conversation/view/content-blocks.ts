@@ -1,4 +1,4 @@
-import type { ImageContent, Message } from '@slipway/protocol'
+import { type ImageContent, isAutomaticRejection, type Message } from '@slipway/protocol'
 import { textBlock } from '../../tools/core/tool.ts'
 import type { LogEventOf, ResultEvent } from './log-event.ts'
 
@@ -25,9 +25,6 @@ export function toBlocks(content: unknown, max: number): ContentBlock[] {
   })
 }
 
-/** Reasons of rejections that are neither the user's nor a hook's. */
-const automaticReason = /^(?:Superseded by a new user message$|The action was not confirmed within )/
-
 /** The content of the tool message for a result; never empty. */
 export function resultBlocks(result: ResultEvent, max: number): ContentBlock[] {
   if (result.kind === 'AgentErrorEvent')
@@ -35,8 +32,8 @@ export function resultBlocks(result: ResultEvent, max: number): ContentBlock[] {
   if (result.kind === 'ObservationEvent')
     return nonEmpty(observationBlocks(result, max), 'The tool gave no output.')
   const { rejection_reason: reason = 'User rejected the action', rejection_source } = result
-  const who =
-    rejection_source !== 'hook' ? 'the user' : automaticReason.test(reason) ? 'the server' : 'a hook'
+  const asked = rejection_source === 'hook' ? 'a hook' : 'the user'
+  const who = isAutomaticRejection(reason) ? 'the server' : asked
   return toBlocks([`The action was rejected by ${who}: ${reason}`], max)
 }
 

@@ -119,7 +119,8 @@ export const conversationRoutes = defineRoutes('conversations', {
   }),
   pauseConversation: route.post('/api/conversations/{conversation_id}/pause', {
     summary: 'Pause a conversation',
-    description: 'The run ends at the next point where nothing is lost. What does not run stays as it is.',
+    description:
+      'The run ends at the next point where nothing is lost. An idle conversation is paused too, with a PauseEvent; one that has ended stays as it is.',
     params: conversationParams,
     responses: successResponses,
   }),
