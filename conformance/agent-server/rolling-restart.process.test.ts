@@ -32,9 +32,9 @@ test.for(Object.entries(mains))(
       const statuses: number[] = []
       const clients = [1, 2, 3, 4].map(async () => {
         while (!stopped.signal.aborted) {
-        statuses.push((await fetch(`${proxy.url}/server_info`)).status)
-        await sleep(5)
-      }
+          statuses.push((await fetch(`${proxy.url}/server_info`)).status)
+          await sleep(5)
+        }
       })
       for (const [at, port] of ports.entries()) {
         await servers[at]?.stop('SIGTERM')

@@ -5,7 +5,10 @@ import type { Caller } from './authenticator.ts'
 type KeyOwner = Pick<Caller, 'scopes' | 'boundOrg'>
 
 /** Whether an administrator acts on rows of this organisation: with a key that is bound to one, on its own. */
-export function isWithinReach({ boundOrg }: KeyOwner, row: { readonly org?: string | null | undefined }): boolean {
+export function isWithinReach(
+  { boundOrg }: KeyOwner,
+  row: { readonly org?: string | null | undefined },
+): boolean {
   return boundOrg === null || row.org === boundOrg
 }
 
