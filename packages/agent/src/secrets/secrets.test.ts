@@ -86,6 +86,13 @@ test('a stream holds back no more than what may become a value', () => {
   expect(stream.end()).toBe('')
 })
 
+test('a stream gives a whole line at once, unless it ends with the greater part of a value', () => {
+  const stream = createSecrets({ A: 'hunter22-and-more' }).stream()
+  expect(stream.add('begun: h\n')).toBe('begun: h\n')
+  expect(stream.add('hunter22\n')).toBe('')
+  expect(stream.add('-and-more\n')).toBe(`${secretPlaceholder}\n`)
+})
+
 test('a secret that is replaced stays hidden, and the new one is hidden too', () => {
   const secrets = createSecrets({ A: 'first-value' })
   secrets.addSources({ A: secretSource.parse('second-value') })

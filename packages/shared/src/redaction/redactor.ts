@@ -79,7 +79,8 @@ export class Redactor {
 
   /**
    * Redacts a streamed text: the results of all calls together equal `redact` of the whole text. Holds back a
-   * possible beginning of a value.
+   * possible beginning of a value; a whole line only for eight characters of one, because a prompt or a result
+   * would wait for what comes next.
    */
   stream(): { add(text: string): string; end(): string } {
     let held = ''
@@ -193,8 +194,9 @@ export class Redactor {
     if (this.#inexactForms.size === 0) return exactStart
     const escapeStart = openEscapeStart(text)
     const { bytes, starts } = normalizeText(text.slice(0, escapeStart))
-    const openByte = inexactPrefixes.findOpen(bytesText(bytes))
-    const inexactStart = openByte === undefined ? escapeStart : (starts[openByte] ?? 0)
+    const openByte = inexactPrefixes.findOpen(bytesText(bytes)) ?? bytes.length
+    const isReleased = bytes.length - openByte < (text.endsWith('\n') ? minInexactChars : 1)
+    const inexactStart = isReleased ? escapeStart : (starts[openByte] ?? 0)
     return Math.min(exactStart, inexactStart, escapeStart)
   }
 }
