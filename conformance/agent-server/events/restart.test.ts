@@ -1,3 +1,5 @@
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import { OwnAgentServer } from '../../support/agent-fixture.ts'
 import { startAgentServer } from '../../support/agent-server.ts'
@@ -44,4 +46,26 @@ test('a restart changes nothing: the same searches, page ids and exports', async
 test('a second server on the same directory is refused', async () => {
   await using first = await OwnAgentServer.open({ isInProcess: true })
   await expect(startAgentServer(first.data)).rejects.toThrow(/in use/)
+})
+
+test('a list leaves out a conversation whose events are damaged, and has all others', async () => {
+  await using server = await OwnAgentServer.open()
+  const line = (text: string) => toJsonLines(messageLine(`of-${text}`, '2026-01-01T00:00:00Z', text, 'user'))
+  const damaged = await server.api.import(line('damaged'))
+  const right = await server.api.import(line('right'))
+  await server.stop()
+  using db = new DatabaseSync(join(server.data, 'log.db'))
+  db.exec("UPDATE event SET body = CAST(replace(CAST(body AS TEXT), 'damaged', 'changed') AS BLOB)")
+  db.close()
+  await server.start()
+  for (const query of ['', '?include_skills=true']) {
+    const list = await server.api.requestJson<{ items: { id: string }[] }>(
+      `/api/conversations/search${query}`,
+    )
+    expect(list.status).toBe(200)
+    expect(list.body.items.map(({ id }) => id)).toEqual([right])
+  }
+  const single = await server.api.requestJson<{ detail?: string }>(`/api/conversations/${damaged}`)
+  expect(single.status).toBe(503)
+  expect(JSON.stringify(single.body)).toContain(damaged)
 })

@@ -1,5 +1,5 @@
 import { existsSync, statSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { type Instant, type LogFunction, must, storageUnavailableProblem } from '@slipway/protocol'
 import type { Metric } from '@slipway/shared/metrics'
 import type { ConversationRecords } from '../conversations/conversation-records.ts'
@@ -13,12 +13,12 @@ import { startImport } from './conversations/import-session.ts'
 import { Purge } from './conversations/purge.ts'
 import { CommitQueue } from './database/commit-queue.ts'
 import { DamageReport } from './database/damage-report.ts'
-import { Database } from './database/database.ts'
 import { DirectoryLock } from './database/directory-lock.ts'
 import { HighWaterMark } from './database/high-water-mark.ts'
 import { advice, assertNotBehindIndex, assertSameLog, readIdentity } from './database/log-identity.ts'
 import { makeDataDirectory } from './database/open-failure.ts'
 import type { CompactedFile, CompactOptions } from './database/reclaim-space.ts'
+import { isDamaged } from './database/storage-failure.ts'
 import { recoverDatabase, StorageHealth } from './database/storage-health.ts'
 import { SqliteDeliveries } from './deliveries/deliveries.ts'
 import { SqliteEventLog, type StorageContext } from './event-log/event-log.ts'
@@ -26,12 +26,9 @@ import { EventRows } from './event-log/event-rows.ts'
 import { IndexGuard } from './event-log/index-check.ts'
 import { KindSourceIndex } from './event-log/kind-source-index.ts'
 import { LogHeads } from './event-log/log-heads.ts'
-import { logMigrations, uncheckedTables } from './event-log/schema.ts'
 import { LimitGuard, type StorageLimits } from './event-log/storage-limits.ts'
 import { TextIndex } from './event-log/text-index.ts'
-
-/** SQLite's page cache of log.db. */
-const cacheBytes = 8 * 1024 * 1024
+import { nextStep, openLog } from './open-log.ts'
 
 interface StorageOptions {
   /**
@@ -62,13 +59,7 @@ export async function openStorage({
     const known = lock.readIdentity()
     const others = [markPath, indexPath].filter(existsSync)
     assertLogIsThere(path, others[0] ?? (known && lock.path))
-    const db = new Database(path, {
-      synchronous: 'FULL',
-      cacheBytes,
-      isReclaimable: true,
-      migrations: logMigrations,
-    })
-    assertTablesAreRight(db)
+    const db = openLog(path, log)
     const readLogIdentity = () => must(readIdentity(db), 'the identity of the log')
     const identity = readLogIdentity()
     const mark = new HighWaterMark(markPath, identity, db, log)
@@ -142,7 +133,9 @@ export async function openStorage({
     )
   } catch (error) {
     lock[Symbol.dispose]()
-    throw error
+    if (!isDamaged(error)) throw error
+    const path = join(directory, 'log.db')
+    throw new Error(`${path} is damaged. ${nextStep(path)}`, { cause: error })
   }
 }
 
@@ -153,18 +146,6 @@ function assertLogIsThere(path: string, other: string | undefined): void {
   throw new Error(
     `${path} is ${size === undefined ? 'missing' : 'empty'}, but ${other} is there. ${advice(path)} --empty`,
   )
-}
-
-/** An index that hides a conversation would let another one be made in its place. */
-function assertTablesAreRight(db: Database): void {
-  for (const table of uncheckedTables) {
-    const [problem = 'ok'] = db.get<[string]>(`PRAGMA integrity_check(${table})`) ?? []
-    if (problem === 'ok') continue
-    const data = dirname(db.path)
-    throw new Error(
-      `${db.path} is damaged: table ${table}, ${problem}. Repair it: slipway doctor --repair --data ${data}, or restore it from a backup.`,
-    )
-  }
 }
 
 /** Storage on SQLite files of one directory. */

@@ -8,7 +8,7 @@ import {
   wireVersion as wires,
 } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
-import { type ConversationRecord, exportEvents, gzipStream } from '@slipway/storage'
+import { type ConversationRecord, DamageError, exportEvents, gzipStream } from '@slipway/storage'
 import {
   type ConversationInfoReader,
   conversationNotFound,
@@ -27,6 +27,11 @@ const [openPage, openList, closeList, comma, nullBytes] = ['{"items":[', '[', ']
   Buffer.from(text),
 ) as [Buffer, Buffer, Buffer, Buffer, Buffer]
 const success = { json: { success: true } }
+
+/** A list leaves out what is damaged, which the storage has logged. */
+function omitDamaged(error: unknown): undefined {
+  if (!(error instanceof DamageError)) throw error
+}
 
 export function conversationHandlers(options: {
   readonly createDeps: CreateConversationDeps
@@ -59,7 +64,10 @@ export function conversationHandlers(options: {
     )
   }
   /** The same as JSON, without skills. */
-  const readInfosBytes = async (records: readonly (ConversationRecord | undefined)[]) => {
+  const readInfosBytes = async (
+    records: readonly (ConversationRecord | undefined)[],
+    { isList }: { readonly isList: boolean },
+  ) => {
     const children = await storage.conversations.listChildren(records.map((record) => record?.id ?? ''))
     const infos = records.map((record, index) => {
       if (record === undefined) return nullBytes
@@ -72,8 +80,11 @@ export function conversationHandlers(options: {
       const loaded = registry.peek(record.id)
       return loaded instanceof Promise ? loaded.then(read) : read(loaded)
     })
-    const parts = await Promise.all(infos)
-    return parts.flatMap((part, index) => (index === 0 ? [part] : [comma, part]))
+    const parts = await Promise.all(
+      infos.map((info) => (isList && info instanceof Promise ? info.catch(omitDamaged) : info)),
+    )
+    const present = parts.filter((part) => part !== undefined)
+    return present.flatMap((part, index) => (index === 0 ? [part] : [comma, part]))
   }
   return {
     async createConversation({ body, query, header }) {
@@ -86,15 +97,21 @@ export function conversationHandlers(options: {
     async getConversations({ query }) {
       const records = await storage.conversations.get(query.ids)
       if (query.include_skills) return { json: await readInfos(records, true) }
-      return { bytes: Buffer.concat([openList, ...(await readInfosBytes(records)), closeList]) }
+      return {
+        bytes: Buffer.concat([openList, ...(await readInfosBytes(records, { isList: false })), closeList]),
+      }
     },
     async searchConversations({ query }) {
       const { tag: tags, ...rest } = query
       const page = await storage.conversations.search({ ...rest, tags })
       const { items, next_page_id } = page
-      if (query.include_skills) return { json: { items: await readInfos(items, true), next_page_id } }
+      if (query.include_skills) {
+        const infos = items.map((item) => readInfos([item], true).catch(omitDamaged))
+        const present = (await Promise.all(infos)).filter((info) => info !== undefined)
+        return { json: { items: present.flat(), next_page_id } }
+      }
       const end = Buffer.from(`],"next_page_id":${JSON.stringify(next_page_id)}}`)
-      return { bytes: Buffer.concat([openPage, ...(await readInfosBytes(items)), end]) }
+      return { bytes: Buffer.concat([openPage, ...(await readInfosBytes(items, { isList: true })), end]) }
     },
     async countConversations({ query }) {
       return { json: await storage.conversations.count({ status: query.status, tags: query.tag }) }

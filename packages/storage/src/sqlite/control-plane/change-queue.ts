@@ -1,6 +1,6 @@
 import { CommitQueue } from '../database/commit-queue.ts'
 import type { Database } from '../database/database.ts'
-import { resultCode } from '../database/storage-failure.ts'
+import { isDamaged, resultCode } from '../database/storage-failure.ts'
 import type { DatabaseHealth } from '../database/storage-health.ts'
 
 type Outcome<T> = { readonly answer: T } | { readonly error: unknown }
@@ -47,7 +47,7 @@ export class ChangeQueue {
       return { answer: this.#db.savepoint(work) }
     } catch (error) {
       const code = resultCode(error)
-      if (code !== undefined && code !== constraintCode) throw error
+      if (code !== undefined && code !== constraintCode && !isDamaged(error)) throw error
       return { error }
     }
   }

@@ -11,9 +11,11 @@ import { groupChildren } from '../../conversations/group-children.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { PlannedChange } from '../database/commit-queue.ts'
 import { DamageError } from '../database/damage.ts'
-import type { Value } from '../database/database.ts'
+import type { Database, Value } from '../database/database.ts'
+import { readableRows, sumRows } from '../database/readable-rows.ts'
+import { isDamaged } from '../database/storage-failure.ts'
 import { valuesChecksum } from '../database/values-checksum.ts'
-import { checkedColumns, sealRecord } from '../event-log/conversation-row.ts'
+import { checkedColumns, nameRecord, sealRecord } from '../event-log/conversation-row.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
 import { deleteSealedState, readSealedState, writeSealed, writeSnapshot } from '../event-log/sealed-state.ts'
 import type { Purge } from './purge.ts'
@@ -38,7 +40,13 @@ const checkedCount = checkedColumns.split(',').length
 const insertSql = `INSERT INTO conversation
   (id, title, tags, status, request, parent, created_at, updated_at, is_visible)
   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1) RETURNING ${columns}`
-const sumBytesSql = 'SELECT coalesce(sum(bytes), 0) FROM conversation WHERE is_visible = 1'
+const childrenSql = (
+  condition: string,
+) => `SELECT parent, id, ordinal FROM conversation INDEXED BY conversation_parent
+  WHERE parent IN (SELECT value FROM json_each(?)) AND is_visible = 1 AND ${condition}`
+const idOfSql = `SELECT id FROM conversation INDEXED BY conversation_id WHERE is_visible = 1 AND ordinal = ?`
+const sumBytesSql = (condition: string) =>
+  `SELECT coalesce(sum(bytes), 0) FROM conversation WHERE is_visible = 1 AND ${condition}`
 const selectByIdSql = `SELECT ${columns} FROM conversation WHERE id = ? AND is_visible = 1`
 
 type NewRecord = Parameters<ConversationRecords['create']>[0]
@@ -72,9 +80,7 @@ export class SqliteConversationRecords implements ConversationRecords {
   }
 
   async listChildren(ids: readonly string[]): Promise<(readonly string[])[]> {
-    const sql = `SELECT parent, id, ordinal FROM conversation INDEXED BY conversation_parent
-      WHERE parent IN (SELECT value FROM json_each(?)) AND is_visible = 1`
-    const rows = this.#context.db.all<[string, string, number]>(sql, JSON.stringify(ids))
+    const rows = readableRows<[string, string, number]>(this.#context.db, childrenSql, JSON.stringify(ids))
     rows.sort(([, , a], [, , b]) => a - b)
     return groupChildren(ids, rows)
   }
@@ -86,26 +92,28 @@ export class SqliteConversationRecords implements ConversationRecords {
   async search(query: ConversationQuery): ReturnType<ConversationRecords['search']> {
     const { limit, sort_order, status, tags, page_id } = query
     const start = page_id ? this.#findPageStart(page_id) : undefined
-    const { sql, values } = searchSql({ sort_order, status, tags, start })
-    const rows = this.#context.db.all<Row>(sql, ...values, limit + 1)
+    const rows = this.#selectRows({ sort_order, status, tags, start }, limit + 1)
     const next = rows.length > limit ? rows.pop() : undefined
     return {
-      items: rows.map((row) => this.#toRecord(row)),
+      items: rows.flatMap((row) => this.#toListed(row)),
       next_page_id: next === undefined ? null : next[1].replaceAll('-', ''),
     }
   }
 
   async count({ status, tags = [] }: Parameters<ConversationRecords['count']>[0] = {}): Promise<number> {
     const where = ['is_visible = 1', ...(status ? ['status = ?'] : []), ...tags.map(tagSql)]
-    const sql = `SELECT count(*) FROM conversation INDEXED BY conversation_status WHERE ${where.join(' AND ')}`
-    const row = this.#context.db.get<[number]>(sql, ...(status ? [status] : []), ...tags.flatMap(tagValues))
-    return row?.[0] ?? 0
+    const sql = (condition: string) =>
+      `SELECT count(*) FROM conversation INDEXED BY conversation_status WHERE ${[...where, condition].join(' AND ')}`
+    const values = [...(status ? [status] : []), ...tags.flatMap(tagValues)]
+    if (tags.length > 0) return sumRows(readableRows(this.#context.db, sql, ...values))
+    // The index has all that is counted.
+    return this.#context.db.get<[number]>(sql('1'), ...values)?.[0] ?? 0
   }
 
   async sumBytes(ids?: readonly string[]): Promise<number> {
     const { db } = this.#context
-    if (ids === undefined) return db.get<[number]>(sumBytesSql)?.[0] ?? 0
-    return ids.reduce((sum, id) => sum + (db.get<[number]>(`${sumBytesSql} AND id = ?`, id)?.[0] ?? 0), 0)
+    if (ids === undefined) return sumRows(readableRows(db, sumBytesSql))
+    return ids.reduce((sum, id) => sum + (db.get<[number]>(sumBytesSql('id = ?'), id)?.[0] ?? 0), 0)
   }
 
   patch(
@@ -126,7 +134,7 @@ export class SqliteConversationRecords implements ConversationRecords {
   }
 
   async getSealedState(id: string): Promise<SealedState | undefined> {
-    return readSealedState(this.#context.db, id)
+    return nameRecord(id, () => readSealedState(this.#context.db, id))
   }
 
   saveSnapshot(id: string, snapshot: Snapshot): Promise<void> {
@@ -168,7 +176,44 @@ export class SqliteConversationRecords implements ConversationRecords {
   }
 
   #row(id: string): Row | undefined {
-    return this.#context.db.get<Row>(selectByIdSql, id)
+    return nameRecord(id, () => this.#context.db.get<Row>(selectByIdSql, id))
+  }
+
+  /** The first rows of a list, without those on damaged pages, which are reported. */
+  #selectRows(options: SearchOptions, limit: number): Row[] {
+    const { db, damage } = this.#context
+    const { sql, values } = searchSql(options)
+    try {
+      return db.all<Row>(sql, ...values, limit)
+    } catch (error) {
+      if (!isDamaged(error)) throw error
+    }
+    const rows: Row[] = []
+    for (const [ordinal] of orderedOrdinals(db, options)) {
+      if (rows.length === limit) break
+      try {
+        rows.push(...selectListed(db, ordinal, options))
+      } catch (error) {
+        if (!isDamaged(error)) throw error
+        damage.add(new DamageError(this.#idOf(ordinal), 'record', 'cannot be read', error))
+      }
+    }
+    return rows
+  }
+
+  /** By the index, because the record cannot be read. */
+  #idOf(ordinal: number): string {
+    return this.#context.db.get<[string]>(idOfSql, ordinal)?.[0] ?? `number ${ordinal}`
+  }
+
+  /** A list leaves out a record that is not what was written, which is reported. */
+  #toListed(row: Row): ConversationRecord[] {
+    try {
+      return [this.#toRecord(row)]
+    } catch (error) {
+      if (error instanceof DamageError) return []
+      throw error
+    }
   }
 
   #find(id: string): ConversationRecord | undefined {
@@ -207,34 +252,53 @@ export class SqliteConversationRecords implements ConversationRecords {
   }
 }
 
+interface SearchOptions extends Pick<ConversationQuery, 'sort_order' | 'status' | 'tags'> {
+  readonly start: Row | undefined
+}
+
 /** A page of conversations in the order (created_at or updated_at, ordinal). */
-export function searchSql(
-  options: Pick<ConversationQuery, 'sort_order' | 'status' | 'tags'> & { start: Row | undefined },
-): {
-  readonly sql: string
-  readonly values: Value[]
-} {
-  const { sort_order, status, tags = [], start } = options
+export function searchSql(options: SearchOptions): { readonly sql: string; readonly values: Value[] } {
+  const { status, tags = [] } = options
+  const where = [...(status ? ['status = ?'] : []), ...tags.map(tagSql)]
+  const values = [...(status ? [status] : []), ...tags.flatMap(tagValues)]
+  return orderedSql(columns, options, { where, values }, 'LIMIT ?')
+}
+
+/** All of the list but its tags, by an index that has them. */
+function orderedOrdinals(db: Database, options: SearchOptions): Iterable<[ordinal: number]> {
+  const { sort_order, status } = options
+  const isByStatus = status && sort_order.startsWith('CREATED_AT')
+  const filter = isByStatus ? { where: ['status = ?'], values: [status] } : { where: [], values: [] }
+  const { sql, values } = orderedSql('ordinal', options, filter, '')
+  return db.iterate<[number]>(sql, ...values)
+}
+
+function selectListed(db: Database, ordinal: number, { status, tags = [] }: SearchOptions): Row[] {
+  const where = ['ordinal = ?', ...(status ? ['status = ?'] : []), ...tags.map(tagSql)]
+  const sql = `SELECT ${columns} FROM conversation WHERE ${where.join(' AND ')}`
+  return db.all<Row>(sql, ordinal, ...(status ? [status] : []), ...tags.flatMap(tagValues))
+}
+
+function orderedSql(
+  selected: string,
+  { sort_order, status, start }: SearchOptions,
+  filter: { readonly where: readonly string[]; readonly values: readonly Value[] },
+  limit: string,
+): { readonly sql: string; readonly values: Value[] } {
   const isCreated = sort_order.startsWith('CREATED_AT')
   const moment = isCreated ? 'created_at' : 'updated_at'
   const [order, sign] = sort_order.endsWith('_DESC') ? ['DESC', '<'] : ['ASC', '>']
   const index = isCreated ? (status ? 'conversation_status' : 'conversation_created') : 'conversation_updated'
-  const where = ['is_visible = 1']
-  const values: Value[] = []
-  if (status) {
-    where.push('status = ?')
-    values.push(status)
-  }
-  where.push(...tags.map(tagSql))
-  values.push(...tags.flatMap(tagValues))
+  const where = ['is_visible = 1', ...filter.where]
+  const values: Value[] = [...filter.values]
   if (start !== undefined) {
     const [ordinal, , , , , , , createdAt, , , updatedAt] = start
     const at = isCreated ? createdAt : updatedAt
     where.push(`${moment} ${sign}= ?`, `(${moment} ${sign} ? OR ordinal ${sign}= ?)`)
     values.push(at, at, ordinal)
   }
-  const sql = `SELECT ${columns} FROM conversation INDEXED BY ${index} WHERE ${where.join(' AND ')}
-    ORDER BY ${moment} ${order}, ordinal ${order} LIMIT ?`
+  const sql = `SELECT ${selected} FROM conversation INDEXED BY ${index} WHERE ${where.join(' AND ')}
+    ORDER BY ${moment} ${order}, ordinal ${order} ${limit}`
   return { sql, values }
 }
 

@@ -1,7 +1,7 @@
 import { Problem } from '@slipway/protocol'
 import { CommitMetrics } from '../../event-log/commit-metrics.ts'
 import type { Database } from './database.ts'
-import { isLocked, isStorageFailure } from './storage-failure.ts'
+import { isDamaged, isLocked, isStorageFailure } from './storage-failure.ts'
 import type { DatabaseHealth } from './storage-health.ts'
 
 /** `apply` writes the change in the transaction; `done` runs after the commit and returns the result. */
@@ -32,7 +32,7 @@ const maxChangesPerTransaction = 1_000
 
 /**
  * Group commit: changes of one turn of the event loop share a transaction. A plan that throws rejects its own
- * change only; a failure to write or commit rejects the whole group. After a failure of the disk changes are
+ * change only, as does a page that is damaged; a failure to write or commit rejects the whole group. After a failure of the disk changes are
  * refused
  * until `health` has made the database usable again. A lock of another process is waited for, asynchronously.
  */
@@ -100,8 +100,7 @@ export class CommitQueue {
     setTimeout(() => this.#flushScheduled(), lockedRetryMs)
   }
 
-  #flush(isRefused: boolean): void {
-    const group = this.#queue.splice(0, maxChangesPerTransaction)
+  #flush(isRefused: boolean, group = this.#queue.splice(0, maxChangesPerTransaction)): void {
     const planned: { readonly job: Job; readonly change: PlannedChange<unknown> }[] = []
     let commitMs = 0
     let hasBegun = false
@@ -126,10 +125,17 @@ export class CommitQueue {
       this.#recordMetrics(planned.length, commitMs)
     } catch (error) {
       if (!hasBegun && isLocked(error) && this.#mayWait()) this.#queue.unshift(...group)
+      else if (isDamaged(error) && group.length > 1) this.#flushEach(group, isRefused)
       else this.#fail(group, error)
       return
     }
     for (const { job, change } of planned) settle(job, change)
+  }
+
+  /** One by one, so that a change of a damaged page takes no others with it. */
+  #flushEach(group: readonly Job[], isRefused: boolean): void {
+    this.#endTransaction(false)
+    for (const job of group) this.#flush(isRefused, [job])
   }
 
   /** Whether changes wait for a lock of another process. */
@@ -150,7 +156,7 @@ export class CommitQueue {
     try {
       return job.plan()
     } catch (error) {
-      if (isStorageFailure(error)) throw error
+      if (isStorageFailure(error) && !isDamaged(error)) throw error
       job.reject(error)
       return undefined
     }

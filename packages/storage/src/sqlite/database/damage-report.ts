@@ -21,10 +21,12 @@ export class DamageReport {
     this.#logged.add(message)
     const what =
       typeof part === 'number'
-        ? 'an event is damaged'
-        : part === 'index'
-          ? 'an index is damaged'
-          : 'a record is damaged'
-    this.#log('error', what, { conversation, position, error: message })
+        ? 'an event'
+        : part === 'log'
+          ? 'a log'
+          : part === 'index'
+            ? 'an index'
+            : 'a record'
+    this.#log('error', `${what} is damaged`, { conversation, position, error: message })
   }
 }

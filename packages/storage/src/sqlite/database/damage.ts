@@ -4,13 +4,18 @@ import { Problem } from '@slipway/protocol/problem'
 export class DamageError extends Problem {
   readonly conversation: string
   /** The position of an event, or what else is damaged. */
-  readonly part: number | 'index' | 'record'
+  readonly part: number | 'index' | 'record' | 'log'
   readonly position: number | undefined
 
-  constructor(conversation: string, part: DamageError['part'], reason: string) {
+  /** @param cause the error of SQLite, where a page cannot be read. */
+  constructor(conversation: string, part: DamageError['part'], reason: string, cause?: unknown) {
     const what = typeof part === 'number' ? `Event ${part}` : `The ${part}`
     const next = typeof part === 'number' ? 'Restore it from a backup.' : nextSteps[part]
-    super('unavailable', `${what} of conversation ${conversation} ${reason}: the log is damaged. ${next}`)
+    super(
+      'unavailable',
+      `${what} of conversation ${conversation} ${reason}: ${part === 'log' ? 'log.db' : 'the log'} is damaged. ${next}`,
+    )
+    if (cause !== undefined) this.cause = cause
     this.conversation = conversation
     this.part = part
     this.position = typeof part === 'number' ? part : undefined
@@ -19,6 +24,7 @@ export class DamageError extends Problem {
 
 const nextSteps = {
   index: 'Stop the server, then "slipway doctor --repair" makes it again.',
+  log: 'Stop the server, then "slipway doctor" says what is lost, and "slipway doctor --repair" repairs what can be.',
   record: 'Stop the server, then "slipway doctor --repair" takes what is there, or restore it from a backup.',
 }
 
@@ -31,3 +37,6 @@ export class DamagedRowError extends Error {
     this.row = row
   }
 }
+
+/** The thread of the text index cannot read a page of the log. */
+export class DamagedLogError extends Error {}

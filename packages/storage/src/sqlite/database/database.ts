@@ -84,7 +84,7 @@ export class Database {
     try {
       this.prepare(sql).run(...values)
     } catch (error) {
-      throw toStorageProblem(error, this.path)
+      throw this.#failed(sql, error)
     }
   }
 
@@ -92,7 +92,7 @@ export class Database {
     try {
       return this.prepare(sql).get(...values) as unknown as R | undefined
     } catch (error) {
-      throw toStorageProblem(error, this.path)
+      throw this.#failed(sql, error)
     }
   }
 
@@ -100,7 +100,7 @@ export class Database {
     try {
       return this.prepare(sql).all(...values) as unknown as R[]
     } catch (error) {
-      throw toStorageProblem(error, this.path)
+      throw this.#failed(sql, error)
     }
   }
 
@@ -120,8 +120,14 @@ export class Database {
     try {
       yield* this.prepare(sql).iterate(...values) as unknown as Iterable<R>
     } catch (error) {
-      throw toStorageProblem(error, this.path)
+      throw this.#failed(sql, error)
     }
+  }
+
+  /** A statement that failed reports its error again at its next use: it is made anew. */
+  #failed(sql: string, error: unknown): unknown {
+    this.#statements.delete(sql)
+    return toStorageProblem(error, this.path)
   }
 
   /** Commits to the files that the next start finds, or rolls back and rethrows. */
@@ -148,15 +154,24 @@ export class Database {
 
   /** A part of the open transaction: rolls back its own writes when it throws, and rethrows. */
   savepoint<T>(work: () => T): T {
-    this.#db.exec('SAVEPOINT nested')
     try {
+      this.#db.exec('SAVEPOINT nested')
       const result = work()
       this.#db.exec('RELEASE nested')
       return result
     } catch (error) {
+      this.#rollBackNested()
+      throw toStorageProblem(error, this.path)
+    }
+  }
+
+  /** Where that fails, nothing of the transaction may be committed. */
+  #rollBackNested(): void {
+    try {
       // A full disk rolls back the whole transaction, and the savepoint with it.
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK TO nested; RELEASE nested')
-      throw error
+    } catch {
+      this.#rollBack()
     }
   }
 

@@ -4,6 +4,7 @@ import type { LogFunction } from '@slipway/protocol'
 import { errorCode } from '@slipway/shared/fs'
 import type { Database } from './database.ts'
 import { advice, assertSameLog, type LogIdentity, readIdentity } from './log-identity.ts'
+import { isDamaged } from './storage-failure.ts'
 
 /** The newest acknowledged change of the log. */
 interface Mark extends LogIdentity {
@@ -102,11 +103,22 @@ function readMark(path: string, log: LogFunction): Mark | undefined {
   return { store, generation: Number(generation), ordinal: Number(ordinal), head: Number(head) }
 }
 
+/** Null where the record is on a damaged page, which says nothing about the age of the log. */
+function readHead(db: Database, ordinal: number): readonly [id: string, head: number] | undefined | null {
+  try {
+    return db.get<[string, number]>('SELECT id, head FROM conversation WHERE ordinal = ?', ordinal)
+  } catch (error) {
+    if (isDamaged(error)) return null
+    throw error
+  }
+}
+
 function checkLog(mark: Mark, identity: LogIdentity, db: Database, path: string): void {
   assertSameLog(db.path, identity, path, mark)
   if (mark.generation < identity.generation) return
   const { ordinal, head } = mark
-  const row = db.get<[string, number]>('SELECT id, head FROM conversation WHERE ordinal = ?', ordinal)
+  const row = readHead(db, ordinal)
+  if (row === null) return
   // A removed conversation leaves its number used.
   const [used = 0] = db.get<[number]>("SELECT seq FROM sqlite_sequence WHERE name = 'conversation'") ?? []
   if (row === undefined ? used >= ordinal : row[1] >= head) return

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Database } from './database.ts'
+import { readableRows } from './readable-rows.ts'
 
 /**
  * Which log the files of a data directory belong to. `generation` grows when somebody accepts a log that is
@@ -39,7 +40,7 @@ export function assertNotBehindIndex(
   if (index?.identity?.store !== log.store) return
   assertSameLog(logPath, log, indexPath, index.identity)
   if (index.identity.generation < log.generation) return
-  const heads = new Map(db.all<[number, number]>('SELECT ordinal, head FROM conversation'))
+  const heads = new Map(readableRows<[number, number]>(db, headsSql))
   const [lastOrdinal = 0] =
     db.get<[number]>("SELECT seq FROM sqlite_sequence WHERE name = 'conversation'") ?? []
   // A removed conversation leaves its number used.
@@ -52,6 +53,8 @@ export function assertNotBehindIndex(
     `${logPath} is older than ${indexPath}, which has seen position ${upto} of a conversation that ends at position ${heads.get(ordinal) ?? 0}. ${advice(logPath)}`,
   )
 }
+
+const headsSql = (condition: string) => `SELECT ordinal, head FROM conversation WHERE ${condition}`
 
 /** Undefined when there is none, or when it is damaged: then it is rebuilt. */
 function readIndex(path: string) {

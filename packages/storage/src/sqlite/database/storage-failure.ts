@@ -18,6 +18,13 @@ const fullCode = 13
 const lockedCodes = new Set<number | undefined>([5, 6])
 const damagedCodes = new Set<number | undefined>([11, 26])
 
+const failedFiles = new WeakMap<object, string>()
+
+/** The database that a Problem of this module is about. */
+export function failedFile(error: unknown): string | undefined {
+  return error instanceof Problem ? failedFiles.get(error) : undefined
+}
+
 /** The Problem for a failure of the disk or a foreign lock; any other error is returned as it is. */
 export function toStorageProblem(error: unknown, path: string): unknown {
   if (error instanceof Problem) return error
@@ -25,8 +32,11 @@ export function toStorageProblem(error: unknown, path: string): unknown {
   if (code === fullCode) return storageFullProblem(error)
   const isClosed = errorCode(error) === 'ERR_INVALID_STATE'
   const reason = isClosed ? 'it is closed' : reasons[code ?? -1]
-  if (reason !== undefined)
-    return storageUnavailableProblem(`${basename(path)} cannot be used: ${reason}`, error)
+  if (reason !== undefined) {
+    const problem = storageUnavailableProblem(`${basename(path)} cannot be used: ${reason}`, error)
+    failedFiles.set(problem, path)
+    return problem
+  }
   const system = errorCode(error)
   return system === undefined || !/^E[A-Z]+$/.test(system)
     ? error
@@ -63,7 +73,7 @@ export function isLocked(error: unknown): boolean {
   return lockedCodes.has(resultCode(error))
 }
 
-/** The content of the file is wrong: it does not get better by itself. */
+/** A page of the file is wrong, which concerns what is on it: the rest can be read and written. */
 export function isDamaged(error: unknown): boolean {
   return damagedCodes.has(resultCode(error))
 }

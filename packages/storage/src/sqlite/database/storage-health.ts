@@ -82,6 +82,7 @@ export class DatabaseHealth {
   #problem: Problem | undefined
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
+  #isDamageKnown = false
   #probing: Promise<void> | undefined
 
   constructor(
@@ -124,6 +125,11 @@ export class DatabaseHealth {
   failed(error: unknown, changes = 1): void {
     if (!isStorageFailure(error) || this.#isClosed) return
     this.#refused.inc(changes)
+    // It concerns what is on a page, and refuses nothing else.
+    if (isDamaged(error)) {
+      this.#reportDamage(error)
+      return
+    }
     const isNew = this.#problem === undefined
     this.#problem = error
     if (!isNew) return
@@ -134,6 +140,17 @@ export class DatabaseHealth {
       error: String(cause),
     })
     this.#scheduleProbe(firstProbeMs)
+  }
+
+  #reportDamage({ message, cause }: Problem): void {
+    if (this.#isDamageKnown) return
+    this.#isDamageKnown = true
+    const next = 'stop the server, then "slipway doctor --repair" repairs what can be'
+    this.#log('error', `a database is damaged: ${next}`, {
+      file: this.#db.path,
+      reason: message,
+      error: String(cause),
+    })
   }
 
   succeeded(): void {
@@ -150,7 +167,7 @@ export class DatabaseHealth {
   }
 
   #scheduleProbe(delayMs: number): void {
-    if (this.#isClosed || isDamaged(this.#problem)) return
+    if (this.#isClosed) return
     this.#timer = setTimeout(() => {
       this.#probing = this.#probe(delayMs)
     }, delayMs).unref()

@@ -3,6 +3,7 @@ import { Signal } from '@slipway/shared/async'
 import type { Deliveries, PendingDelivery } from '../../deliveries/deliveries.ts'
 import type { CommitQueue } from '../database/commit-queue.ts'
 import type { Database } from '../database/database.ts'
+import { readableRows } from '../database/readable-rows.ts'
 
 type VisibleRow = readonly [ordinal: number, head: number, updated_at: Instant]
 type CursorRow = readonly [ordinal: number, position: number, updated_at: Instant | null]
@@ -18,10 +19,10 @@ const forgetSql = 'DELETE FROM delivery WHERE receiver = ? AND conversation = ?'
 const removedSql = `SELECT delivery.conversation FROM delivery
   LEFT JOIN conversation ON conversation.id = delivery.conversation AND is_visible = 1
   WHERE receiver = ? AND conversation.ordinal IS NOT delivery.ordinal`
-const changedSql = `SELECT conversation.id FROM conversation
+const changedSql = (condition: string) => `SELECT conversation.id FROM conversation
   LEFT JOIN delivery ON receiver = ? AND delivery.conversation = conversation.id
   WHERE is_visible = 1 AND (delivery.ordinal IS NOT conversation.ordinal
-    OR delivery.position < head OR delivery.updated_at IS NOT conversation.updated_at)
+    OR delivery.position < head OR delivery.updated_at IS NOT conversation.updated_at) AND ${condition}
   ORDER BY conversation.updated_at, conversation.ordinal`
 
 /**
@@ -122,7 +123,7 @@ export class SqliteDeliveries implements Deliveries {
     let candidates = this.#candidates.get(receiver)
     if (candidates === undefined) {
       const removed = this.#db.all<[string]>(removedSql, receiver)
-      const changed = this.#db.all<[string]>(changedSql, receiver)
+      const changed = readableRows<[string]>(this.#db, changedSql, receiver)
       candidates = new Set([...removed, ...changed].map(([conversation]) => conversation))
       this.#candidates.set(receiver, candidates)
     }

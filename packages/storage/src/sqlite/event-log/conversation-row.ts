@@ -1,7 +1,9 @@
 import type { Instant } from '@slipway/protocol'
 import type { Extent } from '../../event-log/append-planner.ts'
 import type { RecordUpdate } from '../../event-log/event-log.ts'
+import { DamageError } from '../database/damage.ts'
 import type { Database } from '../database/database.ts'
+import { isDamaged } from '../database/storage-failure.ts'
 import { writeSealed } from './sealed-state.ts'
 
 /** What the checksum of a conversation's row covers: values that nothing else verifies. */
@@ -47,4 +49,14 @@ export function updateConversation(
   const isRecordChanged = [title, tags, status, stats, request].some((value) => value !== undefined)
   if (isRecordChanged || isVisible) sealRecord(db, ordinal)
   if (sealed !== undefined) writeSealed(db, ordinal, sealed)
+}
+
+/** Errors of a damaged page name the conversation whose record is read: they are DamageErrors. */
+export function nameRecord<T>(conversation: string, work: () => T): T {
+  try {
+    return work()
+  } catch (error) {
+    if (!isDamaged(error) || error instanceof DamageError) throw error
+    throw new DamageError(conversation, 'record', 'cannot be read', error)
+  }
 }

@@ -19,7 +19,7 @@ import { PageCache } from '../../event-log/page-cache.ts'
 import { decodeEventPageId, encodeEventPageId, isPageIdIn, isPageIdOf } from '../../event-log/page-id.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { CommitQueue, PlannedChange } from '../database/commit-queue.ts'
-import { DamagedRowError } from '../database/damage.ts'
+import { DamagedLogError, DamagedRowError } from '../database/damage.ts'
 import type { DamageReport } from '../database/damage-report.ts'
 import type { Database } from '../database/database.ts'
 import type { HighWaterMark } from '../database/high-water-mark.ts'
@@ -153,7 +153,10 @@ export class SqliteEventLog implements EventLog {
     const selection = this.#selection(head, { ...filter, limit: 0, sort_order: 'TIMESTAMP' })
     const { kindSources } = selection
     if (kindSources?.length === 0 || (body && this.#excludesMessages(kind))) return 0
-    if (kindSources === undefined && !body && head.isInOrder) return countRange(this.#context.db, selection)
+    if (kindSources === undefined && !body && head.isInOrder) {
+      const { db, events } = this.#context
+      return events.named(head.ordinal, () => countRange(db, selection))
+    }
     const { text } = this.#context
     return await text
       .count(selection, body || undefined)
@@ -223,7 +226,8 @@ export class SqliteEventLog implements EventLog {
     return {
       apply: () => {
         if (isNoChange) return
-        this.#context.events.insert(head.ordinal, newEvents)
+        const { events } = this.#context
+        events.named(head.ordinal, () => events.insert(head.ordinal, newEvents))
         heads.update(head, extent, record)
         this.#context.limits?.add(extent.bytes - head.bytes)
       },
@@ -312,8 +316,9 @@ export class SqliteEventLog implements EventLog {
     return this.#context.events.getPaged(selection.ordinal, positions)
   }
 
-  /** Throws the DamageError of an event that a text search found damaged, or the error. */
+  /** Throws the DamageError of what a text search found damaged, or the error. */
   #failSearch(error: unknown, { ordinal }: { readonly ordinal: number }): never {
+    if (error instanceof DamagedLogError) throw this.#context.events.reportPage(ordinal, error)
     if (error instanceof DamagedRowError)
       this.#context.events.getPaged(ordinal, [error.row % positionsPerConversation])
     throw error
@@ -322,12 +327,13 @@ export class SqliteEventLog implements EventLog {
   #splicePage(head: LogHead, selection: Selection): EventPage | undefined {
     if (selection.kindSources !== undefined || !selection.extent.isInOrder) return undefined
     const { db, events } = this.#context
-    return splicePage(db, events, selection, (position, id) => encodeEventPageId(head.id, position, id))
+    const encodePageId = (position: number, id: string) => encodeEventPageId(head.id, position, id)
+    return events.named(head.ordinal, () => splicePage(db, events, selection, encodePageId))
   }
 
   #readSelection(selection: Selection): StoredEvent[] {
     const { db, events } = this.#context
-    const rows = selectRows(db, selection)
+    const rows = events.named(selection.ordinal, () => selectRows(db, selection))
     if (selection.kindSources === undefined && selection.extent.isInOrder)
       events.verifyDense(rows, rowBounds(db, selection), selection)
     return rows.map((row) => events.verify(row))

@@ -11,6 +11,7 @@ import type { EventDraft, ReceivedEvent, StoredEvent } from '../../event-log/eve
 import { readBody, storeBody } from '../blobs/blobs.ts'
 import { DamageError } from '../database/damage.ts'
 import type { Database } from '../database/database.ts'
+import { isDamaged } from '../database/storage-failure.ts'
 import { eventChecksum } from './checksum.ts'
 import type { KindSourceIndex } from './kind-source-index.ts'
 import { rowBase } from './schema.ts'
@@ -43,6 +44,7 @@ const selectIdAndInstantSql = 'SELECT id, instant FROM event WHERE row = ?'
 const selectRangeSql = `SELECT ${eventColumns} FROM event WHERE row > ? AND row <= ? ORDER BY row`
 
 const selectEndSql = 'SELECT row, instant FROM event WHERE row >= ? AND row < ? ORDER BY row LIMIT 2'
+const selectRowInstantSql = 'SELECT row, instant FROM event WHERE row = ?'
 const selectLeftoverSql = 'SELECT 1 FROM leftover WHERE ordinal = ?'
 const selectConversationSql = 'SELECT id FROM conversation WHERE ordinal = ?'
 
@@ -90,13 +92,36 @@ export class EventRows {
 
   /** By the stored id, also above the head. */
   byId(ordinal: number, storedId: string): StoredEvent | undefined {
-    const row = this.#db.get<EventRow>(selectByIdSql, ordinal, storedId)
-    return row && this.verify(row)
+    return this.named(ordinal, () => {
+      const row = this.#db.get<EventRow>(selectByIdSql, ordinal, storedId)
+      return row && this.verify(row)
+    })
+  }
+
+  /** Errors of damaged pages name the conversation: they are DamageErrors. */
+  named<T>(ordinal: number, work: () => T, part: () => DamageError['part'] = () => 'log'): T {
+    try {
+      return work()
+    } catch (error) {
+      throw this.#toDamage(error, ordinal, part())
+    }
+  }
+
+  #toDamage(error: unknown, ordinal: number, part: DamageError['part']): unknown {
+    if (!isDamaged(error) || error instanceof DamageError) return error
+    return part === 'log'
+      ? this.reportPage(ordinal, error)
+      : this.#report(ordinal, part, 'cannot be read', error)
+  }
+
+  reportPage(ordinal: number, cause: unknown): DamageError {
+    return this.#report(ordinal, 'log', 'has a page that cannot be read', cause)
   }
 
   /** Does not read the bytes. */
   getIdAndInstant(ordinal: number, position: number): Pick<StoredEvent, 'id' | 'instant'> | undefined {
-    const row = this.#db.get<[string, Instant]>(selectIdAndInstantSql, rowBase(ordinal) + position)
+    const find = () => this.#db.get<[string, Instant]>(selectIdAndInstantSql, rowBase(ordinal) + position)
+    const row = this.named(ordinal, find, () => position)
     return row && { id: originalId(row[0]), instant: row[1] }
   }
 
@@ -104,7 +129,8 @@ export class EventRows {
   getPaged(ordinal: number, positions: readonly number[]): StoredEvent[] {
     const base = rowBase(ordinal)
     return positions.flatMap((position) => {
-      const row = this.#db.get<EventRow>(selectRowSql, base + position)
+      const find = () => this.#db.get<EventRow>(selectRowSql, base + position)
+      const row = this.named(ordinal, find, () => position)
       return row === undefined ? [] : this.verify(row)
     })
   }
@@ -117,13 +143,18 @@ export class EventRows {
     const base = rowBase(ordinal)
     const events: StoredEvent[] = []
     let sizeBytes = 0
-    for (const row of this.#db.rows<EventRow>(selectRangeSql, base + after, base + last)) {
-      const event = this.verify(row)
-      if (event.position !== after + events.length + 1) break
-      events.push(event)
-      sizeBytes += event.bytes.length
-      if (sizeBytes >= maxBytes) return events
+    const read = () => {
+      for (const row of this.#db.rows<EventRow>(selectRangeSql, base + after, base + last)) {
+        const event = this.verify(row)
+        if (event.position !== after + events.length + 1) break
+        events.push(event)
+        sizeBytes += event.bytes.length
+        // The page behind the last one may be damaged.
+        if (sizeBytes >= maxBytes || after + events.length === last) return
+      }
     }
+    this.named(ordinal, read, () => after + events.length + 1)
+    if (sizeBytes >= maxBytes) return events
     if (after + events.length < last) this.#fail(base + after + events.length + 1, 'is missing')
     return events
   }
@@ -153,9 +184,18 @@ export class EventRows {
   /** The event of a row. Throws a DamageError when it is not what was written. */
   verify(eventRow: EventRow): StoredEvent {
     const [row, storedId, instant, body] = eventRow
-    const bytes = readBody(this.#db, body)
+    const bytes = this.#readBody(row, body)
     if (!this.matchesChecksum(eventRow, bytes)) this.#fail(row, 'does not match its checksum')
     return { position: row % positionsPerConversation, id: originalId(storedId), instant, bytes }
+  }
+
+  #readBody(row: number, body: Uint8Array): Buffer {
+    try {
+      return readBody(this.#db, body)
+    } catch (error) {
+      const ordinal = Math.floor(row / positionsPerConversation)
+      throw this.#toDamage(error, ordinal, row % positionsPerConversation)
+    }
   }
 
   /**
@@ -164,10 +204,10 @@ export class EventRows {
    */
   verifyEnd(ordinal: number, head: number, instant?: Instant): void {
     const base = rowBase(ordinal)
-    const rows = this.#db.all<[number, Instant]>(
-      selectEndSql,
-      base + Math.max(head, 1),
-      base + positionsPerConversation,
+    const rows = this.named(
+      ordinal,
+      () => this.#selectEnd(base, head),
+      () => Math.max(head, 1),
     )
     if (head > 0 && rows[0]?.[0] !== base + head) this.#fail(base + head, 'is missing')
     const hasMore = rows.length > (head > 0 ? 1 : 0)
@@ -177,11 +217,38 @@ export class EventRows {
       this.#fail(base + head, 'is not the one that the log ends with')
   }
 
+  #selectEnd(base: number, head: number): (readonly [row: number, instant: Instant])[] {
+    try {
+      return this.#db.all<[number, Instant]>(
+        selectEndSql,
+        base + Math.max(head, 1),
+        base + positionsPerConversation,
+      )
+    } catch (error) {
+      // The page behind the end is damaged: whether more follows is not known.
+      const row = isDamaged(error) && this.#db.get<[number, Instant]>(selectRowInstantSql, base + head)
+      if (!row) throw error
+      return [row]
+    }
+  }
+
   #fail(row: number, reason: string): never {
-    const ordinal = Math.floor(row / positionsPerConversation)
-    const [id = `number ${ordinal}`] = this.#db.get<[string]>(selectConversationSql, ordinal) ?? []
-    const error = new DamageError(id, row % positionsPerConversation, reason)
+    throw this.#report(Math.floor(row / positionsPerConversation), row % positionsPerConversation, reason)
+  }
+
+  #report(ordinal: number, part: DamageError['part'], reason: string, cause?: unknown): DamageError {
+    const error = new DamageError(this.#findId(ordinal), part, reason, cause)
     this.#onDamage(error)
-    throw error
+    return error
+  }
+
+  #findId(ordinal: number): string {
+    try {
+      const [id] = this.#db.get<[string]>(selectConversationSql, ordinal) ?? []
+      if (id !== undefined) return id
+    } catch {
+      // Its record is damaged too.
+    }
+    return `number ${ordinal}`
   }
 }

@@ -1,6 +1,7 @@
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
-import { DamageError } from '../database/damage.ts'
+import { DamagedLogError, DamageError } from '../database/damage.ts'
 import type { Database } from '../database/database.ts'
+import { isDamaged } from '../database/storage-failure.ts'
 import type { LogHead } from './log-heads.ts'
 import { rowBase } from './schema.ts'
 
@@ -107,20 +108,27 @@ export class IndexGuard {
       this.#remember(key, isRight ? now : error)
       if (!isRight) throw this.#report(error)
     }
+    const fail = (cause: unknown): never => {
+      if (!isDamaged(cause) && !(cause instanceof DamagedLogError)) throw cause
+      const error = new DamageError(id, 'log', 'has a page that cannot be read', cause)
+      this.#remember(key, error)
+      throw this.#report(error)
+    }
     if (known !== undefined) {
       if (now - known < recheckMs) return undefined
       this.#remember(key, now)
       // It is reported when it is wrong; a check that cannot be made is made another time.
       void checkElsewhere(group, ordinal, head)
-        .then(finish)
+        .then(finish, fail)
         .catch(() => {})
       return undefined
     }
-    if (head <= maxEventsAtOnce) return void finish(areIndexesRight(db, group, ordinal, head))
+    if (head <= maxEventsAtOnce)
+      return void finish(this.#checkAtOnce(() => areIndexesRight(db, group, ordinal, head), fail))
     const running =
       this.#running.get(key) ??
       checkElsewhere(group, ordinal, head)
-        .then(finish)
+        .then(finish, fail)
         .finally(() => this.#running.delete(key))
     this.#running.set(key, running)
     return running
@@ -129,6 +137,14 @@ export class IndexGuard {
   /** Another file may be at the path of the log now. */
   forget(): void {
     this.#checked.clear()
+  }
+
+  #checkAtOnce(check: () => boolean, fail: (cause: unknown) => never): boolean {
+    try {
+      return check()
+    } catch (error) {
+      return fail(error)
+    }
   }
 
   #remember(key: number, result: number | DamageError): void {

@@ -4,7 +4,7 @@ import type { Extent } from '../../event-log/append-planner.ts'
 import type { RecordUpdate } from '../../event-log/event-log.ts'
 import type { TransactionParticipant } from '../database/commit-queue.ts'
 import type { Database } from '../database/database.ts'
-import { updateConversation } from './conversation-row.ts'
+import { nameRecord, updateConversation } from './conversation-row.ts'
 
 /** `version` is new after each change, `generation` after each change of events before the head. */
 export interface LogHead extends Extent {
@@ -102,7 +102,7 @@ export class LogHeads implements TransactionParticipant {
   }
 
   #load(conversation: string): LogHead | undefined {
-    const row = this.#db.get<Row>(selectSql, conversation)
+    const row = nameRecord(conversation, () => this.#db.get<Row>(selectSql, conversation))
     if (row === undefined) return undefined
     const [ordinal, headPosition, lastInstant, inOrder] = row
     const unsaved = this.#unsaved.get(ordinal)?.head

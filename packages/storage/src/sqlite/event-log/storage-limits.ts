@@ -1,6 +1,7 @@
 import { Problem } from '@slipway/protocol'
 import type { Extent } from '../../event-log/append-planner.ts'
 import type { Database } from '../database/database.ts'
+import { readableRows, sumRows } from '../database/readable-rows.ts'
 
 /** Bytes of stored events; infinite where there is no limit. */
 export interface StorageLimits {
@@ -11,6 +12,7 @@ export interface StorageLimits {
 /** How long a sum over all conversations is used. */
 const maxSumAgeMs = 1_000
 const mib = 1024 ** 2
+const sumSql = (condition: string) => `SELECT coalesce(sum(bytes), 0) FROM conversation WHERE ${condition}`
 
 /**
  * Refuses events that would exceed a limit. Events of the environment are always stored, so a run that is
@@ -53,7 +55,7 @@ export class LimitGuard {
     const nowMs = performance.now()
     if (nowMs - this.#summedAtMs > maxSumAgeMs) {
       this.#summedAtMs = nowMs
-      this.#sum = this.#db.get<[number]>('SELECT coalesce(sum(bytes), 0) FROM conversation')?.[0] ?? 0
+      this.#sum = sumRows(readableRows(this.#db, sumSql))
     }
     return this.#sum
   }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { type LogFunction, storageUnavailableProblem } from '@slipway/protocol'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
-import { DamagedRowError } from '../database/damage.ts'
+import { DamagedLogError, DamagedRowError } from '../database/damage.ts'
 import type { CompactedFile } from '../database/reclaim-space.ts'
 import type { Selection } from './event-search.ts'
 import type { IndexGroup } from './index-check.ts'
@@ -177,13 +177,14 @@ export class TextIndex {
     return worker
   }
 
-  #handleResponse(worker: Worker, { id, result, error, damagedRow }: TextResponse): void {
+  #handleResponse(worker: Worker, { id, result, error, damagedRow, isLogDamaged }: TextResponse): void {
     if (id === 0) this.#options.log('error', 'messages could not be indexed', { error })
     const pending = this.#pendingRequests.get(id)
     this.#pendingRequests.delete(id)
     if (this.#pendingRequests.size === 0) this.#startIdleTimer(worker)
     if (error === undefined) pending?.resolve(result)
     else if (damagedRow !== undefined) pending?.reject(new DamagedRowError(damagedRow))
+    else if (isLogDamaged) pending?.reject(new DamagedLogError(error))
     else pending?.reject(unavailable(error))
   }
 

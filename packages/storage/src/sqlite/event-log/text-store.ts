@@ -7,6 +7,7 @@ import { readBody } from '../blobs/blobs.ts'
 import { DamagedRowError } from '../database/damage.ts'
 import { Database, toBuffer } from '../database/database.ts'
 import { readIdentity } from '../database/log-identity.ts'
+import { readableRows } from '../database/readable-rows.ts'
 import {
   type CompactedFile,
   type CompactOptions,
@@ -19,6 +20,9 @@ import { compareRows, rowBounds, type Selection } from './event-search.ts'
 import { areIndexesRight, type IndexGroup } from './index-check.ts'
 import { isSealed, removeSeal, writeSeal } from './index-seal.ts'
 import { rowBase } from './schema.ts'
+
+const allHeadsSql = (condition: string) => `SELECT ordinal, head FROM conversation WHERE ${condition}`
+const visibleHeadsSql = (condition: string) => `${allHeadsSql(condition)} AND is_visible = 1`
 
 /** index.db. `parts` are folded texts; `upto` is the last indexed position of a conversation. */
 export const indexMigrations = [
@@ -113,9 +117,7 @@ export class TextStore {
   /** Conversations with unindexed events. */
   listPending(): number[] {
     const upto = new Map(this.#index.all<[number, number]>('SELECT ordinal, upto FROM indexed'))
-    const heads = this.#log.all<[number, number]>(
-      'SELECT ordinal, head FROM conversation WHERE is_visible = 1',
-    )
+    const heads = readableRows<[number, number]>(this.#log, visibleHeadsSql)
     return heads.flatMap(([ordinal, head]) => (head > (upto.get(ordinal) ?? 0) ? [ordinal] : []))
   }
 
@@ -258,7 +260,7 @@ export class TextStore {
   }
 
   #isAhead(index: Database): boolean {
-    const heads = new Map(this.#log.all<[number, number]>('SELECT ordinal, head FROM conversation'))
+    const heads = new Map(readableRows<[number, number]>(this.#log, allHeadsSql))
     const indexed = index.all<[number, number]>('SELECT ordinal, upto FROM indexed')
     return indexed.some(([ordinal, upto]) => upto > (heads.get(ordinal) ?? upto))
   }

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import { createNeedle } from '../../text/needle.ts'
 import { DamagedRowError } from '../database/damage.ts'
-import { isDamaged, isDiskFull, isStorageFailure } from '../database/storage-failure.ts'
+import { failedFile, isDamaged, isDiskFull, isStorageFailure } from '../database/storage-failure.ts'
 import type { Selection } from './event-search.ts'
 import type { IndexGroup } from './index-check.ts'
 import { TextStore } from './text-store.ts'
@@ -23,6 +23,8 @@ export interface TextResponse {
   readonly error?: string
   /** Of an event that is damaged. */
   readonly damagedRow?: number
+  /** A page of the log cannot be read: the index is right. */
+  readonly isLogDamaged?: boolean
 }
 
 const sliceMs = 25
@@ -107,7 +109,7 @@ class IndexWorker {
       try {
         if (this.#store.index(ordinal, sliceMs)) this.#pending.add(ordinal)
       } catch (error) {
-        if (isDamaged(error)) this.rebuild()
+        if (isIndexDamaged(error)) this.rebuild()
         else post({ id: 0, error: errorText(error) })
         endIfUnusable(error)
       }
@@ -121,6 +123,10 @@ function post(response: TextResponse): void {
 
 function errorText(error: unknown): string {
   return error instanceof Error && error.cause !== undefined ? `${error}: ${error.cause}` : String(error)
+}
+
+function isIndexDamaged(error: unknown): boolean {
+  return isDamaged(error) && failedFile(error) !== workerData.logPath
 }
 
 /** Ends the thread after a failure of the disk: the next one opens the files again. */
@@ -137,7 +143,8 @@ async function respond(request: TextRequest, isRetry: boolean): Promise<TextResp
   } catch (error) {
     endIfUnusable(error)
     if (error instanceof DamagedRowError) return { id, error: errorText(error), damagedRow: error.row }
-    if (!isDamaged(error) || isRetry) return { id, error: errorText(error) }
+    if (!isIndexDamaged(error) || isRetry)
+      return { id, error: errorText(error), isLogDamaged: isDamaged(error) && !isIndexDamaged(error) }
     indexWorker.rebuild()
     return await respond(request, true)
   }

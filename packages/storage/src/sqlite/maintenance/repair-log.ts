@@ -6,7 +6,8 @@ import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { serializeEvent } from '../../event-log/serialize-event.ts'
 import { readBody } from '../blobs/blobs.ts'
 import { wholeLengthSql } from '../blobs/stored-body.ts'
-import { compareSchema } from '../database/compare-schema.ts'
+import { compareSchema, type ReadRows } from '../database/compare-schema.ts'
+import { findDamagedPages, rebuildIndexes } from '../database/damaged-pages.ts'
 import { valuesChecksum } from '../database/values-checksum.ts'
 import { eventChecksum } from '../event-log/checksum.ts'
 import { checkedColumns } from '../event-log/conversation-row.ts'
@@ -114,6 +115,10 @@ function rebuild(db: DatabaseSync, path: string, directory: string): void {
   // Moves the write-ahead log into the file, so that the copy is complete.
   attempt(() => db.exec('PRAGMA wal_checkpoint(TRUNCATE)'))
   copyFileDurably(path, join(directory, 'log.db'))
+  const read: ReadRows = (sql, ...values) => rowsOf(db, sql, ...values) as never
+  const damaged = findDamagedPages(read, { tables: [], isThorough: true })
+  const names = new Set(damaged.flatMap(({ name, isRebuildable }) => (isRebuildable ? name : [])))
+  if (names.size > 0) attempt(() => rebuildIndexes(path, [...names]))
   attempt(() => db.exec('REINDEX'))
   attempt(() => db.exec('VACUUM'))
 }
