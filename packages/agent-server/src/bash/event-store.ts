@@ -200,7 +200,10 @@ export class BashEventStore implements AsyncDisposable {
     this.#opening ??= this.#load().catch((error: unknown) => {
       // The next call tries again.
       this.#opening = undefined
-      throw error instanceof Problem ? error : storageUnavailableProblem('Commands cannot be stored', error)
+      if (error instanceof Problem) throw error
+      const reason = error instanceof Error ? error.message : String(error)
+      this.#options.log('error', 'commands cannot be stored', { error: reason })
+      throw storageUnavailableProblem(`Commands cannot be stored: ${reason}`, error)
     })
     const events = await this.#opening
     const { retentionMs, now } = this.#options

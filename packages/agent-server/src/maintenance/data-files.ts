@@ -8,7 +8,10 @@ export const logName = 'log.db'
 /** Databases that a server writes while it runs. */
 export const databaseNames: ReadonlySet<string> = new Set([logName, 'bash.db', 'control.db'])
 /** Files that belong to a running server, or are made again from the others. */
-const transientNames: ReadonlySet<string> = new Set(['index.db', 'lock.db', 'control-lock.db', 'log.mark'])
+const transientNames: ReadonlySet<string> = new Set([
+  ...['index.db', 'lock.db', 'control-lock.db'],
+  ...['log.mark', 'bash.mark', 'control.mark'],
+])
 /** At the top: where the server is, and the page that opened its console once. */
 const serverNotes: ReadonlySet<string> = new Set(['server.json', 'open-console.html'])
 const sidecarPattern = /\.db-(?:wal|shm|journal)$/

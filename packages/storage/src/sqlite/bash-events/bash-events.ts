@@ -1,5 +1,6 @@
+import { randomInt } from 'node:crypto'
 import { dirname } from 'node:path'
-import { type Instant, must, Problem } from '@slipway/protocol'
+import { type Instant, must, Problem, storageUnavailableProblem } from '@slipway/protocol'
 import type {
   BashEventRange,
   BashEventRow,
@@ -10,6 +11,7 @@ import { Database, toBuffer, type Value } from '../database/database.ts'
 import { type CompactedFile, type CompactOptions, compactInSteps } from '../database/reclaim-space.ts'
 import { isLocked } from '../database/storage-failure.ts'
 import { type DatabaseHealth, recoverDatabase, StorageHealth } from '../database/storage-health.ts'
+import { StoreMark } from '../database/store-mark.ts'
 import { valuesChecksum } from '../database/values-checksum.ts'
 
 type Row = readonly [
@@ -51,7 +53,8 @@ const cacheBytes = 4 * 1024 * 1024
 const maxCompactedBytes = 16 * 1024 * 1024
 
 /**
- * Opens the events of a file, which is made when it is not there. Another process must not have it open.
+ * Opens the events of a file, which is made when it was never there. Another process must not have it open.
+ * Throws an Error with the next step for a file that is missing, damaged or another one.
  *
  * @param health of the server's storage.
  */
@@ -59,19 +62,37 @@ export function openBashEvents(
   path: string,
   health: StorageHealth = new StorageHealth(dirname(path), () => {}),
 ): SqliteBashEvents {
+  const mark = new StoreMark(path)
+  mark.assertIsThere()
   const db = new Database(path, {
     synchronous: 'NORMAL',
     cacheBytes,
     isReclaimable: true,
     migrations: bashMigrations,
   })
-  return new SqliteBashEvents(db, health)
+  try {
+    mark.confirm(db, () => readId(db))
+    return new SqliteBashEvents(db, health)
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+/** The id of a file, which one that has none gets, durably. */
+function readId(db: Database): string {
+  if (Number(db.pragma('application_id')) === 0) {
+    db.pragma(`application_id = ${randomInt(1, 2 ** 31)}`)
+    db.checkpoint()
+  }
+  return String(db.pragma('application_id'))
 }
 
 /** Events for which the disk has no room are in a temporary table, in memory; `all_event` is both. */
 export class SqliteBashEvents implements BashEvents {
   readonly #db: Database
   readonly #health: DatabaseHealth
+  readonly #fileId: unknown
   readonly #closing = new AbortController()
   #unsaved: readonly BashEventRow[] = []
   #hasUnsaved = false
@@ -79,6 +100,7 @@ export class SqliteBashEvents implements BashEvents {
 
   constructor(db: Database, health: StorageHealth) {
     this.#db = db
+    this.#fileId = db.pragma('application_id')
     this.#health = health.add(db, () => recoverDatabase(db, () => this.#reopen()))
     this.#createTemporary()
     this.totals = this.#readTotals()
@@ -227,6 +249,11 @@ export class SqliteBashEvents implements BashEvents {
     const sql = `SELECT ${columns} FROM temp.unsaved_event`
     if (this.#db.isOpen) this.#unsaved = this.#db.all<Row>(sql).map(toEvent)
     this.#db.reopen()
+    if (this.#db.pragma('application_id') !== this.#fileId) {
+      // The next attempt must not take it for the file.
+      this.#db.close()
+      throw storageUnavailableProblem(`${this.#db.path} is another one than the one that was open`)
+    }
     this.#createTemporary()
     this.#insert('temp.unsaved_event', this.#unsaved)
     this.totals = this.#readTotals()

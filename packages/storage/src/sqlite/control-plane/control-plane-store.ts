@@ -1,11 +1,12 @@
 import { join } from 'node:path'
-import { type Instant, type LogFunction, must } from '@slipway/protocol'
+import { type Instant, type LogFunction, must, storageUnavailableProblem } from '@slipway/protocol'
 import type { ControlPlaneStore } from '../../control-plane/control-plane-store.ts'
 import { LocalLeases } from '../../control-plane/leases.ts'
 import { Database } from '../database/database.ts'
 import { DirectoryLock } from '../database/directory-lock.ts'
 import { makeDataDirectory } from '../database/open-failure.ts'
 import { recoverDatabase, StorageHealth } from '../database/storage-health.ts'
+import { StoreMark } from '../database/store-mark.ts'
 import { SqliteAppConversationRows } from './app-conversations.ts'
 import { ChangeQueue } from './change-queue.ts'
 import { SqliteDocumentStore } from './documents.ts'
@@ -48,25 +49,33 @@ export async function openControlPlaneStore({
   const lock = await DirectoryLock.acquire(directory, 'control-lock.db')
   try {
     const path = join(directory, 'control.db')
+    const mark = new StoreMark(path)
+    mark.assertIsThere()
     const db = new Database(path, {
       synchronous: 'FULL',
       cacheBytes,
       isReclaimable: true,
       migrations: controlPlaneMigrations,
     })
+    const readId = () => must(db.get<[string]>('SELECT id FROM ledger'), 'the id of the store')[0]
+    const id = mark.confirm(db, readId)
     const recover = () =>
       recoverDatabase(db, () => {
         lock.release()
         db.close()
         lock.acquire()
         db.reopen()
+        if (readId() === id) return
+        // The next attempt must not take it for the store.
+        db.close()
+        throw storageUnavailableProblem(`${path} is another store than the one that was open`)
       })
     const databaseHealth = health.add(db, recover)
     const changes = new ChangeQueue(db, databaseHealth)
     const closing = new AbortController()
     const reclaiming = reclaimPeriodically(db, changes, closing.signal, reclaimIntervalMs)
     const store: ControlPlaneStore = {
-      id: must(db.get<[string]>('SELECT id FROM ledger'), 'the id of the store')[0],
+      id,
       sandboxes: new SqliteSandboxRows(db, changes, now),
       conversations: new SqliteAppConversationRows(db, changes),
       startTasks: new SqliteStartTaskRows(db, changes),

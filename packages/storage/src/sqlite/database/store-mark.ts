@@ -1,0 +1,86 @@
+import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { crc32 } from 'node:zlib'
+import { errorCode } from '@slipway/shared/fs'
+import type { Database } from './database.ts'
+
+/** Files up to this size are examined whole when they are opened, their indexes too. */
+const maxExaminedBytes = 32 * 1024 * 1024
+
+/**
+ * A small file beside a database, `NAME.mark`, that has the id of it: a database that was deleted or emptied would
+ * be made anew, and one that was exchanged taken for it, without a word. Without the mark the database counts.
+ */
+export class StoreMark {
+  readonly #path: string
+  readonly #markPath: string
+
+  constructor(path: string) {
+    this.#path = path
+    this.#markPath = path.replace(/\.db$/, '.mark')
+  }
+
+  /** Before the database is opened. Throws an Error with the next step when it is missing or empty. */
+  assertIsThere(): void {
+    const size = statSync(this.#path, { throwIfNoEntry: false })?.size
+    if (size || this.#read() === undefined) return
+    throw this.#failure(`is ${size === undefined ? 'missing' : 'empty'}, but ${this.#markPath} is there`)
+  }
+
+  /**
+   * After it was opened: throws an Error with the next step when it is damaged, or another one than the mark has;
+   * `readId` makes it durable. Writes a mark that is missing or damaged. Returns the id.
+   */
+  confirm(db: Database, readId: () => string): string {
+    const problem = this.#findDamage(db)
+    if (problem !== undefined) throw this.#failure(`is damaged: ${problem}`)
+    const id = readId()
+    const known = this.#read()
+    if (known !== undefined && known !== id)
+      throw this.#failure(`is another one than ${this.#markPath} belongs to`)
+    if (known === undefined) this.#write(id)
+    return id
+  }
+
+  #findDamage(db: Database): string | undefined {
+    const bytes = Number(db.pragma('page_count')) * Number(db.pragma('page_size'))
+    if (bytes > maxExaminedBytes) return undefined
+    try {
+      const line = String(db.pragma('integrity_check(1)'))
+      return line === 'ok' ? undefined : line
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error)
+    }
+  }
+
+  /** Undefined where there is none, or one that is not what was written. */
+  #read(): string | undefined {
+    try {
+      const [id = '', sum] = readFileSync(this.#markPath, 'utf8').trimEnd().split(' ')
+      return sum === sumOf(id) ? id : undefined
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return undefined
+      throw error
+    }
+  }
+
+  /** While the disk is full, the next start writes it. */
+  #write(id: string): void {
+    const draft = `${this.#markPath}.draft`
+    try {
+      writeFileSync(draft, `${id} ${sumOf(id)}\n`, { mode: 0o600 })
+      renameSync(draft, this.#markPath)
+    } catch {
+      // Without it the database counts.
+    }
+  }
+
+  #failure(what: string): Error {
+    return new Error(
+      `${this.#path} ${what}. Restore it from a backup, or go on with what is there: move it and ${this.#markPath} away while no server runs.`,
+    )
+  }
+}
+
+function sumOf(id: string): string {
+  return crc32(id).toString(16).padStart(8, '0')
+}
