@@ -1,0 +1,83 @@
+import { copyFileSync, mkdirSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test, vi } from 'vitest'
+import { noFaults } from '../testing/faults/fault-plan.ts'
+import {
+  assertState,
+  type PointFault,
+  type Recording,
+  record,
+  repeatAndContinue,
+  runAllRounds,
+  until,
+} from '../testing/faults/fault-rounds.ts'
+import { type LogOperation, logOperations, newRoundIds, setUp } from '../testing/faults/log-operations.ts'
+import { openStorage } from './storage.ts'
+import {
+  assertWhole,
+  type FaultySqliteStorage,
+  now,
+  openFaultyStorage,
+} from './testing/open-faulty-storage.ts'
+
+/** At night every fault at every point; otherwise those that differ there. */
+const isThorough = Number(process.env.SLIPWAY_FAULT_ROUNDS ?? 0) > 0
+vi.setConfig({ testTimeout: isThorough ? 600_000 : 120_000, maxConcurrency: 12 })
+
+const counts: string[] = []
+afterAll(() => console.log(`SQLite, points and rounds: ${counts.join(', ')}`))
+
+describe.concurrent('every statement and commit of a log on SQLite', () => {
+  test.for(logOperations)('fails, or is done and reported as failed: $name', async (operation) => {
+    await using fixture = await openFaultyStorage()
+    const { points, rounds } = await runAllRounds(fixture, operation, faultsAt)
+    counts.push(`${operation.name} ${points} and ${rounds}`)
+    await fixture.verify()
+  })
+
+  test.for(logOperations)('is the last one before a kill: $name', async (operation) => {
+    await using fixture = await openFaultyStorage()
+    const recording = await record(fixture, operation)
+    await cutEverywhere(fixture, operation, recording)
+  })
+})
+
+function faultsAt(sql: string): readonly PointFault[] {
+  const atEach = [{ fault: 'fail' }] as const
+  const atCommit = [...atEach, { fault: 'lose' }, { fault: 'lose', isLasting: true }] as const
+  if (isThorough) return [...atCommit, { fault: 'full' }]
+  return sql.startsWith('COMMIT') ? atCommit : sql.startsWith('INSERT') ? [{ fault: 'full' }] : atEach
+}
+
+/** The operation once, with a copy of the files at each point: each is what a kill would leave there. */
+async function cutEverywhere(
+  { storage, faults, directory }: FaultySqliteStorage,
+  operation: LogOperation,
+  recording: Recording,
+): Promise<void> {
+  const ids = newRoundIds()
+  await setUp(storage, ids)
+  const copies: string[] = []
+  faults.plan = { next: () => (copies.length < recording.points.length ? 'cut' : undefined) }
+  faults.onCut = () => copies.push(copyFiles(directory, join(directory, `cut-${copies.length}`)))
+  await operation.run(storage, ids)
+  await until(() => copies.length === recording.points.length, operation.name)
+  faults.plan = noFaults
+  for (const [at, copy] of copies.entries()) {
+    const label = `${operation.name}, killed at ${at}: ${recording.points[at]}`
+    {
+      await using reopened = await openStorage({ directory: copy, now })
+      await assertState(reopened, ids, { allowed: [recording.before, recording.after], label })
+      await repeatAndContinue(reopened, operation, { recording, ids, label })
+    }
+    assertWhole(join(copy, 'log.db'))
+  }
+}
+
+/** Without the index of the write-ahead log, which the next process makes anew. */
+function copyFiles(from: string, to: string): string {
+  mkdirSync(to)
+  for (const { name } of readdirSync(from, { withFileTypes: true }).filter((entry) => entry.isFile()))
+    if (!name.endsWith('-shm')) copyFileSync(join(from, name), join(to, name))
+  return to
+}
