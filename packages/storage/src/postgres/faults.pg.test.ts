@@ -1,7 +1,8 @@
 import { afterAll, test, vi } from 'vitest'
-import { type FaultyStorage, type PointFault, runAllRounds } from '../testing/faults/fault-rounds.ts'
+import type { Faulty, PointFault } from '../testing/faults/fault-rounds.ts'
 import { logOperations } from '../testing/faults/log-operations.ts'
-import { openPostgresStorage } from './storage.ts'
+import { logRounds } from '../testing/faults/log-setting.ts'
+import { openPostgresStorage, type PostgresStorage } from './storage.ts'
 import { DatabaseProxy } from './testing/database-proxy.ts'
 import { createTestSchema, describePostgres } from './testing/test-database.ts'
 
@@ -19,7 +20,7 @@ describePostgres.concurrent('every statement and commit of a log on PostgreSQL',
     'fails, is cut, done late, or done and reported as failed: $name',
     async (operation) => {
       await using fixture = await open()
-      const { points, rounds } = await runAllRounds(fixture, operation, faultsAt)
+      const { points, rounds } = await logRounds.runAll(fixture, operation, faultsAt)
       counts.push(`${operation.name} ${points} and ${rounds}`)
     },
   )
@@ -38,7 +39,7 @@ function faultsAt(sql: string): readonly PointFault[] {
 }
 
 /** A storage in a schema of its own, whose statements ask a plan. */
-async function open(): Promise<FaultyStorage & AsyncDisposable> {
+async function open(): Promise<Faulty<PostgresStorage>> {
   const schema = await createTestSchema()
   const proxy = await DatabaseProxy.open(schema.url)
   const openStorage = () =>
@@ -46,7 +47,7 @@ async function open(): Promise<FaultyStorage & AsyncDisposable> {
   let storage = await openStorage()
   return {
     faults: proxy,
-    get storage() {
+    get opened() {
       return storage
     },
     async reopen() {

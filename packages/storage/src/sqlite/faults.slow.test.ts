@@ -1,18 +1,11 @@
 import { copyFileSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, describe, test, vi } from 'vitest'
 import { noFaults } from '../testing/faults/fault-plan.ts'
-import {
-  assertState,
-  type PointFault,
-  type Recording,
-  record,
-  repeatAndContinue,
-  runAllRounds,
-  until,
-} from '../testing/faults/fault-rounds.ts'
-import { type LogOperation, logOperations, newRoundIds, setUp } from '../testing/faults/log-operations.ts'
-import { openStorage } from './storage.ts'
+import { type Operation, type PointFault, type Recording, until } from '../testing/faults/fault-rounds.ts'
+import { logOperations, newRoundIds, type RoundIds, setUp } from '../testing/faults/log-operations.ts'
+import { logRounds } from '../testing/faults/log-setting.ts'
+import { openStorage, type SqliteStorage } from './storage.ts'
 import {
   assertWhole,
   type FaultySqliteStorage,
@@ -30,14 +23,14 @@ afterAll(() => console.log(`SQLite, points and rounds: ${counts.join(', ')}`))
 describe.concurrent('every statement and commit of a log on SQLite', () => {
   test.for(logOperations)('fails, or is done and reported as failed: $name', async (operation) => {
     await using fixture = await openFaultyStorage()
-    const { points, rounds } = await runAllRounds(fixture, operation, faultsAt)
+    const { points, rounds } = await logRounds.runAll(fixture, operation, faultsAt)
     counts.push(`${operation.name} ${points} and ${rounds}`)
     await fixture.verify()
   })
 
   test.for(logOperations)('is the last one before a kill: $name', async (operation) => {
     await using fixture = await openFaultyStorage()
-    const recording = await record(fixture, operation)
+    const recording = await logRounds.record(fixture, operation)
     await cutEverywhere(fixture, operation, recording)
   })
 })
@@ -51,24 +44,24 @@ function faultsAt(sql: string): readonly PointFault[] {
 
 /** The operation once, with a copy of the files at each point: each is what a kill would leave there. */
 async function cutEverywhere(
-  { storage, faults, directory }: FaultySqliteStorage,
-  operation: LogOperation,
+  { opened, faults, directory }: FaultySqliteStorage,
+  operation: Operation<SqliteStorage, RoundIds>,
   recording: Recording,
 ): Promise<void> {
   const ids = newRoundIds()
-  await setUp(storage, ids)
+  await setUp(opened, ids)
   const copies: string[] = []
   faults.plan = { next: () => (copies.length < recording.points.length ? 'cut' : undefined) }
   faults.onCut = () => copies.push(copyFiles(directory, join(directory, `cut-${copies.length}`)))
-  await operation.run(storage, ids)
+  await operation.run(opened, ids)
   await until(() => copies.length === recording.points.length, operation.name)
   faults.plan = noFaults
   for (const [at, copy] of copies.entries()) {
     const label = `${operation.name}, killed at ${at}: ${recording.points[at]}`
     {
       await using reopened = await openStorage({ directory: copy, now })
-      await assertState(reopened, ids, { allowed: [recording.before, recording.after], label })
-      await repeatAndContinue(reopened, operation, { recording, ids, label })
+      await logRounds.assertState(reopened, ids, { allowed: [recording.before, recording.after], label })
+      await logRounds.repeatAndGoOn(reopened, operation, { recording, ids, label })
     }
     assertWhole(join(copy, 'log.db'))
   }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { runAllRounds } from '../testing/faults/fault-rounds.ts'
 import { logOperations } from '../testing/faults/log-operations.ts'
+import { logRounds } from '../testing/faults/log-setting.ts'
 import { openFaultyStorage } from './testing/open-faulty-storage.ts'
 
 const commits = (sql: string) => (sql.startsWith('COMMIT') ? [{ fault: 'lose' } as const] : [])
@@ -9,7 +9,7 @@ test.for(
   logOperations.filter(({ name }) => ['append', 'delete', 'import into a conversation'].includes(name)),
 )('a commit that is done and reported as failed changes nothing twice: $name', async (operation) => {
   await using fixture = await openFaultyStorage()
-  const { rounds } = await runAllRounds(fixture, operation, commits)
+  const { rounds } = await logRounds.runAll(fixture, operation, commits)
   expect(rounds).toBeGreaterThan(0)
   await fixture.verify()
 })

@@ -5,6 +5,8 @@ import { type Fault, type FaultSource, noFaults } from '../../testing/faults/fau
 
 /** How long a statement of a lost connection waits before the server gets it. */
 const lateMs = 150
+/** Part of no operation: a pool sets up its connections, and a server renews its leases. */
+const elsewhere = /^SET |\breplica\b.*expires_at/s
 /** What the server sends when it has answered and waits for the next statement. */
 const readyForQuery = 'Z'
 /** The statement was cancelled; the connection goes on. */
@@ -61,7 +63,8 @@ export class DatabaseProxy implements FaultSource, AsyncDisposable {
       socket.on('error', () => {})
       socket.on('close', () => this.#sockets.delete(socket))
     }
-    const connection = new ProxiedConnection(near, far, (sql) => this.plan.next(sql))
+    const decide = (sql: string) => (elsewhere.test(sql) ? undefined : this.plan.next(sql))
+    const connection = new ProxiedConnection(near, far, decide)
     near.on('data', (chunk) => connection.receiveFromClient(chunk))
     far.on('data', (chunk) => connection.receiveFromServer(chunk))
   }

@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import type { FaultyStorage } from '../../testing/faults/fault-rounds.ts'
+import type { Faulty } from '../../testing/faults/fault-rounds.ts'
 import { verifyLog } from '../maintenance/verify-log.ts'
-import { openStorage } from '../storage.ts'
+import { openStorage, type SqliteStorage } from '../storage.ts'
 import { injectFaults } from './sqlite-faults.ts'
 
-export interface FaultySqliteStorage extends FaultyStorage {
+export interface FaultySqliteStorage extends Faulty<SqliteStorage> {
   readonly directory: string
   readonly faults: ReturnType<typeof injectFaults>
   /** Closes the storage and verifies the file. */
@@ -26,7 +26,7 @@ export async function openFaultyStorage(): Promise<FaultySqliteStorage> {
   return {
     faults,
     directory,
-    get storage() {
+    get opened() {
       return storage
     },
     async reopen() {

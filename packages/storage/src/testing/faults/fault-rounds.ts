@@ -1,50 +1,185 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Problem } from '@slipway/protocol'
 import { expect } from 'vitest'
-import type { Storage } from '../../conversations/storage.ts'
-import type { OpenedStorage } from '../fixtures.ts'
 import { type Fault, FaultAt, type FaultSource, noFaults, Trace } from './fault-plan.ts'
-import { appendLast, type LogOperation, newRoundIds, type RoundIds, setUp } from './log-operations.ts'
-import { type LogState, observeLog, searchTexts } from './observe-log.ts'
 
-/** A storage whose statements and commits ask a plan. */
-export interface FaultyStorage extends OpenedStorage {
+/** Something that stores, whose statements and commits ask a plan. */
+export interface Faulty<S> extends AsyncDisposable {
+  readonly opened: S
   readonly faults: FaultSource
+  /** Closes it and opens it again. */
+  reopen(): Promise<S>
+}
+
+/** A call as a client makes it, and makes it again after a refusal. */
+export interface Operation<S, I> {
+  readonly name: string
+  run(opened: S, ids: I): Promise<unknown>
+}
+
+/** What operations have in common: each round has ids of its own. */
+export interface Setting<S, I> {
+  newIds(): I
+  setUp(opened: S, ids: I): Promise<void>
+  /** What comes after the operation; may be repeated. */
+  goOn(opened: S, ids: I): Promise<void>
+  observe(opened: S, ids: I): Promise<State>
+  /** Watches a round from its set-up on. */
+  watch?(opened: S, ids: I): Watcher
+  /** What is slow to observe, at the end of a round whose fault left an answer out. */
+  observeAtEnd?(opened: S, ids: I): Promise<unknown>
+}
+
+export interface State {
+  /** By each way to read it. */
+  readonly seen: object
+  /** What follows somewhat later. */
+  readonly later?: object
+}
+
+export interface Watcher extends AsyncDisposable {
+  /** Rejects unless it has seen everything that there is now. */
+  assertComplete(label: string): Promise<void>
 }
 
 /** What an operation does without a fault: its points, and what readers see. */
 export interface Recording {
   readonly points: readonly string[]
-  readonly before: LogState
-  readonly after: LogState
-  /** With one more event in each conversation. */
-  readonly last: LogState
-  /** What a search of texts finds then. */
-  readonly found: readonly string[]
+  readonly before: State
+  readonly after: State
+  /** After `goOn`. */
+  readonly last: State
+  readonly end: unknown
 }
 
 const retryMs = 10
 const patienceMs = 20_000
+/** Longer than a statement of a lost connection waits. */
+const lateMs = 200
 
-/** Runs an operation twice: what is made once, like numbers of kinds, is no part of the recording. */
-export async function record(fixture: FaultyStorage, operation: LogOperation): Promise<Recording> {
-  await recordOnce(fixture, operation)
-  return await recordOnce(fixture, operation)
-}
+/** The rounds of one setting. */
+export class FaultRounds<S, I> {
+  readonly #setting: Setting<S, I>
 
-async function recordOnce({ storage, faults }: FaultyStorage, operation: LogOperation): Promise<Recording> {
-  const ids = newRoundIds()
-  await setUp(storage, ids)
-  const before = await observeLog(storage, ids)
-  const trace = new Trace()
-  faults.plan = trace
-  await operation.run(storage, ids)
-  await trace.untilQuiet()
-  faults.plan = noFaults
-  const after = await observeLog(storage, ids)
-  await appendLast(storage, ids)
-  const last = await observeLog(storage, ids)
-  return { points: trace.points, before, after, last, found: await searchTexts(storage, ids) }
+  constructor(setting: Setting<S, I>) {
+    this.#setting = setting
+  }
+
+  /** Runs an operation twice: what is made once, like numbers of kinds, is no part of the recording. */
+  async record(fixture: Faulty<S>, operation: Operation<S, I>): Promise<Recording> {
+    await this.#recordOnce(fixture, operation)
+    return await this.#recordOnce(fixture, operation)
+  }
+
+  async #recordOnce({ opened, faults }: Faulty<S>, operation: Operation<S, I>): Promise<Recording> {
+    const { newIds, setUp, goOn, observe, observeAtEnd } = this.#setting
+    const ids = newIds()
+    await setUp(opened, ids)
+    const before = await observe(opened, ids)
+    const trace = new Trace()
+    faults.plan = trace
+    await operation.run(opened, ids)
+    await trace.untilQuiet()
+    faults.plan = noFaults
+    const after = await observe(opened, ids)
+    await goOn(opened, ids)
+    const last = await observe(opened, ids)
+    return { points: trace.points, before, after, last, end: await observeAtEnd?.(opened, ids) }
+  }
+
+  /**
+   * Runs an operation with each of these faults at each point, opens the storage again and compares all of
+   * them. Resolves with the numbers of points and rounds.
+   */
+  async runAll(
+    fixture: Faulty<S>,
+    operation: Operation<S, I>,
+    faultsAt: (sql: string) => readonly PointFault[],
+  ): Promise<{ readonly points: number; readonly rounds: number }> {
+    const recording = await this.record(fixture, operation)
+    const rounds: { readonly ids: I; readonly label: string }[] = []
+    for (const [at, sql] of recording.points.entries())
+      for (const fault of faultsAt(sql)) {
+        const ids = await this.#runWithFault(fixture, operation, { recording, at, ...fault })
+        rounds.push({ ids, label: `${operation.name}, ${fault.fault} at ${at}: ${sql}: reopened` })
+      }
+    const opened = await fixture.reopen()
+    for (const { ids, label } of rounds) {
+      const { seen } = await eventually(() => this.#setting.observe(opened, ids))
+      expect(seen, label).toEqual(recording.last.seen)
+    }
+    return { points: recording.points.length, rounds: rounds.length }
+  }
+
+  /** Runs an operation with a fault at one point, and again as a client repeats it. */
+  async #runWithFault(
+    { opened, faults }: Faulty<S>,
+    operation: Operation<S, I>,
+    { recording, at, fault, isLasting = false }: FaultRound,
+  ): Promise<I> {
+    const { newIds, setUp, watch, observeAtEnd } = this.#setting
+    const ids = newIds()
+    await setUp(opened, ids)
+    await using watcher = watch?.(opened, ids)
+    const plan = new FaultAt(at, fault, isLasting)
+    faults.plan = plan
+    const error: unknown = await operation.run(opened, ids).then(
+      () => undefined,
+      (reason: unknown) => reason,
+    )
+    const label = `${operation.name}, ${fault}${isLasting ? ' and everything after it' : ''} at ${at}: ${recording.points[at]}`
+    await until(() => plan.isReached, label)
+    faults.plan = noFaults
+    if (error !== undefined) assertRefusal(error, label)
+    const allowed = error === undefined ? [recording.after] : [recording.before, recording.after]
+    // What is done late is done between two reads.
+    if (fault === 'late') await this.#untilSeen(opened, ids, { allowed, label })
+    await this.assertState(opened, ids, { allowed, label })
+    await this.repeatAndGoOn(opened, operation, { recording, ids, label })
+    await watcher?.assertComplete(label)
+    if (fault === 'lose') expect(await observeAtEnd?.(opened, ids), label).toEqual(recording.end)
+    return ids
+  }
+
+  async #untilSeen(
+    opened: S,
+    ids: I,
+    { allowed, label }: { readonly allowed: readonly State[]; readonly label: string },
+  ): Promise<void> {
+    const states = allowed.map(({ seen }) => seen)
+    for (const endMs = performance.now() + patienceMs; ; await pause(lateMs)) {
+      const state = await this.#setting.observe(opened, ids).catch(() => undefined)
+      if (state !== undefined && isOneOf(state.seen, states)) return
+      if (performance.now() > endMs) throw new Error(`${label}: another state than allowed`)
+    }
+  }
+
+  /** Readers see one of these states at once, and what follows is right somewhat later. */
+  async assertState(
+    opened: S,
+    ids: I,
+    { allowed, label }: { readonly allowed: readonly State[]; readonly label: string },
+  ): Promise<void> {
+    const look = () => eventually(() => this.#setting.observe(opened, ids))
+    let state = await look()
+    const seen = allowed.map((each) => each.seen)
+    if (!isOneOf(state.seen, seen)) expect(state.seen, label).toEqual(seen[0])
+    for (const endMs = performance.now() + patienceMs; !isOneOf(state, allowed); state = await look()) {
+      if (performance.now() > endMs) expect(state, label).toEqual(allowed[0])
+      await pause(retryMs)
+    }
+  }
+
+  /** Repeats the operation, and goes on after it. */
+  async repeatAndGoOn(
+    opened: S,
+    operation: Operation<S, I>,
+    { recording, ids, label }: { readonly recording: Recording; readonly ids: I; readonly label: string },
+  ): Promise<void> {
+    await eventually(() => operation.run(opened, ids))
+    await eventually(() => this.#setting.goOn(opened, ids))
+    await this.assertState(opened, ids, { allowed: [recording.last], label: `${label}: repeated` })
+  }
 }
 
 /** What happens at a point. */
@@ -58,92 +193,6 @@ interface FaultRound extends PointFault {
   readonly recording: Recording
   /** Number of the point. */
   readonly at: number
-}
-
-/**
- * Runs an operation with a fault at one point, and again as a client repeats it. Resolves with the
- * conversations, whose state is that of the recording, and stays it.
- */
-async function runWithFault(
-  { storage, faults }: FaultyStorage,
-  operation: LogOperation,
-  { recording, at, fault, isLasting = false }: FaultRound,
-): Promise<RoundIds> {
-  const ids = newRoundIds()
-  await setUp(storage, ids)
-  await using follower = follow(storage, ids.main)
-  const plan = new FaultAt(at, fault, isLasting)
-  faults.plan = plan
-  const error: unknown = await operation.run(storage, ids).then(
-    () => undefined,
-    (reason: unknown) => reason,
-  )
-  const label = `${operation.name}, ${fault}${isLasting ? ' and everything after it' : ''} at ${at}: ${recording.points[at]}`
-  await until(() => plan.isReached, label)
-  faults.plan = noFaults
-  if (error !== undefined) assertRefusal(error, label)
-  const allowed = error === undefined ? [recording.after] : [recording.before, recording.after]
-  await assertState(storage, ids, { allowed, label })
-  await repeatAndContinue(storage, operation, { recording, ids, label })
-  await follower.assertComplete(label)
-  // What was stored without an answer is searchable too.
-  if (fault === 'lose') expect(await searchTexts(storage, ids), label).toEqual(recording.found)
-  return ids
-}
-
-/** Readers see one of these states at once, and what is pending for a receiver follows. */
-export async function assertState(
-  storage: Storage,
-  ids: RoundIds,
-  { allowed, label }: { readonly allowed: readonly LogState[]; readonly label: string },
-): Promise<void> {
-  const see = () => eventually(() => observeLog(storage, ids))
-  let seen = await see()
-  const conversations = allowed.map((state) => state.conversations)
-  if (!isOneOf(seen.conversations, conversations)) expect(seen.conversations, label).toEqual(conversations[0])
-  for (const endMs = performance.now() + patienceMs; !isOneOf(seen, allowed); seen = await see()) {
-    if (performance.now() > endMs) expect(seen, label).toEqual(allowed[0])
-    await pause(retryMs)
-  }
-}
-
-/**
- * Runs an operation with each of these faults at each point, opens the storage again and compares all of
- * them. Resolves with the numbers of points and rounds.
- */
-export async function runAllRounds(
-  fixture: FaultyStorage,
-  operation: LogOperation,
-  faultsAt: (sql: string) => readonly PointFault[],
-): Promise<{ readonly points: number; readonly rounds: number }> {
-  const recording = await record(fixture, operation)
-  const rounds: { readonly ids: RoundIds; readonly label: string }[] = []
-  for (const [at, sql] of recording.points.entries())
-    for (const fault of faultsAt(sql)) {
-      const ids = await runWithFault(fixture, operation, { recording, at, ...fault })
-      rounds.push({ ids, label: `${operation.name}, ${fault.fault} at ${at}: ${sql}: reopened` })
-    }
-  const storage = await fixture.reopen()
-  for (const { ids, label } of rounds) {
-    const { conversations } = await eventually(() => observeLog(storage, ids))
-    expect(conversations, label).toEqual(recording.last.conversations)
-  }
-  return { points: recording.points.length, rounds: rounds.length }
-}
-
-/** Repeats the operation, and appends to each conversation. */
-export async function repeatAndContinue(
-  storage: Storage,
-  operation: LogOperation,
-  {
-    recording,
-    ids,
-    label,
-  }: { readonly recording: Recording; readonly ids: RoundIds; readonly label: string },
-): Promise<void> {
-  await eventually(() => operation.run(storage, ids))
-  await eventually(() => appendLast(storage, ids))
-  await assertState(storage, ids, { allowed: [recording.last], label: `${label}: repeated` })
 }
 
 /** Only what a client may repeat. */
@@ -163,7 +212,7 @@ export async function until(condition: () => boolean, label: string): Promise<vo
 }
 
 /** Repeats a call that is refused for now, as a client does. */
-async function eventually<T>(call: () => Promise<T>): Promise<T> {
+export async function eventually<T>(call: () => Promise<T>): Promise<T> {
   for (const endMs = performance.now() + patienceMs; ; await pause(retryMs)) {
     try {
       return await call()
@@ -172,41 +221,5 @@ async function eventually<T>(call: () => Promise<T>): Promise<T> {
         error instanceof Problem && ['unavailable', 'storage_full', 'busy'].includes(error.code)
       if (!isPassing || performance.now() > endMs) throw error
     }
-  }
-}
-
-/** A follower, which receives each event once and in order, also when it was told of none. */
-function follow(storage: Storage, id: string) {
-  const ending = new AbortController()
-  const positions: number[] = []
-  let problem: unknown
-  const read = async () => {
-    while (!ending.signal.aborted) {
-      try {
-        for await (const batch of storage.log.tail(id, positions.length, ending.signal))
-          positions.push(...batch.map(({ position }) => position))
-        return
-      } catch (error) {
-        if (!(error instanceof Problem) || error.code === 'not_found') {
-          problem = error
-          return
-        }
-        await pause(retryMs)
-      }
-    }
-  }
-  const reading = read()
-  return {
-    async assertComplete(label: string) {
-      const [record] = await storage.conversations.get([id])
-      const expected = Array.from({ length: record?.head ?? 0 }, (_, n) => n + 1)
-      await until(() => positions.length >= expected.length, `${label}: followed`)
-      if (record !== undefined) expect(positions, `${label}: followed`).toEqual(expected)
-      if (record !== undefined) expect(problem, `${label}: the follower ended`).toBeUndefined()
-    },
-    async [Symbol.asyncDispose]() {
-      ending.abort()
-      await reading
-    },
   }
 }

@@ -3,6 +3,7 @@ import type { Storage } from '../../conversations/storage.ts'
 import type { PendingDelivery } from '../../deliveries/deliveries.ts'
 import type { ReceivedEvent, RecordUpdate } from '../../event-log/event-log.ts'
 import { receivedEvent } from '../fixtures.ts'
+import type { Operation } from './fault-rounds.ts'
 
 /** The conversations of one round: `made` does not exist before an operation. */
 export interface RoundIds {
@@ -13,12 +14,6 @@ export interface RoundIds {
 
 export function newRoundIds(): RoundIds {
   return { main: randomUUID(), other: randomUUID(), made: randomUUID() }
-}
-
-/** A call as a client makes it, and makes it again after a refusal. */
-export interface LogOperation {
-  readonly name: string
-  run(storage: Storage, ids: RoundIds): Promise<unknown>
 }
 
 /** A kind of this round alone. */
@@ -67,7 +62,7 @@ export async function appendLast({ log, conversations }: Storage, ids: RoundIds)
   await Promise.all(records.map((record) => record && log.append(record.id, last)))
 }
 
-export const logOperations: readonly LogOperation[] = [
+export const logOperations: readonly Operation<Storage, RoundIds>[] = [
   {
     name: 'append',
     run: ({ log }, { main, made }) => {

@@ -1,29 +1,26 @@
 import type { Storage } from '../../conversations/storage.ts'
 import { eventId } from '../fixtures.ts'
+import type { State } from './fault-rounds.ts'
 import { newKind, type RoundIds, receiver } from './log-operations.ts'
 
-/** What is known of the conversations of a round. */
-export interface LogState {
-  /** By each way to read them. Times of records are left out: a repeated change sets them again. */
-  readonly conversations: object
-  /** What waits for the receiver. */
-  readonly pending: object
-}
-
-export async function observeLog(storage: Storage, ids: RoundIds): Promise<LogState> {
+/**
+ * The conversations of a round, by each way to read them, and what waits for the receiver. Times of records
+ * are left out: a repeated change sets them again.
+ */
+export async function observeLog(storage: Storage, ids: RoundIds): Promise<State> {
   const entries = Object.entries(ids).map(async ([name, id]) => {
     const [record] = await storage.conversations.get([id])
     const { made } = ids
     const seen = record ? observeConversation(storage, { id, made }) : observeAbsence(storage, id)
     return [name, await seen] as const
   })
-  const conversations = Object.fromEntries(await Promise.all(entries))
+  const seen = Object.fromEntries(await Promise.all(entries))
   const listed = await storage.deliveries.listPending(receiver, 10_000)
   const pending = Object.entries(ids).map(([name, id]) => {
     const found = listed.find(({ conversation }) => conversation === id)
     return [name, found && `${found.position} ${found.isRemoved}`]
   })
-  return { conversations, pending: Object.fromEntries(pending) }
+  return { seen, later: Object.fromEntries(pending) }
 }
 
 async function observeAbsence({ log, conversations }: Storage, id: string): Promise<object> {
