@@ -26,6 +26,7 @@ import type { LlmProfiles } from '../profiles/llm-profiles.ts'
 import type { KeyRefresh } from '../profiles/managed-keys.ts'
 import type { SubscriptionLogin } from '../profiles/subscription-login.ts'
 import { parseSecretPath, type ServerSecrets } from '../secrets/server-secrets.ts'
+import { closeResting, isUnused, type Rester, restMs } from './close-resting.ts'
 import { conversationNotFound, getConversationRecord } from './conversation-info.ts'
 import { RunAdmission } from './run-admission.ts'
 import {
@@ -40,8 +41,6 @@ import { readTask, TaskConversations } from './task-conversations.ts'
 
 /** Tools that run when a sandbox is about to be paused may go on for so long. */
 const pauseMs = 4_000
-/** A conversation without use for so long may be closed to free its memory. */
-const restMs = 3_000
 /** Between two attempts to take a conversation over that cannot be opened. */
 const takeoverRetryMs = 5_000
 /** Between two attempts to give a lease back while the database is away. */
@@ -89,11 +88,10 @@ interface ConversationRegistryOptions
   readonly isInUse?: (conversation: string) => boolean
 }
 
-interface LoadedConversation {
+interface LoadedConversation extends Rester {
   readonly opening: Promise<Conversation>
   /** Once it is open. */
   conversation?: Conversation
-  lastUsedAt: number
 }
 
 /** The loaded conversations: each at most once, opened on demand, unloaded (closed) when idle. */
@@ -108,6 +106,7 @@ export class ConversationRegistry implements AsyncDisposable {
   readonly #closing = new Map<string, Promise<void>>()
   readonly #sweepTimer: Timer
   readonly #takingOver = new Set<string>()
+  #closingResting: Promise<void> | undefined
   /** Where several servers share the data. */
   readonly takeovers = createCounter(
     'slipway_conversation_takeovers_total',
@@ -212,6 +211,7 @@ export class ConversationRegistry implements AsyncDisposable {
       existing.lastUsedAt = this.#options.clock.now()
       return await existing.opening
     }
+    this.#closeResting()
     const opening = this.#openConversation(record)
     const loaded: LoadedConversation = { opening, lastUsedAt: this.#options.clock.now() }
     this.#loaded.set(record.id, loaded)
@@ -503,15 +503,22 @@ export class ConversationRegistry implements AsyncDisposable {
     return { runSlots: { ...runSlots, tryAcquire } }
   }
 
+  #closeResting(): void {
+    const { clock, isInUse = () => false } = this.#options
+    const close = (id: string) => this.close(id, { releases: true })
+    this.#closingResting ??= closeResting(this.#loaded, { now: clock.now(), isInUse, close }).finally(() => {
+      this.#closingResting = undefined
+    })
+  }
+
   async #closeIdle(): Promise<void> {
     for (const [id, loaded] of this.#loaded) {
       const conversation = await loaded.opening.catch(() => undefined)
       if (conversation === undefined || loaded.lastUsedAt >= this.#options.clock.now() - this.#options.idleMs)
         continue
-      const { isBusy, hasDeadline, transientUpdates } = conversation
-      if (isBusy || hasDeadline || transientUpdates.hasListeners) continue
-      await this.close(id, { releases: true })
+      if (isUnused(conversation)) await this.close(id, { releases: true })
     }
+    this.#closeResting()
     const { storage, isInUse = () => false } = this.#options
     await storage.leases
       ?.releaseUnused((id) => this.#loaded.has(id) || this.#closing.has(id) || isInUse(id))

@@ -121,6 +121,11 @@ export class Conversation implements AsyncDisposable {
     )
   }
 
+  /** Something that its tools have started goes on, such as a program in the background of the terminal. */
+  async isOccupied(): Promise<boolean> {
+    return (await (await this.#parts.runtimes.opened())?.isOccupied()) ?? false
+  }
+
   /** True while a run is active or about to begin. */
   get isRunning(): boolean {
     return this.#parts.runs.isActive || this.state.status === 'running'

@@ -103,6 +103,11 @@ async function hasRunningThread(pid: number): Promise<boolean> {
   return states.some((state) => state === 'R' || state === 'D')
 }
 
+/** Whether a process has children; false without /proc. */
+export async function hasChildren(pid: number): Promise<boolean> {
+  return (await readFile(`/proc/${pid}/task/${pid}/children`, 'latin1').catch(() => '')) !== ''
+}
+
 async function openFile(pid: number, file: number): Promise<string> {
   return await readlink(`/proc/${pid}/fd/${file}`).catch(() => '')
 }

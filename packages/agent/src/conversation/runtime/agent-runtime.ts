@@ -278,6 +278,12 @@ export class AgentRuntime {
       logLine('warn', 'a part of a plugin was skipped', { conversation: id, issue })
   }
 
+  /** Something that a tool has started goes on, such as a program in the background of the terminal. */
+  async isOccupied(): Promise<boolean> {
+    for (const tool of new Set(this.tools.values())) if (await tool.isOccupied?.()) return true
+    return false
+  }
+
   /** Ends tools, servers, hooks and every process that was started. */
   async close(): Promise<void> {
     const tools = [...new Set(this.tools.values())].map((tool) => tool.close?.())

@@ -45,6 +45,7 @@ interface ToolImplementation<N extends BaseKind<ToolDefinition['kind']>> {
     action: ToolAction<`${N}Action`>,
     reason: string,
   ): ObservationMembers<N> & Partial<Pick<ToolResult<N>, 'content'>>
+  isOccupied?(): Promise<boolean>
   close?(): Promise<void>
 }
 
@@ -52,7 +53,7 @@ interface ToolImplementation<N extends BaseKind<ToolDefinition['kind']>> {
 export function defineTool<N extends BaseKind<ToolDefinition['kind']>>(
   implementation: ToolImplementation<N>,
 ): Tool<ToolAction<`${N}Action`>> {
-  const { kind, resources, check, close } = implementation
+  const { kind, resources, check, isOccupied, close } = implementation
   const name = toolName(kind)
   const actionKind = `${kind}Action` as `${N}Action`
   const definition = toolDefinitions[`${kind}Tool` as keyof typeof toolDefinitions]
@@ -84,6 +85,7 @@ export function defineTool<N extends BaseKind<ToolDefinition['kind']>>(
         return observation({ content, ...members, is_error: true })
       }
     },
+    isOccupied: async () => (await isOccupied?.()) ?? false,
     close: async () => await close?.(),
   }
 }

@@ -57,6 +57,8 @@ export interface Tool<A extends Action = Action> {
   resources(action: A): readonly string[]
   /** When aborted, stops at once (kills processes); its result is ignored then. */
   run(action: A, signal: AbortSignal, options?: ToolRunOptions): Promise<Observation>
+  /** Something that it has started goes on between its calls. */
+  isOccupied?(): Promise<boolean>
   /** Releases the tool's resources. */
   close?(): Promise<void>
 }

@@ -92,6 +92,11 @@ export class TerminalSession {
     return { ...answer, directory: this.#shell?.prompt.directory }
   }
 
+  /** A command runs in it, also in the background. */
+  async isOccupied(): Promise<boolean> {
+    return (await this.#shell?.isOccupied()) ?? false
+  }
+
   /** Ends the shell and everything started in it. Nothing can run afterwards. */
   async close(): Promise<void> {
     this.#isClosed = true

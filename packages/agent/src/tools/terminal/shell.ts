@@ -2,7 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { maxTimerMs } from '@slipway/shared/time'
 import { makeDirectory, rm, writeFile } from '@slipway/shared/tool-files'
-import { foregroundProcessGroup, isAwaitingInput, killProcessGroup } from '../../workspace/processes.ts'
+import {
+  foregroundProcessGroup,
+  hasChildren,
+  isAwaitingInput,
+  killProcessGroup,
+} from '../../workspace/processes.ts'
 import type { Terminal, Workspace } from '../../workspace/workspace.ts'
 import { Screen } from './screen.ts'
 import {
@@ -101,6 +106,11 @@ export class Shell {
 
   get hasExited(): boolean {
     return this.#exitCode !== undefined
+  }
+
+  /** A command runs, also in the background. */
+  async isOccupied(): Promise<boolean> {
+    return !this.hasExited && (this.isBusy || (await hasChildren(this.#group)))
   }
 
   /** Exports variables, invisibly for the terminal, the history and the process list. */

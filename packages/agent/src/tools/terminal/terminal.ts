@@ -27,6 +27,7 @@ export const openTerminal: ToolFactory = (context, params) => {
       toolResult(context, action, await (isOutside ? outside : session).run(action, signal)),
     failureMembers: (action, reason) =>
       toolResult(context, action, { note: reason, isError: true, exitCode: null }),
+    isOccupied: async () => (await session.isOccupied()) || (await outside.isOccupied()),
     close: async () => void (await Promise.all([session.close(), outside.close()])),
   })
 }
