@@ -37,7 +37,13 @@ export * from './agent-server/llm/provider-connection.ts'
 export * from './agent-server/llm/provider-connection-routes.ts'
 export * from './agent-server/maintenance/routes.ts'
 export * from './agent-server/mcp/mcp.ts'
-export { checkMcpAuth, checkMcpTransport } from './agent-server/mcp/mcp-rules.ts'
+export {
+  checkMcpAuth,
+  checkMcpFolder,
+  checkMcpTransport,
+  mcpFolderIssue,
+  workspaceFolder,
+} from './agent-server/mcp/mcp-rules.ts'
 export * from './agent-server/mcp/routes.ts'
 export * from './agent-server/plugins/routes.ts'
 export * from './agent-server/profiles/agent-profile.ts'

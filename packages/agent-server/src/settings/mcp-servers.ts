@@ -2,6 +2,7 @@ import {
   type AgentSettings,
   agentSettings,
   checkMcpAuth,
+  checkMcpFolder,
   checkMcpTransport,
   type McpServer,
   mcpServer,
@@ -78,6 +79,7 @@ function withoutOtherTransport(
 /** What works, with `enabled`: a server that cannot be meant is not stored. */
 const storedServer = mcpServer
   .superRefine(checkMcpAuth)
+  .superRefine(checkMcpFolder)
   .superRefine(checkMcpTransport)
   .transform((server) => ({ ...server, enabled: server.enabled ?? server.disabled !== true }))
 

@@ -6,6 +6,7 @@ import { parseJsonObject } from '@slipway/shared/json'
 import { Secret } from '@slipway/shared/redaction'
 import { makeDirectory, readFile, rm, writeFile } from '@slipway/shared/tool-files'
 import type { Secrets } from '../secrets/secrets.ts'
+import { ProgramFolder } from '../workspace/program-folder.ts'
 import type { CredentialSource } from './credentials.ts'
 import { AcpFailure } from './failure.ts'
 import { defaultFileSecrets, findProviderOf } from './providers.ts'
@@ -18,6 +19,8 @@ export interface Launch {
   readonly args: readonly string[]
   /** Besides the variables of all tools. */
   readonly env: Readonly<Record<string, string>>
+  /** Where it starts: a folder with nothing in it. */
+  readonly cwd: string
   /** Folders of the program itself. */
   readonly writable: readonly string[]
   /** Gives credentials that the program has renewed to their sources. Never rejects. */
@@ -70,8 +73,11 @@ export async function prepareLaunch(
     env[provider.dataVariable] = dataDirectory
     writable.push(dataDirectory)
   }
+  const folder = await ProgramFolder.create(root)
+  writable.push(folder.path)
   const files: string[] = []
   const dispose = async () => {
+    await folder[Symbol.asyncDispose]()
     for (const path of files) await rm(path, { force: true }).catch(() => undefined)
   }
   for (const spec of inFiles) {
@@ -97,6 +103,7 @@ export async function prepareLaunch(
   return {
     command,
     args,
+    cwd: folder.path,
     env: withCodexAddress(dropConflicts(env), words),
     writable,
     saveCredentials: async () => {

@@ -6,6 +6,7 @@ import type { Secrets } from '../secrets/secrets.ts'
 import type { McpOAuthStates } from '../tools/core/mcp-oauth-states.ts'
 import { resolveEndpoint } from '../tools/mcp/endpoint.ts'
 import { LineProcess } from '../tools/mcp/line-process.ts'
+import { workspaceVariable } from '../workspace/program-folder.ts'
 import type { Workspace } from '../workspace/workspace.ts'
 import type { CredentialSource } from './credentials.ts'
 import { AcpFailure, rpcFailure } from './failure.ts'
@@ -128,6 +129,12 @@ interface StartedProgram {
 
 async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Promise<StartedProgram> {
   const { agent, workspace, directory, secrets, findCredential, handlers, warn } = options
+  const path = [...agent.acp_command, ...agent.acp_args].find((word) => /^\.\.?(?:\/|$)/.test(word))
+  if (path !== undefined)
+    throw new AcpFailure(
+      'ACPSpawnError',
+      `${path} is a path of the working directory, and an external agent starts in an empty folder. Give it an absolute path.`,
+    )
   const place = {
     directory,
     environment: workspace.env,
@@ -144,8 +151,9 @@ async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Pr
   })
   let process: LineProcess | undefined
   try {
-    const { command, args, env, writable } = launch
-    const { child, isStarted } = await workspace.openProgram(command, args, { env, writable })
+    const { command, args, cwd, writable } = launch
+    const env = { [workspaceVariable]: workspace.directory, ...launch.env }
+    const { child, isStarted } = await workspace.openProgram(command, args, { cwd, env, writable })
     process = new LineProcess(child)
     if (!(await isStarted))
       throw new AcpFailure(
@@ -203,7 +211,7 @@ async function openSession(
     const limit = AbortSignal.any([signal, AbortSignal.timeout(authTimeoutMs)])
     await rpc.request('authenticate', { methodId: method }, limit)
   }
-  const mcpServers = await mcpServerList(options, abilities)
+  const mcpServers = await mcpServerList(options, started)
   const place = { cwd: workspace.directory, mcpServers }
   const continued = await continueSession(started, options, { place, signal })
   const result = continued?.result ?? (await rpc.request('session/new', place, signal))
@@ -266,7 +274,10 @@ async function setModel(
 }
 
 /** The MCP servers as the program connects to them. Those that it cannot reach are left out. */
-async function mcpServerList(options: AcpSessionOptions, { mcp }: AgentAbilities): Promise<object[]> {
+async function mcpServerList(
+  options: AcpSessionOptions,
+  { abilities: { mcp }, launch }: StartedProgram,
+): Promise<object[]> {
   const { servers, warn } = options
   const list: object[] = []
   for (const [name, server] of Object.entries(servers)) {
@@ -274,8 +285,10 @@ async function mcpServerList(options: AcpSessionOptions, { mcp }: AgentAbilities
     try {
       const endpoint = await resolveEndpoint(server, options)
       if (endpoint.kind === 'process') {
-        const { command, args, env } = endpoint
-        list.push({ name, command, args, env: pairs(env) })
+        const { command, args, env, cwd = launch.cwd } = endpoint
+        // The protocol names no working directory, and programs start servers in that of their session.
+        const script = 'cd -- "$0" && exec "$@"'
+        list.push({ name, command: '/bin/sh', args: ['-c', script, cwd, command, ...args], env: pairs(env) })
         continue
       }
       const type = endpoint.transport === 'sse' ? 'sse' : 'http'

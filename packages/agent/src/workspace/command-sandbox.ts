@@ -13,6 +13,8 @@ interface SandboxPlaces {
   readonly hidden: readonly string[]
   /** May be changed in every mode. */
   readonly writable?: readonly string[]
+  /** Where the program starts, when not in the directory. */
+  readonly cwd?: string | undefined
 }
 
 const kernelSettings = ['sys', 'sysrq-trigger', 'irq', 'bus', 'fs', 'mtrr', 'acpi', 'scsi']
@@ -58,7 +60,7 @@ export async function sandboxCommand(sandbox: ActiveSandbox, places: SandboxPlac
     // Root may write there without any capability.
     ...kernelSettings.flatMap((name) => ['--ro-bind-try', `/proc/${name}`, `/proc/${name}`]),
     ...ordered.flatMap(({ mount: [path, ...args] }) => (path === '/' ? [] : args)),
-    ...['--setenv', 'TMPDIR', '/tmp', '--chdir', directory, '--'],
+    ...['--setenv', 'TMPDIR', '/tmp', '--chdir', places.cwd ?? directory, '--'],
   ]
 }
 

@@ -38,7 +38,7 @@ export interface Terminal {
 
 export interface ProcessOptions {
   /** Default: the workspace's directory. */
-  readonly cwd?: string
+  readonly cwd?: string | undefined
   /** Besides the workspace's own variables. */
   readonly env?: Readonly<Record<string, string>>
 }
@@ -234,6 +234,7 @@ export class Workspace implements AsyncDisposable {
       readable: this.#readablePaths,
       hidden: this.#reserved,
       writable,
+      cwd: options.cwd,
     }
     const prefix = sandbox === undefined ? [] : await sandboxCommand(sandbox, places)
     const [program = command, ...rest] = [...prefix, command, ...args]

@@ -289,7 +289,15 @@ test('MCP servers are added, changed and removed one by one', async () => {
   expect((await call('POST', '/mcp/bad', { url: 'x', command: 'y' })).status).toBe(422)
   const unknown = await call('POST', '/mcp/bad', { url: far.url, header: {} })
   expect(unknown).toMatchObject({ status: 422, json: { detail: [{ loc: ['body', 'header'] }] } })
-  const wrong = [{ url: null }, { header: {} }, { timeout: 'x' }, { headers: { A: 1 } }, { args: [null] }, []]
+  const wrong = [
+    { url: null },
+    { header: {} },
+    { timeout: 'x' },
+    { headers: { A: 1 } },
+    { args: [null] },
+    { args: ['./x'] },
+    [],
+  ]
   for (const body of wrong) expect((await call('PATCH', '/mcp/far', body)).status).toBe(422)
   for (const key of ['', '.a', '__proto__', 'a%2fb', 'x'.repeat(129)])
     expect([422, 404, 405]).toContain((await call('POST', `/mcp/${key}`, far)).status)

@@ -1,4 +1,5 @@
 import {
+  type Agent,
   type AgentContext,
   agentContext,
   agentDefinition,
@@ -67,6 +68,20 @@ async function settings(from: TaskParent, definition: object, maxTurns?: number)
   if ('issue' in result) throw new Error(result.issue)
   return result.settings
 }
+
+test('MCP servers of a repository start in the workspace, others where they say or in an empty folder', async () => {
+  const mcp_config = {
+    own: { command: 'a' },
+    placed: { command: 'a', cwd: '/x' },
+    far: { url: 'http://127.0.0.1/' },
+  }
+  const folders = async (level: string) => {
+    const { agent } = await settings(createParent(), { level, mcp_config })
+    return Object.values((agent as Agent).mcp_config).map(({ cwd }) => cwd)
+  }
+  expect(await folders('project')).toEqual(['workspace', '/x', undefined])
+  expect(await folders('user')).toEqual([undefined, '/x', undefined])
+})
 
 test('a task may use what its parent has left', async () => {
   const left = { cost: 0.5, tokens: undefined, steps: 3, seconds: 20 }

@@ -12,6 +12,7 @@ import {
   type Skill,
   type ToolSpec,
   type UsageLimits,
+  workspaceFolder,
 } from '@slipway/protocol'
 import type { ResolvedSettings } from '../../conversation/state/resolved-settings.ts'
 import { instructionsSkill } from '../../skills/load.ts'
@@ -95,7 +96,7 @@ async function taskAgent(parent: TaskParent, definition: AgentDefinition, llm: L
     ...agent,
     llm,
     tools: definition.tools.map((name) => taskToolSpec(name, agent.tools)),
-    mcp_config: definition.mcp_config ?? {},
+    mcp_config: taskServers(definition),
     filter_tools_regex: undefined,
     include_default_tools: ['FinishTool', 'ThinkTool'],
     agent_context: await taskContext(parent, definition),
@@ -104,6 +105,18 @@ async function taskAgent(parent: TaskParent, definition: AgentDefinition, llm: L
     condenser: definition.condenser ?? condenser.parse({ kind: 'LLMSummarizingCondenser' }),
     critic: undefined,
   }
+}
+
+/** Servers of a repository are allowed with its files, so they start there. */
+function taskServers({ level, mcp_config = {} }: AgentDefinition): Agent['mcp_config'] {
+  if (level !== 'project') return mcp_config
+  const servers = Object.entries(mcp_config)
+  return Object.fromEntries(
+    servers.map(([name, server]) => [
+      name,
+      server.url === undefined ? { ...server, cwd: server.cwd ?? workspaceFolder } : server,
+    ]),
+  )
 }
 
 /** The deltas of a task have no listener. */

@@ -1,4 +1,4 @@
-import { access, readdir, readFile } from 'node:fs/promises'
+import { access, readdir, readFile, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { AgentScript, ScriptStep } from '../../acp/testing/scripted-agent.ts'
@@ -542,12 +542,44 @@ test('the servers of the conversation are passed on', async () => {
     {
       cwd: conversation.workspace,
       mcpServers: [
-        { name: 'local', command: 'tool', args: ['token-value-1'], env: [{ name: 'A', value: 'b' }] },
+        {
+          name: 'local',
+          command: '/bin/sh',
+          args: [
+            '-c',
+            'cd -- "$0" && exec "$@"',
+            expect.stringMatching(/\/acp\/run-\w+$/),
+            'tool',
+            'token-value-1',
+          ],
+          env: [
+            { name: 'SLIPWAY_WORKSPACE', value: conversation.workspace },
+            { name: 'A', value: 'b' },
+          ],
+        },
         { type: 'http', name: 'far', url: 'http://127.0.0.1:9/mcp', headers: [{ name: 'X', value: 'y' }] },
       ],
     },
   ])
 })
+
+test.skipIf(process.platform !== 'linux')(
+  'the program starts in an empty folder, which goes with it',
+  async () => {
+    const { conversation } = await create({ turns: [[{ hang: true }]] })
+    await conversation.send('Begin.', { run: true })
+    const mark = `received-${scripts - 1}`
+    await waitUntil(async () => (await processes(mark)).length > 0)
+    const [id] = await processes(mark)
+    const folder = await readlink(`/proc/${id}/cwd`)
+    expect(folder).toMatch(/\/acp\/run-\w+$/)
+    expect(await readFile(`/proc/${id}/environ`, 'utf8')).toContain(
+      `SLIPWAY_WORKSPACE=${conversation.workspace}\0`,
+    )
+    await conversation.conversation.close()
+    await expect(readdir(folder)).rejects.toThrow('ENOENT')
+  },
+)
 
 test('the program ends with the conversation, and so does what it has started', async () => {
   const { conversation } = await create({ turns: [[{ hang: true }]] })

@@ -1,11 +1,13 @@
 import { constants } from 'node:fs'
-import { access } from 'node:fs/promises'
-import { extname, isAbsolute, join } from 'node:path'
+import { access, realpath } from 'node:fs/promises'
+import { dirname, extname, isAbsolute, join } from 'node:path'
 import { isWithin } from '@slipway/shared/fs'
 
 export interface ServerCommand {
   readonly program: string
   readonly args: readonly string[]
+  /** Initialization options. */
+  readonly options?: object
 }
 
 interface Language {
@@ -16,6 +18,7 @@ interface Language {
   readonly options?: object
 }
 
+const typescriptServer = 'typescript-language-server'
 const script = ['.js', '.mjs', '.cjs'].map((extension) => [extension, 'javascript'])
 const typed = ['.ts', '.mts', '.cts'].map((extension) => [extension, 'typescript'])
 
@@ -26,7 +29,7 @@ const languages: readonly Language[] = [
       ...{ '.tsx': 'typescriptreact', '.jsx': 'javascriptreact' },
     },
     commands: [
-      ['typescript-language-server', '--stdio'],
+      [typescriptServer, '--stdio'],
       ['tsgo', '--lsp', '--stdio'],
     ],
   },
@@ -72,9 +75,41 @@ export async function findServer(
   for (const [program, ...args] of commands)
     for (const directory of directories) {
       const file = join(directory, program)
-      if (await canExecute(file)) return { program: file, args }
+      if (!(await canExecute(file))) continue
+      if (program !== typescriptServer) return { program: file, args }
+      const tsserver = await findTypescript(file, directories, workspace)
+      if (tsserver !== undefined) return { program: file, args, options: typescriptOptions(tsserver) }
     }
   return undefined
+}
+
+/**
+ * The TypeScript that is installed with the server, or in the path: without one the server would run that of
+ * the repository.
+ */
+async function findTypescript(
+  server: string,
+  directories: readonly string[],
+  workspace: string,
+): Promise<string | undefined> {
+  const candidates: string[] = []
+  const real = await realpath(server)
+  for (let folder = dirname(real); folder !== dirname(folder); folder = dirname(folder))
+    candidates.push(join(folder, 'node_modules/typescript/lib/tsserver.js'))
+  for (const directory of directories) {
+    const compiler = await realpath(join(directory, 'tsserver')).catch(() => undefined)
+    if (compiler !== undefined) candidates.push(join(dirname(compiler), '../lib/tsserver.js'))
+  }
+  for (const candidate of candidates) {
+    const file = await realpath(candidate).catch(() => undefined)
+    if (file !== undefined && !isWithin(workspace, file)) return file
+  }
+  return undefined
+}
+
+/** No packages of types are installed either. */
+function typescriptOptions(path: string): object {
+  return { tsserver: { path }, disableAutomaticTypingAcquisition: true }
 }
 
 async function canExecute(file: string): Promise<boolean> {

@@ -7,6 +7,7 @@ import {
   StreamMessageReader,
   StreamMessageWriter,
 } from 'vscode-jsonrpc/node'
+import { ProgramFolder, workspaceVariable } from '../../workspace/program-folder.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 import type { ServerCommand } from './find-server.ts'
 
@@ -37,10 +38,17 @@ export class LanguageServer {
   }
 
   /**
-   * Starts a server for a workspace; rejects when it cannot be started or ends. It ends with the workspace.
+   * Starts a server for a workspace, in a folder below a directory; rejects when it cannot be started or ends. It ends with the workspace.
    */
-  static async start(workspace: Workspace, command: ServerCommand, options: object): Promise<LanguageServer> {
-    const child = workspace.spawn(command.program, command.args)
+  static async start(
+    workspace: Workspace,
+    directory: string,
+    { program, args, options = {} }: ServerCommand,
+  ): Promise<LanguageServer> {
+    const folder = await ProgramFolder.create(directory)
+    const env = { [workspaceVariable]: workspace.directory }
+    const child = workspace.spawn(program, args, { cwd: folder.path, env })
+    child.once('close', () => void folder[Symbol.asyncDispose]())
     child.stderr.resume()
     const connection = createMessageConnection(
       new StreamMessageReader(child.stdout),

@@ -1,4 +1,4 @@
-import { chmod, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { Workspace } from '../../workspace/workspace.ts'
@@ -35,7 +35,7 @@ test.each(['publish', 'pull'])(
   '%s: errors that an edit brings are told, older ones and warnings are not',
   async (mode) => {
     await using workspace = await install('pylsp', node, { LSP_MODE: mode })
-    const servers = new LanguageServers(workspace, { waitMs })
+    const servers = new LanguageServers(workspace, { directory: fixtures.outside, waitMs })
     const before = 'a\nwrong one\n'
     const first = { before, after: `top\n${before}wrong two\ndoubtful\n` }
     expect(await servers.newErrors('a.py', first)).toBe(
@@ -53,7 +53,10 @@ test.each(['silent', 'exit', 'garbage'])(
   'a server that is %s holds up no edit and ends none',
   async (mode) => {
     await using workspace = await install('pylsp', node, { LSP_MODE: mode })
-    const servers = new LanguageServers(workspace, { waitMs: mode === 'silent' ? 300 : waitMs })
+    const servers = new LanguageServers(workspace, {
+      directory: fixtures.outside,
+      waitMs: mode === 'silent' ? 300 : waitMs,
+    })
     for (let round = 0; round < 2; round++)
       expect(await servers.newErrors('a.py', { before: undefined, after: 'wrong' })).toBe('')
   },
@@ -66,7 +69,7 @@ test('a program of the workspace is no language server, and without one nothing 
   for (const path of [bin, 'node_modules/.bin', '']) {
     const env = { PATH: `${path}:${fixtures.outside}` }
     await using workspace = await Workspace.open({ directory: fixtures.directory, env })
-    const servers = new LanguageServers(workspace, { waitMs })
+    const servers = new LanguageServers(workspace, { directory: fixtures.outside, waitMs })
     expect(await servers.newErrors('a.py', { before: undefined, after: 'wrong' })).toBe('')
   }
   expect(await readdir(fixtures.directory)).not.toContain('ran')
@@ -75,7 +78,7 @@ test('a program of the workspace is no language server, and without one nothing 
 test('one server serves all edits of a language, and ends with the workspace', async () => {
   const pids = join(fixtures.outside, 'pids')
   const workspace = await install('pylsp', `sh -c 'echo $$ >> ${pids}; exec ${node}'`)
-  const servers = new LanguageServers(workspace, { waitMs })
+  const servers = new LanguageServers(workspace, { directory: fixtures.outside, waitMs })
   const change = { before: undefined, after: 'wrong' }
   await Promise.all(['a.py', 'b.py', 'c.pyi'].map((path) => servers.newErrors(path, change)))
   const [pid, ...others] = (await readFile(pids, 'utf8')).trim().split('\n')
@@ -86,6 +89,43 @@ test('one server serves all edits of a language, and ends with the workspace', a
     .toMatch(/^gone$|\) [ZX] /)
 })
 
+test('a server starts in an empty folder, and knows the workspace', async () => {
+  await writeFile(fixtures.path('helper'), '')
+  const seen = join(fixtures.outside, 'seen')
+  const line = `sh -c 'pwd > ${seen}; ls -A >> ${seen}; echo "$SLIPWAY_WORKSPACE" >> ${seen}; exec ${node}'`
+  await using workspace = await install('pylsp', line)
+  const directory = join(fixtures.outside, 'lsp')
+  const servers = new LanguageServers(workspace, { directory, waitMs })
+  expect(await servers.newErrors('a.py', { before: undefined, after: 'wrong' })).toContain('Not so')
+  const [place, ...rest] = (await readFile(seen, 'utf8')).trim().split('\n')
+  expect(dirname(String(place))).toBe(await realpath(directory))
+  expect(rest).toEqual([await realpath(fixtures.directory)])
+})
+
+test('the TypeScript of a repository does not run: the server gets its own, or does not start', async () => {
+  const lib = fixtures.path('node_modules/typescript/lib')
+  await mkdir(lib, { recursive: true })
+  await writeFile(join(lib, 'tsserver.js'), '')
+  const change = { before: undefined, after: 'wrong' }
+  const seen = join(fixtures.outside, 'seen')
+  // As the real one does, the scripted server notes what it is told.
+  await using workspace = await install('typescript-language-server', `sh -c 'tee ${seen} | ${node}'`)
+  const own = join(fixtures.outside, 'bin/node_modules/typescript/lib')
+  for (const hasOwn of [false, true]) {
+    if (hasOwn) {
+      await mkdir(own, { recursive: true })
+      await writeFile(join(own, 'tsserver.js'), '')
+    }
+    const servers = new LanguageServers(workspace, { directory: fixtures.outside, waitMs })
+    expect(await servers.newErrors('a.ts', change)).toEqual(
+      hasOwn ? expect.stringContaining('Not so: wrong') : '',
+    )
+  }
+  expect(await readFile(seen, 'utf8')).toContain(
+    `"tsserver":{"path":"${await realpath(join(own, 'tsserver.js'))}"}`,
+  )
+})
+
 test('TypeScript itself finds the errors of an edit, also those in types of other files', async () => {
   const tsc = join(import.meta.dirname, '../../../../../node_modules/typescript/bin/tsc')
   await using workspace = await install('tsgo', `${process.execPath} ${tsc} --lsp --stdio`)
@@ -93,7 +133,7 @@ test('TypeScript itself finds the errors of an edit, also those in types of othe
   await writeFile(fixtures.path('sum.ts'), 'export const sum = (a: number, b: number) => a + b\n')
   const text = "import { sum } from './sum.ts'\nexport const three = sum(1, 2)\n"
   await writeFile(fixtures.path('use.ts'), text)
-  const languageServers = new LanguageServers(workspace, { waitMs })
+  const languageServers = new LanguageServers(workspace, { directory: fixtures.outside, waitMs })
   const tool = await Promise.resolve(openEdit({ ...fixtures.context, workspace, languageServers }, {}))
   if (Array.isArray(tool)) throw new Error('one tool')
   const edit = (old_string: string, new_string: string) =>

@@ -21,11 +21,17 @@ interface RunningServer {
  */
 export class LanguageServers {
   readonly #workspace: Workspace
+  readonly #directory: string
   readonly #waitMs: number
   readonly #servers = new Map<Language, Promise<RunningServer | undefined>>()
 
-  constructor(workspace: Workspace, { waitMs = defaultWaitMs }: { readonly waitMs?: number } = {}) {
+  /** `directory`: where the servers start, outside of the workspace; it is made if needed. */
+  constructor(
+    workspace: Workspace,
+    { directory, waitMs = defaultWaitMs }: { readonly directory: string; readonly waitMs?: number },
+  ) {
     this.#workspace = workspace
+    this.#directory = directory
     this.#waitMs = waitMs
   }
 
@@ -78,7 +84,8 @@ export class LanguageServers {
     const command = await findServer(language, { path: env.PATH ?? '', workspace: directory })
     if (command === undefined) return undefined
     const { LanguageServer: Server } = await import('./language-server.ts')
-    const server = await Server.start(this.#workspace, command, language.options ?? {})
+    const options = { ...language.options, ...command.options }
+    const server = await Server.start(this.#workspace, this.#directory, { ...command, options })
     return { server, name: command.program.split('/').at(-1) ?? command.program }
   }
 }

@@ -1,7 +1,8 @@
 import { resolve } from 'node:path'
-import type { McpServer } from '@slipway/protocol'
+import { type McpServer, mcpFolderIssue, workspaceFolder } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 import { minSecretLength } from '@slipway/shared/redaction'
+import { workspaceVariable } from '../../workspace/program-folder.ts'
 import type { ToolContext } from '../core/tool.ts'
 import { McpConnectionError } from './connection-error.ts'
 import { accessToken } from './oauth.ts'
@@ -13,7 +14,8 @@ export type McpEndpoint =
       readonly command: string
       readonly args: readonly string[]
       readonly env: Readonly<Record<string, string>>
-      readonly cwd: string
+      /** Undefined: an empty folder of its own. */
+      readonly cwd: string | undefined
     }
   | {
       readonly kind: 'http'
@@ -35,9 +37,12 @@ export async function resolveEndpoint(
 ): Promise<McpEndpoint> {
   const { command, url } = server
   if (command !== undefined) {
+    const issue = mcpFolderIssue(server)
+    if (issue !== undefined) throw new McpConnectionError(issue)
     const args = await expandTexts(server.args ?? [], secrets)
-    const env = await expandRecord(server.env ?? {}, secrets)
-    return { kind: 'process', command, args, env, cwd: resolve(workspace.directory, server.cwd ?? '.') }
+    const own = await expandRecord(server.env ?? {}, secrets)
+    const env = { [workspaceVariable]: workspace.directory, ...own }
+    return { kind: 'process', command, args, env, cwd: findFolder(server.cwd, workspace.directory) }
   }
   const [address = ''] = await expandTexts([url ?? ''], secrets)
   const parsed = URL.parse(address)
@@ -53,6 +58,11 @@ export async function resolveEndpoint(
     for (const secretPart of [value, value.replace(/^\w+ /, '')]) secrets.addValue(secretPart)
   const headers = { ...(await expandRecord(server.headers ?? {}, secrets)), ...auth }
   return { kind: 'http', url: parsed, headers, transport: resolveTransport(server.transport, parsed) }
+}
+
+function findFolder(cwd: string | undefined, workspace: string): string | undefined {
+  if (cwd === undefined) return undefined
+  return cwd === workspaceFolder ? workspace : resolve(workspace, cwd)
 }
 
 async function expandTexts(texts: readonly string[], secrets: ToolContext['secrets']): Promise<string[]> {

@@ -59,6 +59,7 @@ async function openProbe() {
     program: (mode = '', more: object = {}) => ({
       command: process.execPath,
       args: ['program.mjs', mode],
+      cwd: 'workspace',
       ...more,
     }),
     /** Processes that were started last and are there. */

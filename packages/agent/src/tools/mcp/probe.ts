@@ -13,7 +13,7 @@ export interface McpProbeOptions {
   readonly call?: { readonly name: string; readonly arguments: Readonly<Record<string, unknown>> } | undefined
   /** For the whole probe; ending a process may take two seconds more. */
   readonly timeoutMs: number
-  /** Default working directory of a process; it must exist. */
+  /** What stands for the workspace; it must exist. */
   readonly directory: string
   readonly environment: Readonly<Record<string, string>>
   readonly signal: AbortSignal

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { McpServer as SdkServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
@@ -48,6 +49,7 @@ server.registerTool('rich', {}, () => ({ content: [
 ] }))
 server.registerTool('long', { inputSchema: { length: z.number() } }, ({ length }) => say('x'.repeat(length) + 'end'))
 server.registerTool('structured', { outputSchema: { n: z.number() } }, () => ({ content: [], structuredContent: { n: 5 } }))
+server.registerTool('place', {}, async () => say(JSON.stringify([process.cwd(), process.env.SLIPWAY_WORKSPACE, (await server.server.listRoots()).roots])))
 writeFileSync('pid' + process.pid, '')
 await server.connect(new StdioServerTransport())
 `
@@ -132,11 +134,11 @@ class McpFixtures implements AsyncDisposable {
   }
 
   sampleServer(more: Partial<McpServer> = {}): Partial<McpServer> {
-    return { command: process.execPath, args: ['sample.mjs'], ...more }
+    return { command: process.execPath, args: ['sample.mjs'], cwd: 'workspace', ...more }
   }
 
   misbehavingServer(mode: string): Partial<McpServer> {
-    return { command: process.execPath, args: ['rude.mjs', mode] }
+    return { command: process.execPath, args: ['rude.mjs', mode], cwd: 'workspace' }
   }
 
   /** Processes of the sample that were started and run. */
@@ -223,6 +225,48 @@ test('tools of several servers carry the name of theirs; a server that fails hol
     bad: expect.stringContaining('no http or https address'),
     far: expect.any(String),
   })
+})
+
+test('a server starts in an empty folder of its own, which goes with it, and is told the workspace', async () => {
+  await using trial = await McpFixtures.open()
+  const { root } = trial
+  const program = join(root, 'sample.mjs')
+  const place = async (more: Partial<McpServer>) => {
+    const { mcp, call } = await trial.openServers({
+      sample: trial.sampleServer({ args: [program], ...more }),
+    })
+    const [folder, ...told] = JSON.parse((await call('place')).texts[1] ?? '')
+    const { mode } = await stat(folder)
+    await mcp.close()
+    expect(told).toEqual([root, [{ uri: pathToFileURL(root).href, name: basename(root) }]])
+    return [folder, mode & 0o777]
+  }
+  const [folder, mode] = await place({ cwd: undefined })
+  expect([dirname(folder), mode]).toEqual([join(root, 'own/mcp'), 0o700])
+  await vi.waitFor(async () => expect(await readdir(join(root, 'own/mcp'))).toEqual([]), waitOptions)
+  expect((await place({ cwd: 'workspace' }))[0]).toBe(root)
+  expect((await place({ cwd: 'own' }))[0]).toBe(join(root, 'own'))
+})
+
+test('a path of the working directory without a cwd is refused, with what to do', async () => {
+  await using trial = await McpFixtures.open()
+  const servers = {
+    argument: { command: process.execPath, args: ['./sample.mjs'] },
+    parent: { command: process.execPath, args: ['x', '..'] },
+    command: { command: './sample' },
+  }
+  const { mcp } = await trial.openServers(servers)
+  expect(mcp.failures.map(({ server, detail }) => [server, detail])).toEqual(
+    ['./sample.mjs', '..', './sample'].map((path, at) => [
+      Object.keys(servers)[at],
+      `${path} is a path of the working directory, and a server starts in an empty folder. ` +
+        'Give it an absolute path, or the cwd "workspace" to start it in the workspace.',
+    ]),
+  )
+  const { mcp: started } = await trial.openServers({
+    sample: { command: process.execPath, args: ['./sample.mjs'], cwd: 'workspace' },
+  })
+  expect(started.failures).toEqual([])
 })
 
 test('secrets go to the server by name and do not come back', async () => {

@@ -1,8 +1,12 @@
+import { basename, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { type AnswerEnd, raceAbort } from '@slipway/shared/async'
 import { parseJson } from '@slipway/shared/json'
 import { sameOriginFetch } from '@slipway/shared/url'
+import { ProgramFolder } from '../../workspace/program-folder.ts'
+import type { Workspace } from '../../workspace/workspace.ts'
 import type { ToolContext } from '../core/tool.ts'
 import { valueWithin } from '../core/value-within.ts'
 import { McpConnectionError } from './connection-error.ts'
@@ -38,11 +42,15 @@ export async function connect(
 
 async function connectProcess(
   { command, args, env, cwd }: Extract<McpEndpoint, { kind: 'process' }>,
-  { workspace }: ToolContext,
+  { workspace, directory }: ToolContext,
   signal: AbortSignal,
 ): Promise<OpenConnection> {
   const { JSONRPCMessageSchema } = await import('@modelcontextprotocol/sdk/types.js')
-  const process = new LineProcess(workspace.spawn(command, args, { env, cwd }))
+  const folder = cwd === undefined ? await ProgramFolder.create(join(directory, 'mcp')) : undefined
+  const process = startProcess(
+    () => workspace.spawn(command, args, { env, cwd: cwd ?? folder?.path }),
+    folder,
+  )
   const transport: Transport = {
     start: async () => {
       process.setListener((line) => {
@@ -56,7 +64,7 @@ async function connectProcess(
     close: () => process.close(),
   }
   try {
-    const client = await connectClient(transport, signal)
+    const client = await connectClient(transport, signal, workspace.directory)
     return {
       client,
       failureReason: () => processFailureReason(process, 'it gave a wrong answer'),
@@ -69,6 +77,22 @@ async function connectProcess(
     )
     await process.close()
     throw new McpConnectionError(reason, 'connection')
+  }
+}
+
+/** The folder goes with the process. */
+function startProcess(
+  spawn: () => ReturnType<Workspace['spawn']>,
+  folder: ProgramFolder | undefined,
+): LineProcess {
+  const remove = () => void folder?.[Symbol.asyncDispose]()
+  try {
+    const process = new LineProcess(spawn())
+    process.ended.then(remove, remove)
+    return process
+  } catch (error) {
+    remove()
+    throw error
   }
 }
 
@@ -117,9 +141,16 @@ function processFailureReason(process: LineProcess, defaultReason: string): stri
   return process.stderr === '' ? reason : `${reason}; its last output: ${process.stderr}`
 }
 
-async function connectClient(transport: Transport, signal: AbortSignal): Promise<Client> {
+/** `root`: the directory that a program on this machine is told to work in. */
+async function connectClient(transport: Transport, signal: AbortSignal, root?: string): Promise<Client> {
   const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')
-  const client = new Client({ name: 'slipway', version: '0.1.0' })
+  const capabilities = root === undefined ? {} : { roots: {} }
+  const client = new Client({ name: 'slipway', version: '0.1.0' }, { capabilities })
+  if (root !== undefined) {
+    const { ListRootsRequestSchema } = await import('@modelcontextprotocol/sdk/types.js')
+    const roots = [{ uri: pathToFileURL(root).href, name: basename(root) }]
+    client.setRequestHandler(ListRootsRequestSchema, () => ({ roots }))
+  }
   // Errors outside of requests, such as an invalid line, are ignored.
   client.onerror = () => {}
   try {

@@ -29,6 +29,40 @@ export function checkMcpAuth(
   })
 }
 
+/** The `cwd` of a server that starts in the workspace of its conversation. */
+export const workspaceFolder = 'workspace'
+
+/** Refuses a path below the working directory without a `cwd`: the server starts in an empty folder. */
+export function checkMcpFolder(
+  server: {
+    readonly command?: string | undefined
+    readonly args?: readonly string[] | undefined
+    readonly cwd?: string | undefined
+  },
+  context: z.RefinementCtx,
+): void {
+  const message = mcpFolderIssue(server)
+  if (message !== undefined) context.addIssue({ code: 'custom', path: ['cwd'], message })
+}
+
+/** Why a server without a `cwd` cannot be meant; undefined when it can. */
+export function mcpFolderIssue({
+  command,
+  args = [],
+  cwd,
+}: {
+  readonly command?: string | undefined
+  readonly args?: readonly string[] | undefined
+  readonly cwd?: string | undefined
+}): string | undefined {
+  const path = [command ?? '', ...args].find((word) => /^\.\.?(?:\/|$)/.test(word))
+  if (path === undefined || cwd !== undefined) return undefined
+  return (
+    `${path} is a path of the working directory, and a server starts in an empty folder. ` +
+    `Give it an absolute path, or the cwd "${workspaceFolder}" to start it in the workspace.`
+  )
+}
+
 /** Refuses a transport without what it connects to. */
 export function checkMcpTransport(
   { command, transport }: { readonly command?: string | undefined; readonly transport?: string | undefined },
