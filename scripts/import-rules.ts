@@ -40,6 +40,7 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
     'time',
     'time/testing',
     'tool-files',
+    'tool-files/testing',
     'url',
   ],
   protocol: ['', 'instant', 'message-texts', 'problem', 'visible-text'],

@@ -306,13 +306,15 @@ export async function openServices(options: ServicesOptions) {
     bindings,
     launchedProfile: config.launchedProfile,
   }
-  const files = fileHandlers({
-    homeDirectory: environment.HOME ?? homedir(),
-    log: storage.log,
-    infoReader,
-    dataDirectory,
-    environment,
-  })
+  const files = (root?: string) =>
+    fileHandlers({
+      root,
+      homeDirectory: environment.HOME ?? homedir(),
+      log: storage.log,
+      infoReader,
+      dataDirectory,
+      environment,
+    })
   const git = gitHandlers({
     reader: new GitReader(environment),
     repositories: new RepositorySearch({ secrets, apiUrl: config.githubApiUrl, fetch }),
@@ -361,7 +363,7 @@ export async function openServices(options: ServicesOptions) {
       tickets,
       basePath: config.basePath,
     }),
-    ...files,
+    ...files(),
     ...conversationWorkspaceHandlers({
       infoReader,
       bash: (scope) => bashHandlers({ bash, scope }),

@@ -6,6 +6,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -14,10 +15,11 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { exchangeWithLink } from '@slipway/shared/tool-files/testing'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { listDirectory, listHomeLocations, listSubdirectories } from './browse.ts'
-import { contentDisposition, createDirectory, getFileSize, readFileBytes, saveFile } from './file-access.ts'
+import { contentDisposition, createDirectory, findFile, readFileBytes, saveFile } from './file-access.ts'
 
 function temporaryDirectory() {
   const path = mkdtempSync(join(tmpdir(), 'slipway-files-'))
@@ -37,7 +39,7 @@ async function* chunksOf(...parts: (string | Error)[]): AsyncGenerator<Buffer> {
 
 async function read(path: string): Promise<string> {
   const blocks: Buffer[] = []
-  for await (const block of readFileBytes(path, await getFileSize(path))) blocks.push(block)
+  for await (const block of readFileBytes(await findFile(path))) blocks.push(block)
   return Buffer.concat(blocks).toString()
 }
 
@@ -110,7 +112,7 @@ test.each([
 ])('a path that is %s is refused everywhere', async (_, path, code, text) => {
   const refused = { code, message: expect.stringContaining(text) }
   await expect(saveFile(path, chunksOf('x'))).rejects.toMatchObject(refused)
-  await expect(getFileSize(path)).rejects.toMatchObject(refused)
+  await expect(findFile(path)).rejects.toMatchObject(refused)
   await expect(createDirectory(path)).rejects.toMatchObject(refused)
   await expect(listSubdirectories(path, { limit: 5, includeHidden: false })).rejects.toMatchObject(refused)
 })
@@ -129,25 +131,66 @@ test('what is no regular file is neither read nor replaced, and nobody waits for
     it.at('loop'),
     it.at('file', 'x'),
   ]) {
-    await expect(getFileSize(path)).rejects.toMatchObject({ code: 'bad_request' })
+    await expect(findFile(path)).rejects.toMatchObject({ code: 'bad_request' })
     await expect(saveFile(path, chunksOf('x'))).rejects.toMatchObject({ code: 'bad_request' })
-    const reading = readFileBytes(path, 0).next()
+    const reading = readFileBytes({ real: path, size: 0 }).next()
     await expect(reading).rejects.toMatchObject({ code: 'bad_request' })
   }
   expect(statSync('/dev/null').isCharacterDevice()).toBe(true)
   expect(statSync(it.at('pipe')).isFIFO()).toBe(true)
-  await expect(getFileSize(it.at('missing'))).rejects.toMatchObject({ code: 'not_found' })
+  await expect(findFile(it.at('missing'))).rejects.toMatchObject({ code: 'not_found' })
 })
 
 test('a file that becomes shorter while it is read is a failure, one that becomes longer is cut at what was announced', async () => {
   using it = temporaryDirectory()
   writeFileSync(it.at('f'), 'x'.repeat(1_000_000))
-  const reading = readFileBytes(it.at('f'), 1_000_000)
+  const reading = readFileBytes({ real: it.at('f'), size: 1_000_000 })
   await reading.next()
   truncateSync(it.at('f'), 400_000)
   await expect(Array.fromAsync(reading)).rejects.toMatchObject({ code: 'conflict' })
-  const blocks = await Array.fromAsync(readFileBytes(it.at('f'), 100))
+  const blocks = await Array.fromAsync(readFileBytes({ real: it.at('f'), size: 100 }))
   expect(Buffer.concat(blocks)).toHaveLength(100)
+})
+
+test.skipIf(process.platform !== 'linux')(
+  'a directory that is exchanged with a link in a loop leads no upload and no download out of the root',
+  async () => {
+    using it = temporaryDirectory()
+    for (const name of ['root/folder', 'outside']) mkdirSync(it.at(name), { recursive: true })
+    writeFileSync(it.at('root/folder/f'), 'x')
+    writeFileSync(it.at('outside/f'), 'secret')
+    const root = it.at('root')
+    const path = join(root, 'folder/f')
+    {
+      await using _ = await exchangeWithLink(it.at('root/folder'), it.at('outside'))
+      for (let time = 0; time < 1000; time++) {
+        const saving = saveFile(path, chunksOf('x'), root).catch(() => undefined)
+        const making = createDirectory(join(root, `folder/${time}/a`), root).catch(() => undefined)
+        const found = await findFile(path, root).catch(() => undefined)
+        const blocks = found && (await Array.fromAsync(readFileBytes(found)).catch(() => []))
+        expect(Buffer.concat(blocks ?? []).toString()).not.toBe('secret')
+        await Promise.all([saving, making])
+      }
+    }
+    expect(readdirSync(it.at('outside'))).toEqual(['f'])
+    expect(readFileSync(it.at('outside/f'), 'utf8')).toBe('secret')
+  },
+)
+
+test('links within the root are followed, others refused', async () => {
+  using it = temporaryDirectory()
+  for (const name of ['root/folder', 'outside']) mkdirSync(it.at(name), { recursive: true })
+  symlinkSync('folder', it.at('root/inside'))
+  symlinkSync('../outside', it.at('root/out'))
+  const root = it.at('root')
+  await saveFile(join(root, 'inside/f'), chunksOf('x'), root)
+  expect(readFileSync(it.at('root/folder/f'), 'utf8')).toBe('x')
+  expect((await findFile(join(root, 'inside/f'), root)).real).toBe(realpathSync(it.at('root/folder/f')))
+  writeFileSync(it.at('outside/f'), 'secret')
+  const refused = { code: 'invalid' }
+  await expect(findFile(join(root, 'out/f'), root)).rejects.toMatchObject(refused)
+  await expect(saveFile(join(root, 'out/f'), chunksOf('x'), root)).rejects.toMatchObject(refused)
+  await expect(createDirectory(join(root, 'out/new'), root)).rejects.toMatchObject(refused)
 })
 
 test('files of the system that say they are empty are read', async () => {

@@ -1,36 +1,46 @@
 import { randomBytes } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
-import { dirname, isAbsolute, join, resolve } from 'node:path'
+import { basename, dirname, isAbsolute, join, resolve } from 'node:path'
 import { Problem } from '@slipway/protocol'
-import { errorCode } from '@slipway/shared/fs'
-import { makeDirectory, open, realpath, rename, rm, rmdir, stat, toolUser } from '@slipway/shared/tool-files'
+import { errorCode, isWithin } from '@slipway/shared/fs'
+import {
+  inRealDirectory,
+  lstat,
+  makeRealDirectory,
+  open,
+  openReal,
+  realpath,
+  rename,
+  rm,
+  rmdir,
+  toolUser,
+} from '@slipway/shared/tool-files'
 
+/** Of the system. */
+const maxPathBytes = 4095
 const blockBytes = 256 * 1024
 
 /** The path; a Problem `bad_request` when it is not absolute or not valid. */
 export function assertAbsolutePath(path: string): string {
   if (!isAbsolute(path)) throw new Problem('bad_request', 'Path must be absolute')
   if (path.includes('\0')) throw new Problem('bad_request', 'The path contains a NUL byte')
+  if (Buffer.byteLength(path) > maxPathBytes) throw new Problem('bad_request', 'The path is too long')
   return path
 }
 
 /**
  * Writes a file and missing directories, all or nothing, and returns its size. A replaced file keeps its
- * mode; links are followed.
+ * mode; links are followed, as long as they stay within the real path of `root`, if there is one.
  */
-export async function saveFile(path: string, bytes: AsyncIterable<Buffer>): Promise<number> {
+export async function saveFile(path: string, bytes: AsyncIterable<Buffer>, root?: string): Promise<number> {
   const requestedPath = assertAbsolutePath(path)
   try {
-    const target = await realpath(requestedPath).catch(() => resolve(requestedPath))
-    const existing = await statReplaceable(target)
-    const firstCreatedDirectory = await makeDirectory(dirname(target))
-    const temporaryPath = join(dirname(target), `.slipway-${randomBytes(8).toString('hex')}.upload`)
+    const target = await resolveNewFile(requestedPath)
+    await assertWithin(root, target)
+    const firstCreatedDirectory = await makeRealDirectory(dirname(target))
     try {
-      const sizeBytes = await writeTemporaryFile(temporaryPath, bytes, existing)
-      await rename(temporaryPath, target)
-      return sizeBytes
+      return await inRealDirectory(target, (held) => replaceFile(held, bytes))
     } catch (error) {
-      await rm(temporaryPath, { force: true }).catch(() => {})
       if (firstCreatedDirectory !== undefined)
         await removeEmptyDirectories(dirname(target), firstCreatedDirectory)
       throw error
@@ -40,11 +50,56 @@ export async function saveFile(path: string, bytes: AsyncIterable<Buffer>): Prom
   }
 }
 
-/** The size of a regular file; a Problem for anything else: a pipe or a device may never end. */
-export async function getFileSize(path: string): Promise<number> {
+/** The real path of a file, or of what exists of its path with the rest. */
+async function resolveNewFile(path: string): Promise<string> {
+  const missing: string[] = []
+  for (let existing = resolve(path); ; existing = dirname(existing)) {
+    const real = await realpath(existing === resolve(path) ? path : existing).catch((error: unknown) => {
+      if (!['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '') || existing === dirname(existing))
+        throw error
+      return undefined
+    })
+    if (real !== undefined) return join(real, ...missing)
+    missing.unshift(basename(existing))
+  }
+}
+
+/** Throws a Problem `invalid` for a real path outside of a root; without one every path is within. */
+async function assertWithin(root: string | undefined, real: string): Promise<void> {
+  if (root === undefined || isWithin(await realpath(root).catch(() => resolve(root)), real)) return
+  throw new Problem('invalid', 'path must be inside the conversation workspace')
+}
+
+/** `path`: in a directory that is held open. */
+async function replaceFile(path: string, bytes: AsyncIterable<Buffer>): Promise<number> {
+  const existing = await statReplaceable(path)
+  const temporaryPath = join(dirname(path), `.slipway-${randomBytes(8).toString('hex')}.upload`)
   try {
-    const { size } = assertRegularFile(await stat(assertAbsolutePath(path)))
-    return size
+    const sizeBytes = await writeTemporaryFile(temporaryPath, bytes, existing)
+    await rename(temporaryPath, path)
+    return sizeBytes
+  } catch (error) {
+    await rm(temporaryPath, { force: true }).catch(() => {})
+    throw error
+  }
+}
+
+export interface FoundFile {
+  /** Without links. */
+  readonly real: string
+  readonly size: number
+}
+
+/**
+ * A regular file, within the real path of `root` if there is one; a Problem for anything else: a pipe or a
+ * device may never end.
+ */
+export async function findFile(path: string, root?: string): Promise<FoundFile> {
+  try {
+    const real = await realpath(assertAbsolutePath(path))
+    await assertWithin(root, real)
+    const { size } = assertRegularFile(await inRealDirectory(real, (held) => lstat(held)))
+    return { real, size }
   } catch (error) {
     throw toFileProblem(error, 'not_found', 'File not found')
   }
@@ -54,11 +109,11 @@ export async function getFileSize(path: string): Promise<number> {
  * The bytes of a regular file: as many as announced, or all when that is 0, as for files of the system. A
  * Problem also when the file became shorter.
  */
-export async function* readFileBytes(path: string, announcedBytes: number): AsyncGenerator<Buffer> {
+export async function* readFileBytes({ real, size: announcedBytes }: FoundFile): AsyncGenerator<Buffer> {
   const limit = announcedBytes === 0 ? Number.POSITIVE_INFINITY : announcedBytes
   try {
     // Without blocking, in case it is a pipe by now.
-    await using file = await open(assertAbsolutePath(path), constants.O_RDONLY | constants.O_NONBLOCK)
+    await using file = await openReal(real, constants.O_RDONLY | constants.O_NONBLOCK)
     assertRegularFile(await file.stat())
     let offset = 0
     while (offset < limit) {
@@ -74,11 +129,13 @@ export async function* readFileBytes(path: string, announcedBytes: number): Asyn
   }
 }
 
-/** Creates a directory and its missing parents. */
-export async function createDirectory(path: string): Promise<void> {
+/** Creates a directory and its missing parents, within the real path of `root` if there is one. */
+export async function createDirectory(path: string, root?: string): Promise<void> {
   const directory = assertAbsolutePath(path)
   try {
-    await makeDirectory(directory)
+    const real = await resolveNewFile(directory)
+    await assertWithin(root, real)
+    await makeRealDirectory(real)
   } catch (error) {
     if (['EEXIST', 'ENOTDIR'].includes(errorCode(error) ?? ''))
       throw new Problem('bad_request', 'Path exists and is not a directory')
@@ -136,7 +193,9 @@ function assertRegularFile(stats: Stats): Stats {
 /** Stats of an existing file; a Problem unless it is regular: replacing a device would remove it. */
 async function statReplaceable(path: string): Promise<Stats | undefined> {
   try {
-    return assertRegularFile(await stat(path))
+    const stats = await lstat(path)
+    // A link that leads nowhere is replaced.
+    return stats.isSymbolicLink() ? undefined : assertRegularFile(stats)
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return undefined
     throw error

@@ -1,3 +1,4 @@
+import { constants } from 'node:fs'
 import { eraseTakenSecrets } from './environment.ts'
 
 /** Linux system calls that Node does not offer. */
@@ -35,6 +36,12 @@ export interface Libc {
    */
   becomeFileUser(uid: number, gid: number): boolean
   /**
+   * Opens a directory (openat2 with O_PATH) whose path has no link in any part, so that nobody who exchanges one
+   * leads it elsewhere. The descriptor, or a negative errno: ELOOP for a link, ENOSYS where the system call is
+   * missing.
+   */
+  openDirectory(path: string): number
+  /**
    * Who listens on the other side of a connected Unix socket (SO_PEERCRED); undefined when the call fails.
    */
   peerCredentials(fd: number): PeerCredentials | undefined
@@ -46,6 +53,8 @@ export interface PeerCredentials {
   readonly gid: number
 }
 
+const O_PATH = 0o10000000
+const O_CLOEXEC = 0o2000000
 const F_SETFD = 2
 const FD_CLOEXEC = 1
 const PR_SET_DUMPABLE = 4
@@ -54,6 +63,12 @@ const PR_SET_NO_NEW_PRIVS = 38
 const NO_ID = 0xffff_ffff
 /** The system call of one thread; that of the C library changes all of them. */
 const SYS_setgroups: Readonly<Record<string, number>> = { x64: 116, arm64: 159 }
+/** The same on all processors. */
+const SYS_openat2 = 437
+const AT_FDCWD = -100
+const directoryFlags = constants.O_DIRECTORY | O_PATH | O_CLOEXEC
+const RESOLVE_NO_MAGICLINKS = 2
+const RESOLVE_NO_SYMLINKS = 4
 const M_TRIM_THRESHOLD = -1
 const M_MMAP_THRESHOLD = -3
 /** Above the size of a page of events: mapping one costs more than a copy. */
@@ -118,6 +133,14 @@ async function open(): Promise<Libc> {
       setfsgid(gid)
       setfsuid(uid)
       return setfsgid(NO_ID) === gid && setfsuid(NO_ID) === uid
+    },
+    openDirectory: (path) => {
+      const how = Buffer.alloc(24)
+      how.writeBigUInt64LE(BigInt(directoryFlags))
+      how.writeBigUInt64LE(BigInt(RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS), 16)
+      const args = ['int', AT_FDCWD, 'str', path, 'void *', how, 'size_t', how.length]
+      const fd = Number(syscall(SYS_openat2, ...args))
+      return fd < 0 ? -koffi.errno() : fd
     },
     peerCredentials: (fd) => {
       const value = Buffer.alloc(12)

@@ -9,7 +9,9 @@ import {
   write,
 } from 'node:fs'
 import * as systemFiles from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { constants as osConstants } from 'node:os'
+import { basename, dirname } from 'node:path'
+import { getSystemErrorMessage, getSystemErrorName } from 'node:util'
 import { makeDirectory as makeDirectoryWith } from '../fs/make-directory.ts'
 import { isWithin } from '../fs/resolve-within.ts'
 import { loadLibc } from '../process/libc.ts'
@@ -87,6 +89,68 @@ export async function open(
   } finally {
     close(fd)
   }
+}
+
+let canHold: Promise<boolean> | undefined
+
+/** Whether directories can be held here: not elsewhere than on Linux, nor without the system call or /proc. */
+async function canHoldDirectories(): Promise<boolean> {
+  const fd = await openDirectory('/')
+  if (fd < 0) return false
+  return await systemFiles
+    .access(`/proc/self/fd/${fd}/.`)
+    .then(
+      () => true,
+      () => false,
+    )
+    .finally(() => close(fd))
+}
+
+async function openDirectory(path: string): Promise<number> {
+  if (current !== undefined) return Number(await current.thread.call('openDirectory', [path]))
+  return (await loadLibc())?.openDirectory(path) ?? -osConstants.errno.ENOSYS
+}
+
+/**
+ * Calls `use` with a path of the same entry for as long as that runs, whatever is exchanged meanwhile: its
+ * directory is held open, and was reached without a link. `real`: an absolute path without links, which was
+ * checked. Rejects with ELOOP when a part of it has become a link. The entry itself may be one: open it with
+ * O_NOFOLLOW. Where the system cannot do that, `use` gets the path, if it is real still.
+ */
+export async function inRealDirectory<T>(real: string, use: (path: string) => Promise<T>): Promise<T> {
+  canHold ??= canHoldDirectories()
+  const directory = dirname(real)
+  if (!(await canHold)) {
+    if ((await realpath(directory)) !== directory) throw systemError(osConstants.errno.ELOOP, directory)
+    return await use(real)
+  }
+  const fd = await openDirectory(directory)
+  if (fd < 0) throw systemError(-fd, directory)
+  try {
+    return await use(`/proc/self/fd/${fd}/${basename(real)}`)
+  } finally {
+    close(fd)
+  }
+}
+
+function systemError(number: number, path: string): Error {
+  const code = getSystemErrorName(-number)
+  const message = `${code}: ${getSystemErrorMessage(-number)}, open '${path}'`
+  return Object.assign(new Error(message), { code, errno: -number, syscall: 'open', path })
+}
+
+/** Opens a file by a path without links: one that a part of it has become since is not followed. */
+export async function openReal(real: string, flags: number, mode?: Mode): Promise<systemFiles.FileHandle> {
+  return await inRealDirectory(real, (path) => open(path, flags | constants.O_NOFOLLOW, mode))
+}
+
+/** As `makeDirectory`, by a path without links. */
+export async function makeRealDirectory(real: string, mode?: number): Promise<string | undefined> {
+  return await makeDirectoryWith(real, mode, {
+    mkdir: ((path: string, options: object) =>
+      inRealDirectory(path, (held) => mkdir(held, options))) as typeof mkdir,
+    stat: ((path: string) => inRealDirectory(path, (held) => lstat(held))) as typeof stat,
+  })
 }
 
 async function openAsUser(path: PathLike, flags: string | number, mode?: Mode): Promise<number> {

@@ -21,6 +21,7 @@ if (libc?.becomeFileUser(uid, gid) === true) {
 } else answer({ id: 0, error: { message: 'files cannot be accessed as another user here' } })
 
 function call(name: string, args: readonly unknown[]): unknown {
+  if (name === 'openDirectory') return libc?.openDirectory(String(args[0]))
   if (name === 'realpath') return fs.realpathSync.native(String(args[0]))
   const operation = (fs as unknown as Record<string, (...args: unknown[]) => unknown>)[`${name}Sync`]
   return operation?.(...args)

@@ -24,7 +24,8 @@ type PathParameter = 'path' | 'workspace_dir' | 'cwd'
 export function conversationWorkspaceHandlers(options: {
   readonly infoReader: ConversationInfoReader
   readonly bash: (scope: BashScope) => Handlers<typeof bashRoutes>
-  readonly files: Handlers<typeof fileRoutes>
+  /** Held to a directory. */
+  readonly files: (root: string) => Handlers<typeof fileRoutes>
   readonly git: Handlers<typeof gitRoutes>
   readonly editor: Handlers<typeof editorRoutes>
 }): Handlers<typeof conversationWorkspaceRoutes> {
@@ -43,6 +44,12 @@ export function conversationWorkspaceHandlers(options: {
       await enterWorkspace(request, name)
       return await handle(request as R)
     }
+  const scopedFiles =
+    (name: keyof typeof fileRoutes) =>
+    async (request: ScopedRequest): Promise<Reply> => {
+      const handlers = files((await enterWorkspace(request, 'path')).workingDirectory)
+      return await (handlers[name] as ReplyFunction<unknown>)(request)
+    }
   const scopedBash =
     (name: keyof typeof bashRoutes) =>
     async (request: ScopedRequest): Promise<Reply> => {
@@ -50,18 +57,18 @@ export function conversationWorkspaceHandlers(options: {
       return await (handlers[name] as ReplyFunction<unknown>)(request)
     }
   return {
-    uploadConversationFile: scoped(files.uploadFile),
-    downloadConversationFile: scoped(files.downloadFile),
-    createConversationDirectory: scoped(files.createDirectory),
-    archiveConversationDirectory: scoped(files.archiveDirectory),
+    uploadConversationFile: scopedFiles('uploadFile'),
+    downloadConversationFile: scopedFiles('downloadFile'),
+    createConversationDirectory: scopedFiles('createDirectory'),
+    archiveConversationDirectory: scopedFiles('archiveDirectory'),
     async downloadConversationTrajectory(request) {
-      const { conversationId: own } = await enterWorkspace(request, 'path')
+      const { conversationId: own, workingDirectory } = await enterWorkspace(request, 'path')
       const requested = conversationId.safeParse(request.params.conversation_id)
       if (!requested.success) throw new Problem('invalid', 'Invalid trajectory conversation id')
       if (requested.data !== own)
         throw new Problem('invalid', 'Trajectory must belong to the selected conversation')
       const params = { conversation_id: own }
-      return await (files.downloadTrajectory as ReplyFunction<unknown>)({ params })
+      return await (files(workingDirectory).downloadTrajectory as ReplyFunction<unknown>)({ params })
     },
     conversationGitChanges: scoped(git.gitChanges),
     conversationGitDiff: scoped(git.gitDiff),
@@ -80,7 +87,7 @@ export function conversationWorkspaceHandlers(options: {
     clearConversationBashEvents: scopedBash('clearBashEvents'),
     getConversationBashEvent: scopedBash('getBashEvent'),
     stopConversationBashCommand: scopedBash('stopBashCommand'),
-    listConversationDirectory: scoped(files.listDirectory),
+    listConversationDirectory: scopedFiles('listDirectory'),
   }
 }
 

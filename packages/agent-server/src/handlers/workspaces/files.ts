@@ -8,7 +8,7 @@ import { listDirectory, listHomeLocations, listSubdirectories } from '../../file
 import {
   contentDisposition,
   createDirectory,
-  getFileSize,
+  findFile,
   readFileBytes,
   saveFile,
 } from '../../files/file-access.ts'
@@ -24,24 +24,26 @@ export function fileHandlers(options: {
   readonly infoReader: ConversationInfoReader
   readonly dataDirectory: string
   readonly environment: Readonly<Record<string, string>>
+  /** Files are written, read and made below it only. */
+  readonly root?: string | undefined
 }): Handlers<typeof fileRoutes> {
-  const { homeDirectory, log, infoReader, dataDirectory, environment } = options
+  const { homeDirectory, log, infoReader, dataDirectory, environment, root } = options
   const save = async (path: string, request: UploadRequest): Promise<Reply> => {
     const { bytes } = await request.upload()
-    const file_size = await saveFile(path, bytes)
+    const file_size = await saveFile(path, bytes, root)
     return { json: { success: true, file_size } }
   }
   const create = async ({ query, body }: CreateDirectoryRequest): Promise<Reply> => {
     const path = query.path ?? body?.path
     if (path === undefined) throw invalidInput(['query', 'path'], 'Field required', 'missing')
-    await createDirectory(path)
+    await createDirectory(path, root)
     return success
   }
   return {
     uploadFile: (request) => save(request.query.path, request),
     uploadFileTo: (request) => save(withLeadingSlash(request.params.path), request),
-    downloadFile: ({ query }) => downloadReply(query.path),
-    downloadFileFrom: ({ params }) => downloadReply(withLeadingSlash(params.path)),
+    downloadFile: ({ query }) => downloadReply(query.path, root),
+    downloadFileFrom: ({ params }) => downloadReply(withLeadingSlash(params.path), root),
     createDirectory: create,
     createDirectoryAlias: create,
     async downloadTrajectory({ params }) {
@@ -84,15 +86,15 @@ function archiveReply({ filename, headers, chunks }: Archive, contentType: strin
   return { contentType, headers: { ...headers, 'content-disposition': contentDisposition(filename) }, chunks }
 }
 
-async function downloadReply(path: string): Promise<Reply> {
-  const sizeBytes = await getFileSize(path)
+async function downloadReply(path: string, root: string | undefined): Promise<Reply> {
+  const file = await findFile(path, root)
   return {
     contentType: 'application/octet-stream',
     headers: {
       'content-disposition': contentDisposition(path),
-      ...(sizeBytes === 0 ? {} : { 'content-length': String(sizeBytes) }),
+      ...(file.size === 0 ? {} : { 'content-length': String(file.size) }),
     },
-    chunks: readFileBytes(path, sizeBytes),
+    chunks: readFileBytes(file),
   }
 }
 

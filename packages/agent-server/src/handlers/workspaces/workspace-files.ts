@@ -1,6 +1,6 @@
 import { fileReply, type Handlers, isLoopback, type Reply, type Request } from '@slipway/http'
 import { Problem, type workspaceRoutes } from '@slipway/protocol'
-import { open } from '@slipway/shared/tool-files'
+import { openReal } from '@slipway/shared/tool-files'
 import type { ConversationInfoReader } from '../../conversations/conversation-info.ts'
 import { cookieName, sessionSeconds, ticketSegment, type WorkspaceTickets } from '../../workspaces/tickets.ts'
 import { pathSegments, type WorkspaceFile, type WorkspaceFiles } from '../../workspaces/workspace-files.ts'
@@ -42,7 +42,7 @@ export function workspaceHandlers(options: {
       header,
       ...(file.contentType === undefined ? {} : { contentType: file.contentType }),
       headers: fileHeaders(file),
-      open,
+      open: openReal,
     })
   }
   return {

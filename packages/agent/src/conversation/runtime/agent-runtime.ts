@@ -123,8 +123,9 @@ export class AgentRuntime {
     const { signal } = closing
     const settings = context.settings.current
     const { agent, workspace: workspaceSettings } = settings
-    const directory = join(deps.directory, id.replaceAll('-', ''))
-    await makeDirectory(directory, 0o700)
+    const place = join(deps.directory, id.replaceAll('-', ''))
+    await makeDirectory(place, 0o700)
+    const directory = await realpath(place)
     const root = workspaceSettings.working_dir
     await makeDirectory(root)
     const { homeDirectory } = deps

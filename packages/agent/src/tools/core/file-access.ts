@@ -4,12 +4,21 @@ import type { FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { KeyedMutex } from '@slipway/shared/async'
 import { errorCode } from '@slipway/shared/fs'
-import { lstat, open, rename, toolUser, unlink } from '@slipway/shared/tool-files'
+import {
+  inRealDirectory,
+  lstat,
+  open,
+  openReal,
+  rename,
+  rm,
+  toolUser,
+  unlink,
+} from '@slipway/shared/tool-files'
 import { ToolFailure } from './tool-failure.ts'
 
-// Another process may replace a part of a path by a link between the check by the workspace and the use here:
-// a link as the last part is refused (O_NOFOLLOW), one as a directory is not noticed. Such a process already
-// has the rights with which files are accessed here: those of this process, or of the tool user.
+// Paths here were resolved and checked by the workspace, so they have no links. Another process may put one into
+// a part of the path before it is used here, and would read and write outside of its sandbox so: each access
+// goes through the directory of the file, which is opened without following any (`inRealDirectory`).
 
 /** Mode of a conversation's own files: other users of the machine cannot read them. */
 export const privateFileMode = 0o600
@@ -24,10 +33,20 @@ export interface FileContent {
 
 /** The stats of a path, without following a link in its last part; undefined when it does not exist. */
 export async function lstatIfExists(real: string): Promise<Stats | undefined> {
-  return await lstat(real).catch((error: unknown) => {
-    if (!['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '')) throw error
-    return undefined
-  })
+  return await inRealDirectory(real, (path) => lstat(path)).catch(undefinedIfMissing)
+}
+
+function undefinedIfMissing(error: unknown): undefined {
+  if (!['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '')) throw error
+}
+
+/** Removes a file. */
+export async function removeFile(real: string, options: { readonly force?: boolean } = {}): Promise<void> {
+  await inRealDirectory(real, (path) => rm(path, options))
+}
+
+export async function moveFile(real: string, target: string): Promise<void> {
+  await inRealDirectory(real, (from) => inRealDirectory(target, (to) => rename(from, to)))
 }
 
 /**
@@ -39,7 +58,7 @@ export async function readFileIfExists(real: string, max = maxFileBytes): Promis
   if (linkStats === undefined) return undefined
   assertRegularFile(real, linkStats)
   // Non-blocking: a pipe that replaced the file must not block the thread that opens it.
-  await using file = await open(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
+  await using file = await openReal(real, constants.O_RDONLY | constants.O_NONBLOCK)
   const stats = await file.stat()
   assertRegularFile(real, stats)
   return { bytes: await readBounded(file, stats.size, real, max), stats }
@@ -80,16 +99,18 @@ function assertRegularFile(real: string, stats: Stats): void {
  * read-only file and for anything that is not a file. A new file gets `newMode` less the umask.
  */
 export async function replaceFile(real: string, bytes: Uint8Array, newMode = 0o666): Promise<void> {
-  const oldStats = await lstatIfExists(real)
-  if (oldStats !== undefined) assertWritable(real, oldStats)
-  const temporary = join(dirname(real), `.slipway-${randomBytes(8).toString('hex')}.tmp`)
-  await createFile(temporary, bytes, oldStats ?? newMode)
-  try {
-    await rename(temporary, real)
-  } catch (error) {
-    await unlink(temporary).catch(() => {})
-    throw error
-  }
+  await inRealDirectory(real, async (path) => {
+    const oldStats = await lstat(path).catch(undefinedIfMissing)
+    if (oldStats !== undefined) assertWritable(real, oldStats)
+    const temporary = join(dirname(path), `.slipway-${randomBytes(8).toString('hex')}.tmp`)
+    await writeNewFile(temporary, bytes, oldStats ?? newMode)
+    try {
+      await rename(temporary, path)
+    } catch (error) {
+      await unlink(temporary).catch(() => {})
+      throw error
+    }
+  })
 }
 
 /** Checks the mode bits, so that it holds for root too. */
@@ -118,10 +139,14 @@ export async function createFile(
   bytes: Uint8Array,
   like: number | Stats = 0o666,
 ): Promise<void> {
-  const file = await open(real, 'wx', typeof like === 'number' ? like : 0o600).catch((error: unknown) => {
+  await inRealDirectory(real, (path) => writeNewFile(path, bytes, like)).catch((error: unknown) => {
     if (errorCode(error) === 'EEXIST') throw new ToolFailure(`${real} is already there.`)
     throw error
   })
+}
+
+async function writeNewFile(path: string, bytes: Uint8Array, like: number | Stats): Promise<void> {
+  const file = await open(path, 'wx', typeof like === 'number' ? like : 0o600)
   try {
     await file.writeFile(bytes)
     if (typeof like !== 'number') {
@@ -132,7 +157,7 @@ export async function createFile(
     }
     await file.sync()
   } catch (error) {
-    await unlink(real).catch(() => {})
+    await unlink(path).catch(() => {})
     throw error
   } finally {
     await file.close()

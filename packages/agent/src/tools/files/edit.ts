@@ -1,5 +1,5 @@
 import { dirname, resolve } from 'node:path'
-import { makeDirectory } from '@slipway/shared/tool-files'
+import { makeRealDirectory } from '@slipway/shared/tool-files'
 import { defineTool } from '../core/define-tool.ts'
 import {
   checkFileSize,
@@ -54,7 +54,7 @@ async function createNewFile(
     throw new ToolFailure(
       `${file_path} exists already. To change it, give the old text that is to be replaced.`,
     )
-  await makeDirectory(dirname(real))
+  await makeRealDirectory(dirname(real))
   await createFile(real, bytes)
   const issue = await brokenByChange(file_path, { before: undefined, after: new_string }, context)
   return {
@@ -134,7 +134,7 @@ async function writeContent(
   const likeOld = oldFile === undefined || oldFile.encoding === 'unknown-8-bit' ? utf8Format : oldFile
   const { bytes, note } = encodeChange({ text: '', encoding: likeOld.encoding, lineEnd: '\n' }, content)
   const encoded = checkFileSize(file_path, bytes)
-  await makeDirectory(dirname(real))
+  await makeRealDirectory(dirname(real))
   await replaceFile(real, encoded)
   const issue = await brokenByChange(file_path, { before: oldFile?.text, after: content }, context)
   return {

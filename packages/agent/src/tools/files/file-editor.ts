@@ -1,5 +1,5 @@
 import { dirname, resolve } from 'node:path'
-import { makeDirectory } from '@slipway/shared/tool-files'
+import { makeRealDirectory } from '@slipway/shared/tool-files'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
 import { createFile, fileMutex, lstatIfExists } from '../core/file-access.ts'
@@ -52,7 +52,7 @@ async function preparePlan(
     throw new ToolFailure(`Only the plan may be changed, and it is ${plan}; every other file can be viewed.`)
   if (!isPlan) return
   await fileMutex.runExclusive(plan, async () => {
-    await makeDirectory(dirname(plan))
+    await makeRealDirectory(dirname(plan))
     if (command !== 'create' && (await lstatIfExists(plan)) === undefined)
       await createFile(plan, Buffer.from(`${planHeadings.join('\n\n')}\n`))
   })

@@ -10,14 +10,16 @@ import {
   schemaParameters,
   type ToolDefinition,
 } from '@slipway/protocol'
-import { makeDirectory, rename, rm } from '@slipway/shared/tool-files'
+import { makeRealDirectory } from '@slipway/shared/tool-files'
 import { toolDescription } from '../core/define-tool.ts'
 import {
   checkFileSize,
   createFile,
   fileMutex,
   lstatIfExists,
+  moveFile,
   readExistingFile,
+  removeFile,
   replaceFile,
 } from '../core/file-access.ts'
 import { type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
@@ -136,7 +138,7 @@ async function prepare(patch: FilePatch, context: ToolContext): Promise<Change> 
   if (patch.kind === 'delete')
     return {
       summary: `D ${patch.path}`,
-      apply: () => rm(real),
+      apply: () => removeFile(real),
       revert: async () => {
         if ((await lstatIfExists(real)) === undefined) await createFile(real, bytes, stats)
       },
@@ -156,12 +158,12 @@ async function prepareAdd(
   return {
     summary: `A ${path}`,
     apply: async () => {
-      await makeDirectory(dirname(real))
+      await makeRealDirectory(dirname(real))
       await createFile(real, bytes)
       isCreated = true
     },
     revert: async () => {
-      if (isCreated) await rm(real, { force: true })
+      if (isCreated) await removeFile(real, { force: true })
     },
     check: () => brokenByChange(path, { before: undefined, after: text }, context),
   }
@@ -187,12 +189,12 @@ async function prepareUpdate(
       await replaceFile(real, changed.bytes)
       isWritten = true
       if (target === real) return
-      await makeDirectory(dirname(target))
-      await rename(real, target)
+      await makeRealDirectory(dirname(target))
+      await moveFile(real, target)
       isMoved = true
     },
     revert: async () => {
-      if (isMoved) await rename(target, real)
+      if (isMoved) await moveFile(target, real)
       if (isWritten) await replaceFile(real, bytes)
     },
     check: () => brokenByChange(moveTo ?? path, { before: oldFile.text, after: text }, context),

@@ -1,0 +1,1 @@
+export { exchangeWithLink } from './exchange.ts'
