@@ -1,7 +1,21 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
+import { exchangeWithLink } from '@slipway/shared/tool-files/testing'
 import { expect, test, vi } from 'vitest'
 import { temporaryDirectory } from '../testing/fixtures.ts'
 import { type Archive, createPatch, createTarArchive } from './archive.ts'
@@ -225,37 +239,74 @@ test('what cannot be archived is refused in words', async () => {
   expect(await problem(createTarArchive({ ...archiveOptions(it), exclude: ['b\0'] }))).toMatch(/^invalid/)
 })
 
-test('a missing tar or an unreadable file ends the archive with an error', async () => {
+test('long names, sizes, modes and times come through, and what has gone meanwhile is left out', async () => {
   using it = createWorkspace()
-  const bin = join(it.path, 'bin')
-  mkdirSync(bin)
-  symlinkSync(execFileSync('which', ['git']).toString().trim(), join(bin, 'git'))
-  const archive = await createTarArchive({ ...archiveOptions(it), env: { PATH: bin, HOME: it.path } })
-  await expect(saveArchive(archive, join(it.path, 'x'))).rejects.toThrow('tar is not installed')
-  writeFileSync(join(bin, 'tar'), '#!/bin/sh\nprintf half\nexit 2\n', { mode: 0o755 })
-  const half = await createTarArchive({ ...archiveOptions(it), env: { PATH: bin, HOME: it.path } })
-  await expect(saveArchive(half, join(it.path, 'x'))).rejects.toThrow('could not be read to its end')
+  const long = `${'x'.repeat(150)}/${'ö'.repeat(100)}`
+  it.write(long, 'long')
+  it.write('exact', Buffer.alloc(1024, 1))
+  it.write('large', Buffer.alloc(700_001, 2))
+  it.write('run.sh', 'x')
+  chmodSync(join(it.root, 'run.sh'), 0o755)
+  utimesSync(join(it.root, 'run.sh'), 1_000_000, 1_000_000)
+  it.write('gone', 'x')
+  mkdirSync(join(it.root, 'empty'))
+  const archive = await createTarArchive(archiveOptions(it))
+  rmSync(join(it.root, 'gone'))
+  const file = await saveArchive(archive, join(it.path, 'a'))
+  const files = extractArchive(file, join(it.path, 'out'))
+  expect(Object.keys(files).sort()).toEqual(
+    [long, 'archive_manifest.json', 'exact', 'large', 'run.sh'].map((path) => `${name}/${path}`).sort(),
+  )
+  expect(files[`${name}/large`]).toBe('\x02'.repeat(700_001))
+  const { mode, mtimeMs } = statSync(join(it.path, 'out', name, 'run.sh'))
+  expect([mode & 0o777, mtimeMs]).toEqual([0o755, 1_000_000_000])
+  expect(statSync(join(it.path, 'out', name, 'empty')).isDirectory()).toBe(true)
 })
 
-test('who leaves early ends tar', async () => {
-  using it = createWorkspace()
-  const pid = join(it.path, 'pid')
-  const bin = join(it.path, 'bin')
-  mkdirSync(bin)
-  writeFileSync(join(bin, 'tar'), `#!/bin/sh\necho $$ > '${pid}'\nexec yes\n`, { mode: 0o755 })
-  const env = { PATH: `${bin}:${process.env.PATH}`, HOME: it.path }
-  const archive = await createTarArchive({ ...archiveOptions(it), env })
-  for await (const chunk of archive.chunks) {
-    expect(chunk.toString()).toContain('y')
-    break
-  }
-  const isThere = () => {
-    try {
-      process.kill(Number(readFileSync(pid, 'utf8')), 0)
-      return true
-    } catch {
-      return false
+test.skipIf(process.platform !== 'linux')(
+  'a directory that is exchanged with a link in a loop leads no archive outside',
+  async () => {
+    using it = createWorkspace()
+    it.write('folder/f', 'x')
+    const outside = join(it.path, 'outside')
+    mkdirSync(outside)
+    writeFileSync(join(outside, 'f'), secret)
+    await using _ = await exchangeWithLink(join(it.root, 'folder'), outside)
+    for (let time = 0; time < 100; time++) {
+      const { chunks } = await createTarArchive(archiveOptions(it))
+      const bytes = Buffer.concat(await Array.fromAsync(chunks))
+      expect(gunzipSync(bytes).includes(secret)).toBe(false)
     }
+  },
+)
+
+test.skipIf(process.platform !== 'linux')(
+  'who leaves early, and an abort, close the file that is read',
+  async () => {
+    using it = createWorkspace()
+    it.write('large', randomBytes(20_000_000))
+    const open = () => readdirSync('/proc/self/fd').filter((fd) => linkOf(fd).startsWith(it.root))
+    const archive = await createTarArchive(archiveOptions(it))
+    for await (const chunk of archive.chunks) {
+      expect(chunk.length).toBeGreaterThan(0)
+      break
+    }
+    await vi.waitUntil(() => open().length === 0)
+    const controller = new AbortController()
+    const other = await createTarArchive({ ...archiveOptions(it), signal: controller.signal })
+    await expect(
+      (async () => {
+        for await (const _ of other.chunks) controller.abort()
+      })(),
+    ).rejects.toThrow()
+    await vi.waitUntil(() => open().length === 0)
+  },
+)
+
+function linkOf(fd: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`)
+  } catch {
+    return ''
   }
-  await vi.waitUntil(() => !isThere(), { timeout: 30_000 })
-})
+}

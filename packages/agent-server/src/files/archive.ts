@@ -1,14 +1,12 @@
-import { once } from 'node:events'
-import { tmpdir } from 'node:os'
 import { basename, join, relative } from 'node:path'
-import { Workspace } from '@slipway/agent'
 import { invalidInput, Problem } from '@slipway/protocol'
 import { redact } from '@slipway/shared/redaction'
-import { mkdtemp, readdir, realpath, rm, stat, writeFile } from '@slipway/shared/tool-files'
+import { readdir, realpath, stat } from '@slipway/shared/tool-files'
 import { emptyTree, resolveCommit } from '../git/git-reader.ts'
 import { GitRepository, hasRepository } from '../git/repository.ts'
 import { assertAbsolutePath, toFileProblem } from './file-access.ts'
 import { compileGlobs } from './globs.ts'
+import { tarStream } from './tar.ts'
 
 /** Longest patch: it is made in memory. */
 const maxPatchBytes = 256 * 1024 * 1024
@@ -80,7 +78,8 @@ export async function createTarArchive(options: ArchiveOptions): Promise<Archive
     file_count: paths.filter((path) => !path.endsWith('/')).length,
     excludes,
   }
-  const chunks = runTar({ directory, name, paths, manifest: JSON.stringify(manifest, null, 2) }, options)
+  const texts = { [manifestName]: JSON.stringify(manifest, null, 2) }
+  const chunks = tarStream({ directory, name, paths, texts }, options.signal)
   return { headers: encodeHeaders(headers), filename: `${name}.tar.gz`, chunks }
 }
 
@@ -271,42 +270,4 @@ async function repositoryHeaders(
 function encodeHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
   const entries = Object.entries(headers)
   return Object.fromEntries(entries.map(([name, value]) => [name, encodeURIComponent(value.toWellFormed())]))
-}
-
-/** Output of tar, which is ended when the reader stops. */
-async function* runTar(
-  input: {
-    readonly directory: string
-    /** What the directory is called in the archive. */
-    readonly name: string
-    readonly paths: readonly string[]
-    readonly manifest: string
-  },
-  { env, signal }: ArchiveOptions,
-): AsyncGenerator<Buffer> {
-  const { directory, name, paths, manifest } = input
-  await using cleanup = new AsyncDisposableStack()
-  const folder = await mkdtemp(join(tmpdir(), 'slipway-archive-'))
-  cleanup.defer(() => rm(folder, { recursive: true, force: true }))
-  await writeFile(join(folder, manifestName), manifest)
-  const workspace = cleanup.use(await Workspace.open({ directory, env: { ...env, LC_ALL: 'C' } }))
-  // The name of the directory may have any characters, so entries get it by a replacement.
-  const prefix = name.replaceAll(/[&\\,]/g, '\\$&')
-  const tar = workspace.spawn('tar', [
-    ...['-czf', '-', '--no-recursion', '--null', `--transform=s,^\\.,${prefix},`],
-    ...['-C', directory, '-T', '-', '-C', folder, `./${manifestName}`],
-  ])
-  let isMissing = false
-  tar.once('error', () => {
-    isMissing = true
-  })
-  tar.stdin.on('error', () => {})
-  tar.stdin.end(['./', ...paths.map((path) => `./${path}`), ''].join('\0'))
-  const closed = once(tar, 'close', { signal }).catch(() => [undefined])
-  tar.stderr.resume()
-  for await (const chunk of tar.stdout) yield chunk
-  const [code] = await closed
-  if (isMissing) throw new Problem('bad_request', 'tar is not installed')
-  // 1: a file was changed while it was read.
-  if (code !== 0 && code !== 1) throw new Problem('conflict', 'The directory could not be read to its end')
 }

@@ -163,7 +163,7 @@ test.skipIf(process.platform !== 'linux')(
     const path = join(root, 'folder/f')
     {
       await using _ = await exchangeWithLink(it.at('root/folder'), it.at('outside'))
-      for (let time = 0; time < 1000; time++) {
+      for (let time = 0; time < 500; time++) {
         const saving = saveFile(path, chunksOf('x'), root).catch(() => undefined)
         const making = createDirectory(join(root, `folder/${time}/a`), root).catch(() => undefined)
         const found = await findFile(path, root).catch(() => undefined)

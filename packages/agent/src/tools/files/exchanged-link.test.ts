@@ -7,7 +7,7 @@ import { ToolFixtures } from '../testing/fixtures.ts'
 import { openEdit, openWriteFile } from './edit.ts'
 import { openReadFile } from './read-file.ts'
 
-const tries = 500
+const tries = 250
 
 test.skipIf(process.platform !== 'linux')(
   'a directory that is exchanged with a link in a loop leads no tool outside',
