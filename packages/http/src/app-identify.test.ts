@@ -152,7 +152,7 @@ test('an error of identify that is no Problem is an internal error', async () =>
 test('with identify, hosts and origins are checked as with keys, and a socket needs a key', async () => {
   const sockets = [{ path: '/sockets/x', accepts: () => true, serve: async () => {} }]
   await using trial = await TestServer.start(routes, handlers, { identify: identifyByCookie, sockets })
-  expect((await trial.call('/api/who', { headers: { ...cookie, host: 'any.example' } })).status).toBe(200)
+  expect((await trial.call('/api/who', { headers: { ...cookie, host: 'any.example' } })).status).toBe(403)
   const foreign = { ...cookie, origin: 'https://evil.example' }
   expect((await trial.call('/api/run', { method: 'POST', headers: foreign })).status).toBe(403)
   const ws = new WebSocket(`ws://127.0.0.1:${trial.port}/sockets/x?session_api_key=x`, { headers: cookie })

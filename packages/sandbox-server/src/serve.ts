@@ -5,6 +5,7 @@ import {
   consoleHandlers,
   createApp,
   createLogger,
+  isHostOf,
   listen,
   openTelemetry,
   Readiness,
@@ -261,6 +262,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     ...(basePath === '/' ? {} : { basePath }),
     log,
     allowedHosts: allowedHostNames(config.allowedHosts, backends.values()),
+    isOwnHost: (host) => isHostOf(config.publicUrl, host),
     allowedOrigins: config.allowedOrigins,
   })
   const metrics = createStateMetrics({

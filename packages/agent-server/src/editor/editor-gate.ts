@@ -70,6 +70,8 @@ async function openEditorGate(options: EditorGateOptions): Promise<Listening> {
     {
       openapi: {},
       keys: [token],
+      // The cookie that opens it belongs to one name.
+      isOwnHost: () => true,
       allowedOrigins,
       log,
       audit: () => {},

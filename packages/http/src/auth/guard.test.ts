@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import type { Handlers } from '../core/handler.ts'
 import { TestServer } from '../testing/test-server.ts'
+import { isHostOf } from './guard.ts'
 
 const plain = { path: '/api/thing', tag: 'test', summary: 'test', responses: {} } as const
 const routes = {
@@ -94,7 +95,29 @@ test('a request without a host is refused', async () => {
   expect(await trial.raw('GET /health HTTP/1.1\r\nConnection: close\r\n\r\n')).toMatch(/^HTTP\/1.1 400 /)
 })
 
-test('with keys, any host is allowed unless there is a list', async () => {
+test.for([
+  ['an origin', { origin: 'http://evil.example' }],
+  ['a cookie', { cookie: 'a=1' }],
+  ['metadata of fetch', { 'sec-fetch-site': 'same-origin' }],
+] as const)('with keys, a request with %s names this server on loopback', async ([, more]) => {
+  const isOwnHost = (host: string) => isHostOf('https://box.example.org/agent', host)
+  await using trial = await open({ keys, isOwnHost })
+  const ask = async (host: string) => {
+    const headers = { 'x-session-api-key': 'k1', ...more, host }
+    const own = 'origin' in more ? { origin: `http://${host}` } : {}
+    const call = await trial.call('/api/thing', { headers: { ...headers, ...own } })
+    return { ...call, upgrade: await upgrade(trial, { ...headers, ...own }) }
+  }
+  const refused = await ask('evil.example')
+  expect([refused.status, refused.upgrade]).toEqual([403, 403])
+  expect(refused.text).toContain('SLIPWAY_ALLOWED_HOSTS')
+  for (const host of ['localhost:8000', 'box.example.org']) {
+    const { status, upgrade } = await ask(host)
+    expect([status, upgrade]).toEqual([200, 101])
+  }
+})
+
+test('with keys, a program may use any host unless there is a list', async () => {
   const headers = { host: 'evil.example', 'x-session-api-key': 'k1' }
   await using open1 = await open({ keys })
   expect((await open1.call('/api/thing', { headers })).status).toBe(200)

@@ -1,5 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import { Problem } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
 
@@ -18,6 +19,8 @@ export interface GuardOptions {
   checkReady?(path: string, request: Pick<IncomingMessage, 'method' | 'headers'>): void
   /** Host names, with or without port, that requests may use besides loopback ones. */
   readonly allowedHosts?: readonly string[]
+  /** Whether a Host header names the server at another address, as that of a proxy before it. */
+  isOwnHost?(host: string): boolean
   /**
    * Origins (`https://example.org`) whose pages may call besides those of the server itself; a function
    * returns the current ones, as for keys. A pattern has to match the whole origin, in lower case.
@@ -106,13 +109,9 @@ export class Guard {
    * Throws a Problem `forbidden` for a foreign host or page and `unauthorized` for a missing or wrong key.
    * With `allowBearer` the key may also come as `Authorization: Bearer`.
    */
-  authorize(
-    { method, headers }: IncomingMessage,
-    isOpen: boolean,
-    allowBearer = false,
-    page?: PageRequest,
-  ): void {
-    this.#checkHost(headers)
+  authorize(raw: IncomingMessage, isOpen: boolean, allowBearer = false, page?: PageRequest): void {
+    const { method, headers } = raw
+    this.#checkHost(raw)
     if (page?.credential instanceof Problem) throw page.credential
     this.#checkPage(method, headers, page)
     if (page?.credential !== undefined) return
@@ -128,8 +127,9 @@ export class Guard {
   }
 
   /** Like `authorize`, without the key, which an upgrade may present in other ways. */
-  authorizeUpgrade(headers: IncomingHttpHeaders): void {
-    this.#checkHost(headers)
+  authorizeUpgrade(raw: IncomingMessage): void {
+    const { headers } = raw
+    this.#checkHost(raw)
     if (headers.origin !== undefined && !this.#isAllowedOrigin(headers.origin, headers.host))
       throw foreignPageProblem()
   }
@@ -181,14 +181,22 @@ export class Guard {
     return name !== undefined && sameServerName(name) === sameServerName(host.toLowerCase())
   }
 
-  /** Stops DNS rebinding: a foreign name that resolves to this machine. */
-  #checkHost({ host }: IncomingHttpHeaders): void {
-    if (this.hasKeys && this.#hosts.size === 0) return
+  /**
+   * Stops DNS rebinding: a foreign name that resolves to this machine. A program that has the key may use any
+   * name; a page may know the key, or have a cookie, and is held to names of the server on loopback.
+   */
+  #checkHost({ headers, socket }: IncomingMessage): void {
+    const { host } = headers
+    if (this.hasKeys && this.#hosts.size === 0 && !(isOfBrowser(headers) && isLoopbackSocket(socket))) return
     if (host === undefined) throw new Problem('bad_request', 'The Host header is missing')
     if (host === this.#lastHost) return
     const name = hostName(host)
-    if (!isLoopback(name) && !this.#hosts.has(name) && !this.#hosts.has(host.toLowerCase())) {
-      throw new Problem('forbidden', 'This host name is not allowed')
+    const isListed = this.#hosts.has(name) || this.#hosts.has(host.toLowerCase())
+    if (!isLoopback(name) && !isListed && this.#options.isOwnHost?.(host) !== true) {
+      throw new Problem(
+        'forbidden',
+        'This host name is not allowed; SLIPWAY_ALLOWED_HOSTS names those that are, and SLIPWAY_WEB_URL (agent server) or SLIPWAY_PUBLIC_URL (sandbox server) the address of a proxy',
+      )
     }
     this.#lastHost = host
   }
@@ -214,6 +222,21 @@ export class Guard {
     // A link to this server is fine; a form of another site that acts is not.
     if (!isReading || headers['sec-fetch-mode'] !== 'navigate') throw foreignPageProblem()
   }
+}
+
+/** Whether a page may have sent the request: programs do not send these headers by themselves. */
+function isOfBrowser({ origin, cookie, 'sec-fetch-site': site }: IncomingHttpHeaders): boolean {
+  return origin !== undefined || cookie !== undefined || site !== undefined
+}
+
+function isLoopbackSocket({ localAddress = '' }: Socket): boolean {
+  return isLoopback(localAddress.replace(/^::ffff:/, ''))
+}
+
+/** Whether a Host header names the host of an address. */
+export function isHostOf(url: string | undefined, host: string): boolean {
+  const parsed = URL.parse(url ?? '')
+  return parsed !== null && URL.parse(`${parsed.protocol}//${host}`)?.host === parsed.host
 }
 
 /** Whether the request comes from a page of the server that it was sent to. */

@@ -3,6 +3,7 @@ import { consoleRoutes } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
 import { expect, onTestFinished, test } from 'vitest'
 import { WebSocket } from 'ws'
+import { isHostOf } from '../auth/guard.ts'
 import { type CallOptions, TestServer } from '../testing/test-server.ts'
 import { consoleHandlers } from './console-handlers.ts'
 import { ConsoleTokens } from './console-tokens.ts'
@@ -55,6 +56,7 @@ async function startServer(publicUrl?: string) {
   const server = await TestServer.start(routes, handlers, {
     keys: [new Secret(key)],
     isSessionKey: (one) => sessions.has(one),
+    isOwnHost: (host) => isHostOf(publicUrl, host),
     sockets: [{ path: '/sockets/x', accepts: () => true, serve: async () => {} }],
   })
   onTestFinished(() => server[Symbol.asyncDispose]())
@@ -130,7 +132,7 @@ test('a key signs in: cookie and proof together are authorized, as neither is al
 })
 
 test('a page on https gets a cookie that no plain connection carries', async () => {
-  const it = await startServer()
+  const it = await startServer('https://slipway.example')
   const { cookieLine } = await signIn(
     it,
     { key },

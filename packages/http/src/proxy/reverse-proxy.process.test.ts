@@ -676,7 +676,12 @@ test.for([
   ['/sandboxes/none/x/sockets/1', {}, 404, 'There is no such sandbox'],
   [`${at}/sockets/refused`, {}, 403, 'Forbidden'],
   [`${at}/nothing`, {}, 404, 'Not Found'],
-  [`${at}/sockets/1`, { host: 'evil.example' }, 403, 'This host name is not allowed'],
+  [
+    `${at}/sockets/1`,
+    { host: 'evil.example' },
+    403,
+    'This host name is not allowed; SLIPWAY_ALLOWED_HOSTS names those that are, and SLIPWAY_WEB_URL (agent server) or SLIPWAY_PUBLIC_URL (sandbox server) the address of a proxy',
+  ],
   [
     `${at}/sockets/1`,
     { origin: 'https://evil.example' },

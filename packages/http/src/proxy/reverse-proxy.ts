@@ -231,7 +231,7 @@ export class ReverseProxy {
   /** Connects a client with a target; after the 101 bytes pass unchanged. */
   async #forwardUpgrade(raw: IncomingMessage, net: Duplex, head: Buffer, match: ProxyMatch): Promise<void> {
     this.#options.guard.checkReady(raw)
-    this.#options.guard.authorizeUpgrade(raw.headers)
+    this.#options.guard.authorizeUpgrade(raw)
     const { 'content-length': length = '0', 'transfer-encoding': coding } = raw.headers
     if (raw.method !== 'GET' || length !== '0' || coding !== undefined) {
       throw new Problem('bad_request', 'A WebSocket upgrade needs GET without a body')

@@ -129,7 +129,7 @@ export class SocketServer {
   #authorize(raw: IncomingMessage): Upgrade {
     if (this.#isStopping) throw new Problem('unavailable', stoppingReason)
     this.#deps.guard.checkReady(raw)
-    this.#deps.guard.authorizeUpgrade(raw.headers)
+    this.#deps.guard.authorizeUpgrade(raw)
     const url = URL.parse(raw.url ?? '', 'ws://localhost')
     const match = url === null ? undefined : this.#router.find(url.pathname)
     if (url === null || match === undefined || match === 'invalid')

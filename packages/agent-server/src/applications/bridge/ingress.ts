@@ -1,4 +1,4 @@
-import type { ProxyRequest } from '@slipway/http'
+import { isHostOf, type ProxyRequest } from '@slipway/http'
 import { Problem, serverFailure } from '@slipway/protocol'
 
 /** Below it are the programs of applications. */
@@ -37,8 +37,7 @@ export class Ingress {
 
   /** Whether a Host header names it. */
   isHost(host: string): boolean {
-    const url = URL.parse(this.#options.url ?? '')
-    return url !== null && URL.parse(`${url.protocol}//${host}`)?.host === url.host
+    return isHostOf(this.#options.url, host)
   }
 
   /** A Problem `misdirected` for a request to another origin, `unavailable` as for `origin`. */
