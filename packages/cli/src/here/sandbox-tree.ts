@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { openAsBlob } from 'node:fs'
 import { Client } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
@@ -23,7 +24,8 @@ export async function checkOutSnapshot(
   signal: AbortSignal,
 ): Promise<void> {
   const { directory, snapshot, pack } = target
-  const remote = `/tmp/slipway-${snapshot.commit.slice(0, 12)}.pack`
+  // Without a sandbox it is a directory that everybody may write.
+  const remote = `/tmp/slipway-${randomUUID()}.pack`
   await upload(server, pack, remote, signal)
   const { exitCode, stderr } = await runBash(server, checkOutCommand(directory, snapshot, remote), signal)
   if (exitCode === 0) return

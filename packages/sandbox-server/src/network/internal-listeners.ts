@@ -1,9 +1,10 @@
 import { chmod, rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { type AppOptions, createApp, type Handlers, type Listening, listen } from '@slipway/http'
 import { type LogFunction, sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
+import { shortSocketPath } from '@slipway/shared/process'
 import { type Clock, systemClock, type Timer } from '@slipway/shared/time'
 import type { Leases } from '@slipway/storage/control-plane'
 import { auditCaller } from '../auth/authenticator.ts'
@@ -102,7 +103,9 @@ export class InternalListeners implements AsyncDisposable {
         // Of a server that ended, or does not answer.
         await rm(socketPath, { force: true })
       }
-      this.#socket = await listen(this.#app(), { socketPath })
+      const short = await shortSocketPath(directory, basename(socketPath))
+      if (short === undefined) throw new Error(`${directory} is too long for the path of a Unix socket`)
+      this.#socket = await listen(this.#app(), { socketPath: short })
       // For the users of sandboxes. The folder limits the access, and requests need a key.
       await chmod(socketPath, 0o666)
     } catch (error) {

@@ -3,10 +3,10 @@ import { type FSWatcher, watch } from 'node:fs'
 import { link, lstat, rm } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { loadLibc, type PeerCredentials } from '@slipway/shared/process'
+import { loadLibc, type PeerCredentials, shortSocketPath } from '@slipway/shared/process'
 import { ignoreErrors } from './host/files.ts'
 import { findProcess } from './host/processes.ts'
-import { type SandboxPaths, shortSocketPath, socketName } from './sandbox-paths.ts'
+import { type SandboxPaths, socketLinkFolders, socketName } from './sandbox-paths.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
 
 /** The socket of an agent server in its data folder. */
@@ -32,7 +32,7 @@ export class AgentSockets {
     const name = socketName(epoch)
     const path = join(paths.sockets, name)
     if (isJailed && !(await isSocket(path)) && (await linkSocket(paths, path))) this.#checked.delete(id)
-    const short = await shortSocketPath(this.#directory, paths, name)
+    const short = await shortSocketPath(paths.sockets, name, socketLinkFolders(this.#directory))
     if (short === undefined) return undefined
     if (!(await isSocket(path))) {
       if (isJailed) await rm(path, { force: true })

@@ -261,11 +261,9 @@ test('a socket in a folder with a long name is reached, and its short name goes 
   expect(readdirSync(join(directory, '.s'))).toHaveLength(1)
   await at.backend.remove(order.id)
   expect(readdirSync(join(directory, '.s'))).toEqual([])
-  const tooLong = await open({ directory: join(directory, 'z'.repeat(90)) })
-  const again = tooLong.createConfig({ network: 'none' })
-  await tooLong.backend.start(again)
-  expect(await observe(tooLong.backend, again.id)).toMatchObject({
-    state: 'broken',
-    detail: expect.stringContaining('too long'),
-  })
+  const deep = await open({ directory: join(directory, 'z'.repeat(90)) })
+  const again = deep.createConfig({ command: deep.node(probeScript), network: 'none' })
+  await deep.backend.start(again)
+  await waitAlive(deep.backend, again.id)
+  await deep.backend.remove(again.id)
 })

@@ -2,6 +2,7 @@ import { chmod, chown, lstat, readdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { must } from '@slipway/protocol'
 import { isWithin, makeDirectory } from '@slipway/shared/fs'
+import { shortSocketPath } from '@slipway/shared/process'
 import type { SandboxConfig, SandboxNetworkMode } from '../backend.ts'
 import { agentSocketName } from './agent-socket.ts'
 import { insidePaths, jailCommand, workingDirMount } from './bubblewrap/arguments.ts'
@@ -10,7 +11,7 @@ import { mountDisk } from './host/disk-image.ts'
 import { ignoreErrors } from './host/files.ts'
 import { hostPath, runProgram } from './host/run-program.ts'
 import type { HostCapabilities } from './host-capabilities.ts'
-import { type SandboxPaths, shortSocketPath, socketName } from './sandbox-paths.ts'
+import { type SandboxPaths, socketLinkFolders, socketName } from './sandbox-paths.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
 import type { LaunchOptions } from './supervisor.ts'
 
@@ -44,7 +45,8 @@ export async function validateConfig(
     return 'It is to have no network; that needs bubblewrap, which does not work here'
   if (config.network === 'private' && !mayShareNetwork && capabilities.jail?.network === undefined)
     return `It is to have a network of its own: ${capabilities.networkFailure}`
-  const socket = await shortSocketPath(directory, paths, socketName('0'.repeat(16)))
+  const socketLinks = socketLinkFolders(directory)
+  const socket = await shortSocketPath(paths.sockets, socketName('0'.repeat(16)), socketLinks)
   if (socket === undefined) return `${directory} is too long for the path of a Unix socket`
   // Shells may drop variables with other names.
   const name = /^[A-Za-z_]\w*$/
@@ -145,7 +147,7 @@ export async function buildLaunch(
   const data = jail === undefined ? paths.data : insidePaths.data
   const socket =
     jail === undefined
-      ? await shortSocketPath(deps.directory, paths, socketName(record.epoch))
+      ? await shortSocketPath(paths.sockets, socketName(record.epoch), socketLinkFolders(deps.directory))
       : join(data, agentSocketName)
   const address = ['--socket', must(socket, 'the path of a socket'), '--data', data]
   const program = [...(isOwnProgram ? withoutDebugger(deps.agentCommand) : config.command), ...address]

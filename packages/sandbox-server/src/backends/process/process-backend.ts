@@ -1,7 +1,7 @@
-import { rm } from 'node:fs/promises'
 import { isAbsolute, join, resolve } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
+import { removeSocketLinks } from '@slipway/shared/process'
 import type { Backend, Isolation, ObservedSandbox, SandboxConfig, SandboxUse } from '../backend.ts'
 import { AgentSockets, watchAgentSocket } from './agent-socket.ts'
 import { socketPathInside } from './bubblewrap/arguments.ts'
@@ -13,7 +13,7 @@ import { runProgram } from './host/run-program.ts'
 import { detectHostCapabilities, type HostCapabilities, type IsolationMode } from './host-capabilities.ts'
 import { inspectSandbox } from './inspect.ts'
 import { SandboxLauncher } from './sandbox-launcher.ts'
-import { idPattern, type SandboxPaths, sandboxPaths, socketLinkName } from './sandbox-paths.ts'
+import { idPattern, type SandboxPaths, sandboxPaths, socketLinkFolders } from './sandbox-paths.ts'
 import {
   isPaused,
   killAll,
@@ -169,7 +169,7 @@ export class ProcessBackend implements Backend {
       const names = (await listRootFiles(paths)).map((name) => join(paths.root, name))
       await removeFiles(names.filter((name) => name !== paths.record))
       if (!(await removeCgroups(record.groups))) throw new Error(`A control group of ${id} cannot be removed`)
-      await rm(join(this.#records.directory, '.s', socketLinkName(paths)), { force: true })
+      await removeSocketLinks(paths.sockets, socketLinkFolders(this.#records.directory))
       await this.#records.remove(id)
       this.#sockets.forget(id)
     })

@@ -1,8 +1,5 @@
 import { hash } from 'node:crypto'
-import { symlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { makeDirectory } from '@slipway/shared/fs'
-import { ignoreErrors } from './host/files.ts'
 
 export type SandboxPaths = ReturnType<typeof sandboxPaths>
 
@@ -45,26 +42,7 @@ export function socketName(epoch: string): string {
   return `${epoch.slice(0, 8)}.sock`
 }
 
-/** Longest path of a Unix socket that all systems accept. */
-const maxSocketPath = 103
-
-/** The path of a socket, through a link if it is too long. Undefined when that is too long too. */
-export async function shortSocketPath(
-  directory: string,
-  paths: SandboxPaths,
-  name: string,
-): Promise<string | undefined> {
-  const path = join(paths.sockets, name)
-  if (Buffer.byteLength(path) <= maxSocketPath) return path
-  const links = join(directory, '.s')
-  const link = join(links, socketLinkName(paths))
-  const short = join(link, name)
-  if (Buffer.byteLength(short) > maxSocketPath) return undefined
-  await makeDirectory(links, 0o700)
-  await ignoreErrors(['EEXIST'], symlink(paths.sockets, link))
-  return short
-}
-
-export function socketLinkName(paths: SandboxPaths): string {
-  return hash('sha256', paths.root).slice(0, 12)
+/** Folders next to the sandboxes for short links to those of their sockets. */
+export function socketLinkFolders(directory: string): readonly string[] {
+  return [join(directory, '.s')]
 }
