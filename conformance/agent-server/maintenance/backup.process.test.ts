@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto'
+import { createHash, randomInt } from 'node:crypto'
 import {
   cpSync,
   existsSync,
@@ -170,6 +170,24 @@ test('a changed or missing byte anywhere in a backup is noticed', async () => {
     const restored = await runCli(['restore', copy, '--data', target])
     expect([file, restored.code, existsSync(target)]).toEqual([file, 1, false])
   }
+})
+
+test('a restored file has no mode by which it runs as its owner, whoever wrote the backup', async () => {
+  await using server = await OwnAgentServer.open()
+  writeFileSync(join(server.data, 'program'), '')
+  const backup = newPath()
+  await runJson(['backup', backup, '--data', server.data])
+  const path = join(backup, 'backup.json')
+  const { manifest } = JSON.parse(readFileSync(path, 'utf8'))
+  for (const { entries } of manifest.steps) for (const entry of entries) entry.mode |= 0o7000
+  const text = JSON.stringify(manifest)
+  const sha256 = createHash('sha256').update(text).digest('hex')
+  writeFileSync(path, `{"manifest":${text},"sha256":"${sha256}"}\n`)
+  const target = newPath()
+  await runJson(['restore', backup, '--data', target])
+  expect(existsSync(join(target, 'program'))).toBe(true)
+  for (const file of readdirSync(target, { recursive: true }).map((name) => join(target, String(name))))
+    expect([file, statSync(file).mode & 0o7000]).toEqual([file, 0])
 })
 
 test('a backup without secrets has no key and no sealed value', async () => {

@@ -57,7 +57,7 @@ export async function restore(backup: string, data: string, number?: number): Pr
     for (const entry of step.entries) await writeEntry(source, draft, entry)
     await syncTree(draft, step.entries)
     for (const entry of step.entries.toReversed())
-      if ('folder' in entry) await chmod(join(draft, entry.path), entry.mode)
+      if ('folder' in entry) await chmod(join(draft, entry.path), permissions(entry))
     await rmdir(target).catch((error: unknown) => {
       if (errorCode(error) !== 'ENOENT') throw error
     })
@@ -201,7 +201,12 @@ async function writeEntry(source: string, root: string, entry: BackupEntry): Pro
   const stored = storedPath(source, entry.sha256)
   await assertDigest(stored, entry)
   await copyFile(stored, path, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE)
-  await chmod(path, entry.mode)
+  await chmod(path, permissions(entry))
+}
+
+/** Without what makes a program run as its owner: somebody else may have written the manifest. */
+function permissions({ mode }: BackupEntry): number {
+  return mode & 0o777
 }
 
 async function syncTree(root: string, entries: readonly BackupEntry[]): Promise<void> {

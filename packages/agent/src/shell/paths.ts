@@ -8,6 +8,8 @@ const userPath =
 /** Directories that must not be deleted as a whole. */
 const wholeDirectory =
   /^(?:\/|~[\w-]*|\.|\.\.|\*|\/(?:home|Users)\/[^/]+|\/(?:home|opt|root|run|srv|var|Users|Applications|mnt|media)|(?:\.\.\/)+\.\.)$/
+/** Settings of programs in a home directory, which shells and others run or read at their next start. */
+const homeSettings = /^\/(?:root|(?:home|Users)\/[^/]+)\/\.(?!slipway\/worktrees\/)[^/]/
 const diskDevice =
   /^\/dev\/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper\/|md\d|dm-|loop\d|mem$|kmem$|port$|ram\d)/
 const secretPath =
@@ -74,5 +76,9 @@ export function isServerData(path: string): boolean {
 
 /** Whether the path alone shows that it is outside of the current directory: a home directory, or above. */
 export function isOutsideDirectory(path: string): boolean {
-  return /^(?:~|\.\.(?:\/|$))/.test(path) || isSystemPath(path)
+  return (
+    /^(?:~|\.\.(?:\/|$))/.test(path) ||
+    homeSettings.test(resolveDots(normalizePath(path))) ||
+    isSystemPath(path)
+  )
 }

@@ -200,6 +200,9 @@ const medium = [
   'cat .env',
   'cat ~/.ssh/id_rsa',
   'echo x > ~/.bashrc',
+  'echo x >> /root/.bashrc',
+  'echo x >> /home/ann/project/../.config/autostart/x.desktop',
+  'cp x /Users/ann/.zshrc',
   'echo x > ../x',
   'cp x ../../y',
   'chmod -R 755 .',
@@ -214,6 +217,8 @@ const medium = [
 ]
 
 const low = [
+  'echo x > /root/project/.bashrc',
+  'echo x > /home/ann/project/x',
   '',
   '# nothing',
   'ls -la',

@@ -90,7 +90,7 @@ export async function addComponent(name) {
   const { packageName, version, integrity, directory } = component
   let temporary
   try {
-    await mkdir(dirname(directory), { recursive: true })
+    await mkdir(dirname(directory), { recursive: true, mode: 0o700 })
     // Beside it: a rename moves no files.
     temporary = await mkdtemp(join(dirname(directory), '.component-'))
   } catch (error) {

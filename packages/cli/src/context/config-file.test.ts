@@ -215,3 +215,9 @@ function arbitraryValue({ schema }: FileSetting): fc.Arbitrary<unknown> {
   const member = fc.oneof(arbitraryText, fc.integer(), fc.boolean(), fc.array(arbitraryText))
   return fc.array(fc.dictionary(fc.string({ minLength: 1 }), member))
 }
+
+test('the folder of the file is the user’s alone', async () => {
+  const folder = join(directory, 'new')
+  await writeConfigFile(join(folder, 'config.toml'), '')
+  expect((await stat(folder)).mode & 0o777).toBe(0o700)
+})

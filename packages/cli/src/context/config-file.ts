@@ -126,7 +126,7 @@ const firstLine = '# Settings of Slipway; "slipway config --help" describes them
 /** Replaces the file, mode 0600; of a symbolic link its target. */
 export async function writeConfigFile(path: string, text: string): Promise<void> {
   const target = await realpath(path).catch(() => path)
-  await makeDirectory(dirname(target))
+  await makeDirectory(dirname(target), 0o700)
   await writeFileAtomic(target, text)
 }
 

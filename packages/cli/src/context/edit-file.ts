@@ -18,7 +18,7 @@ interface EditOptions {
  */
 export async function editFile(path: string, text: string, options: EditOptions): Promise<string> {
   const { editor, env, signal } = options
-  await makeDirectory(dirname(path))
+  await makeDirectory(dirname(path), 0o700)
   if (!(await exists(path))) await writeFileAtomic(path, text)
   const child =
     process.platform === 'win32'
