@@ -132,6 +132,8 @@ export const compileCacheFile = 'shared/src/process/compile-cache.js'
  */
 export const bodyReaders: readonly string[] = [
   'shared/src/async/read-limited.ts',
+  // A request of its own.
+  'agent/src/tools/web/public-fetch.ts',
   // A form of its own.
   'sandbox-server/src/sandboxes/sandbox-exec.ts',
 ]

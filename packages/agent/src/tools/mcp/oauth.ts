@@ -9,6 +9,7 @@ import { limitAnswer } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
 import { sameOriginFetch } from '@slipway/shared/url'
 import type { McpOAuthState, McpOAuthStates } from '../core/mcp-oauth-states.ts'
+import { isLocalHost, publicFetch } from '../web/public-fetch.ts'
 import { McpConnectionError } from './connection-error.ts'
 
 /** A token is renewed so long before its end. */
@@ -46,7 +47,7 @@ async function refresh(url: string, authentication: unknown, state: McpOAuthStat
   try {
     const result = await auth(provider, {
       serverUrl: url,
-      fetchFn: boundedFetch(AbortSignal.timeout(refreshMs)),
+      fetchFn: boundedFetch(url, AbortSignal.timeout(refreshMs)),
     })
     if (result === 'AUTHORIZED') return provider.signedIn
   } catch {
@@ -77,7 +78,7 @@ export interface McpSignInOptions {
 export async function signInToMcpServer(options: McpSignInOptions): Promise<McpOAuthState | undefined> {
   const { url, headers, authentication, redirectUrl, consent, signal } = options
   const { auth, extractWWWAuthenticateParams } = await import('@modelcontextprotocol/sdk/client/auth.js')
-  const fetchFn = boundedFetch(signal)
+  const fetchFn = boundedFetch(url, signal)
   const answer = await fetchFn(url, {
     method: 'POST',
     headers: {
@@ -104,10 +105,18 @@ export async function signInToMcpServer(options: McpSignInOptions): Promise<McpO
   return provider.signedIn
 }
 
-function boundedFetch(signal: AbortSignal) {
-  const fetchWithin = sameOriginFetch()
-  return async (url: string | URL, init?: RequestInit) =>
-    limitAnswer(await fetchWithin(url, { ...init, signal }), { maxBytes })
+/**
+ * A server names where its users sign in. One on the internet must not name a place in this machine's
+ * networks, whose answers the sign-in would show.
+ */
+function boundedFetch(serverUrl: string, signal: AbortSignal) {
+  const { host, hostname } = new URL(serverUrl)
+  const fetchServer = sameOriginFetch()
+  const fetchOther = isLocalHost(hostname) ? fetchServer : sameOriginFetch(publicFetch as typeof fetch)
+  return async (url: string | URL, init?: RequestInit) => {
+    const fetchWithin = new URL(url).host === host ? fetchServer : fetchOther
+    return limitAnswer(await fetchWithin(url, { ...init, signal }), { maxBytes })
+  }
 }
 
 /** One sign-in, or the renewal of one, which never asks for a consent. */
