@@ -9,13 +9,16 @@ import { createInterface } from 'node:readline'
 const folder = resolve(import.meta.dirname, '../clients/python')
 
 /**
- * The interpreter of the environment that `.ci/python` has made for the present requirements; undefined when
- * it has not run, or could not reach a package index.
+ * The interpreter of the environment that `.ci/python` has made for the present requirements (`.ci/python openapi`
+ * for those of that name); undefined when it has not run, or could not reach a package index.
  */
-export function findPython(): string | undefined {
+export function findPython(name?: 'openapi'): string | undefined {
   const { SLIPWAY_CI_CACHE, XDG_CACHE_HOME } = process.env
   const cache = SLIPWAY_CI_CACHE ?? join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'slipway-ci')
-  const version = hash('sha256', readFileSync(join(folder, 'requirements.txt'))).slice(0, 16)
+  const version = hash(
+    'sha256',
+    readFileSync(join(folder, `${name === undefined ? '' : `${name}-`}requirements.txt`)),
+  ).slice(0, 16)
   const environment = join(cache, 'python', version)
   return existsSync(join(environment, 'complete')) ? join(environment, 'bin/python') : undefined
 }

@@ -191,3 +191,24 @@ test('the requests that people try first have an example, which their schema acc
   const text = JSON.stringify(agentServerOpenApi)
   expect(text).toContain('"example":{"content":[{"type":"text","text":"Now fix what you found"}],"run":true}')
 })
+
+test.each([
+  ['agent server', agentServerOpenApi],
+  ['sandbox server', sandboxServerOpenApi],
+])('patterns and defaults of the %s are ones that validators and generators know', (_, document) => {
+  const text = JSON.stringify(document)
+  expect(text.match(/\\\\[pP]\{/g)).toBeNull()
+  const faults: unknown[] = []
+  JSON.parse(text, (_name, value) => {
+    const isUnion = Array.isArray(value?.anyOf)
+    if (
+      isUnion &&
+      typeof value.default === 'object' &&
+      value.default !== null &&
+      !Array.isArray(value.default)
+    )
+      faults.push(value)
+    return value
+  })
+  expect(faults).toEqual([])
+})

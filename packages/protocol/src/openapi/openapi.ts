@@ -215,6 +215,13 @@ function adjustJsonSchema({
   if (zodSchema instanceof z.ZodDefault) jsonSchema.default = zodSchema.def.defaultValue
   const { default: metaDefault } = (zodSchema instanceof z.ZodType ? zodSchema.meta() : undefined) ?? {}
   if (metaDefault !== undefined) jsonSchema.default = metaDefault
+  // Client generators give up a whole component for a default that is an object of a union.
+  if (jsonSchema.anyOf !== undefined && isObject(jsonSchema.default)) {
+    const text = JSON.stringify(jsonSchema.default)
+    const described = jsonSchema.description === undefined ? '' : `${jsonSchema.description} `
+    jsonSchema.description = `${described}Default: ${text}.`
+    delete jsonSchema.default
+  }
   if (jsonSchema.acceptsText === true) {
     const { type, items } = jsonSchema
     for (const name of ['acceptsText', 'type', 'items']) delete jsonSchema[name]
@@ -235,6 +242,10 @@ function adjustJsonSchema({
   // An option without an id cannot be referenced; its constant discriminates it.
   if (mapping.some(([, reference]) => reference === undefined)) return
   jsonSchema.discriminator = { propertyName: discriminator, mapping: Object.fromEntries(mapping) }
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** `version` is that of the interface (spec 9), not of the server. */

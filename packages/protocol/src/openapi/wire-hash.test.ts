@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '3f6aba1d2a2cefbde07b854806d8e4d3ca982504e38b7ef051270ecca0b84e70'
+const expectedHash = '2c215d503f68ad411a9d060b42dc78c0d8c7b5b143eee64a31f9654e0783b2f2'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -68,7 +68,8 @@ export const branch = z
   .string()
   .max(250)
   .regex(
-    /^(?!-)(?!.*(?:\.\.|@\{|\/\/|\.lock(?:\/|$)|\/\.))(?!\.)(?!\/)[^\s~^:?*[\\;&|$`'"\p{Cc}]+(?<![/.])$/u,
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: validators of OpenAPI documents do not know \p{Cc}
+    /^(?!-)(?!.*(?:\.\.|@\{|\/\/|\.lock(?:\/|$)|\/\.))(?!\.)(?!\/)[^\s~^:?*[\\;&|$`'"\u0000-\u001f\u007f-\u009f]+(?<![/.])$/u,
     'This is no name of a branch',
   )
 

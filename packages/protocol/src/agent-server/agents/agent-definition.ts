@@ -6,7 +6,8 @@ const stringList = withDefault(z.array(z.string()).max(200), [])
 
 /** It appears quoted in prompts, and in ids that clients show. */
 const agentName = boundedText(1, 100).regex(
-  /^[^\s<>"'`\p{Cc}](?:[^<>"'`\p{Cc}]*[^\s<>"'`\p{Cc}])?$/u,
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: validators of OpenAPI documents do not know \p{Cc}
+  /^[^\s<>"'`\u0000-\u001f\u007f-\u009f](?:[^<>"'`\u0000-\u001f\u007f-\u009f]*[^\s<>"'`\u0000-\u001f\u007f-\u009f])?$/u,
   'A name has no quotes, angle brackets or control characters, and no blanks at its ends',
 )
 

@@ -1,15 +1,20 @@
 import * as z from 'zod'
 
 /** The transports of an MCP server; an empty one is chosen by the server's other members. */
-export const mcpTransport = z.enum([
-  '',
-  'stdio',
-  'http',
-  'shttp',
-  'streamable-http',
-  'streamable_http',
-  'sse',
-])
+export const mcpTransport = z
+  .enum(['', 'stdio', 'http', 'shttp', 'streamable-http', 'streamable_http', 'sse'])
+  .meta({
+    // Generated clients derive one name of two of these values.
+    'x-enum-varnames': [
+      'DERIVED',
+      'STDIO',
+      'HTTP',
+      'SHTTP',
+      'STREAMABLE_HTTP',
+      'STREAMABLE_HTTP_SNAKE',
+      'SSE',
+    ],
+  })
 
 /** Refuses an `auth` beside an `Authorization` header: one of them would be ignored. */
 export function checkMcpAuth(
