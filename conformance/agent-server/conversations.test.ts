@@ -64,6 +64,11 @@ test('create answers 201 with the conversation, and 200 with the same one when t
   expect([second.status, second.body.tags]).toEqual([200, { team: 'x' }])
 })
 
+test('the title of a create request is used', async () => {
+  const { body } = await create({ title: 'As asked' })
+  expect(body).toMatchObject({ title: 'As asked' })
+})
+
 test('no route returns a secret of a create request', async () => {
   const { body } = await create({
     initial_message: { role: 'user', content: [{ type: 'text', text: 'hi' }] },

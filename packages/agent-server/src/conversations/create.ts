@@ -45,14 +45,14 @@ export async function createConversation(
   admitted?: RunAdmission,
 ): Promise<{ record: ConversationRecord; created: boolean }> {
   const { storage, registry } = deps
-  const { repository_consent: decision, ...input } = request
+  const { repository_consent: decision, title, ...input } = request
   const { conversation_id: id = randomUUID(), tags = {}, parent_conversation_id } = input
   const [existing] = await storage.conversations.get([id])
   if (existing !== undefined) return { record: await sendInitialMessage(deps, existing), created: false }
   using own = admitted === undefined ? registry.admitRun(input.initial_message?.run === true) : undefined
   if (parent_conversation_id !== undefined)
     await assertParentFits(storage, parent_conversation_id, id, input.workspace.working_dir)
-  const resolved = await resolveStartSettings(deps, { ...input, repository_consent: undefined })
+  const resolved = await resolveStartSettings(deps, { ...input, repository_consent: undefined, title: undefined })
   const settings = await prepareWorkspace(
     deps,
     id,
@@ -64,6 +64,7 @@ export async function createConversation(
   const { record, created } = await storage.conversations.create({
     id,
     tags,
+    ...(title === undefined ? {} : { title }),
     ...registry.seal(
       isBound ? withoutSecret(settings, boundSecret) : settings,
       wire === 'seed' ? resolved.origin : { ...resolved.origin, wire },

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '2c215d503f68ad411a9d060b42dc78c0d8c7b5b143eee64a31f9654e0783b2f2'
+const expectedHash = 'e6c6a5854a9db21f4375ae5a1c1f0cbd5f4b624cb068a60abc312b44df9d86dd'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

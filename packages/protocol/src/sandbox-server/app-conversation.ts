@@ -4,6 +4,7 @@ import { executionStatus, tags } from '../agent-server/conversations/conversatio
 import { extensionSource } from '../agent-server/extensions/extension.ts'
 import { repositoryDecision } from '../agent-server/repositories/consent.ts'
 import { partsOrText } from '../core/message.ts'
+import { withContent } from '../core/message-content.ts'
 import { pageQuery, queryFlag, queryInstant, queryText } from '../core/query.ts'
 import {
   boundedText,
@@ -254,8 +255,10 @@ export const patchAppConversationRequest = z
   .meta({ id: 'AppConversationUpdateRequest' })
 
 /** A message to a conversation in a sandbox that runs. */
-export const appSendMessageRequest = component('AppSendMessageRequest', {
-  role: z.literal('user').default('user'),
-  content: partsOrText.refine((parts) => parts.length > 0, 'The message is empty'),
-  run: trueByDefault,
-})
+export const appSendMessageRequest = withContent(
+  component('AppSendMessageRequest', {
+    role: z.literal('user').default('user'),
+    content: partsOrText.refine((parts) => parts.length > 0, 'The message is empty'),
+    run: trueByDefault,
+  }),
+)

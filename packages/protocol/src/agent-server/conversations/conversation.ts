@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { content, textContent } from '../../core/message.ts'
+import { withContent } from '../../core/message-content.ts'
 import { emptyAsUndefined, pageQuery } from '../../core/query.ts'
 import {
   boundedText,
@@ -43,28 +44,28 @@ const title = boundedText(1, 200)
 /** Without blanks around it, and not of blanks alone. */
 const trimmedTitle = z.string().trim().pipe(title)
 
-/**
- * A message of a client; only the role `user` is accepted. `content` may be null: empty. Unknown members are
- * ignored.
- */
-export const sendMessageRequest = component('SendMessageRequest', {
+/** A message of a client; only the role `user` is accepted. Unknown members are ignored. */
+const userMessage = component('SendMessageRequest', {
   role: z.literal('user').default('user'),
   content: withDefault(content, []),
   run: z.boolean().default(false).meta({ description: 'Run the conversation after the message is stored.' }),
   sender: nullAsUndefined(z.string()),
   extended_content: nullAsUndefined(z.array(textContent)),
 })
+export const sendMessageRequest = withContent(userMessage)
 export type SendMessageRequest = z.output<typeof sendMessageRequest>
 
 /** The first message of a new conversation, which runs unless `run` is false. */
-const initialMessage = sendMessageRequest
-  .extend({
-    run: z
-      .boolean()
-      .default(true)
-      .meta({ description: 'Run the conversation; false only stores the message.' }),
-  })
-  .meta({ id: 'InitialMessage' })
+const initialMessage = withContent(
+  userMessage
+    .extend({
+      run: z
+        .boolean()
+        .default(true)
+        .meta({ description: 'Run the conversation; false only stores the message.' }),
+    })
+    .meta({ id: 'InitialMessage' }),
+)
 
 /** The answer to requests that start a run when all run slots are taken. */
 export const runLimitResponses = {
@@ -143,6 +144,11 @@ export const startConversationRequest = z
     }),
     tags: nullAsUndefined(tags),
     user_id: nullAsUndefined(z.string()),
+    title: nullAsUndefined(z.string().trim().pipe(boundedText(0, 200)))
+      .transform((text) => text || undefined)
+      .meta({
+        description: 'Without one a title is made of the first message, unless `autotitle` is false.',
+      }),
     autotitle: trueByDefault,
     title_llm_profile: nullAsUndefined(z.string()),
   })
