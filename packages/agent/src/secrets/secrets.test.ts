@@ -238,3 +238,35 @@ test('a secret of a server that has none, or cannot read them, has no value', as
   const resolveServerSecret = () => Promise.reject(new Error('they were sealed with another key'))
   expect(await new Secrets({ OWN: source }, { resolveServerSecret }).findMentioned('OWN')).toEqual({})
 })
+
+test('a lookup that fails is told once, with its name, to the log and to who uses the secret', async () => {
+  const told: string[] = []
+  const clock = new FakeClock()
+  const secrets = new Secrets(
+    {
+      GONE: secretSource.parse({ url: 'http://127.0.0.1:1/' }),
+      OWN: secretSource.parse({ url: '/api/settings/secrets/OWN' }),
+      FINE: secretSource.parse('value-1234'),
+    },
+    {
+      clock,
+      fetch: async () => new Response('no', { status: 503 }),
+      resolveServerSecret: async () => undefined,
+      onFailure: (name, reason) => told.push(`${name}: ${reason}`),
+    },
+  )
+  const command = 'curl -H "$FINE" $GONE'
+  expect(await secrets.findMentioned(command)).toEqual({ FINE: 'value-1234' })
+  expect(secrets.lookupFailure(command)).toBe('The secret GONE could not be fetched: status 503.')
+  expect(secrets.lookupFailure('echo $FINE GONE $GONER')).toBeUndefined()
+  const braced = `\${OWN}`
+  await secrets.expand({ a: [braced] })
+  expect(secrets.lookupFailure({ a: [braced] })).toBe(
+    'The secret OWN could not be fetched: this server has no such secret.',
+  )
+  await clock.advance(60_000)
+  await secrets.resolveAll()
+  expect(told).toEqual(['GONE: status 503', 'OWN: this server has no such secret'])
+  secrets.addSources({ GONE: secretSource.parse('now-there-1') })
+  expect(secrets.lookupFailure(command)).toBeUndefined()
+})

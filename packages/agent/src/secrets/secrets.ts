@@ -20,6 +20,8 @@ interface SecretsOptions {
   readonly resolveServerSecret?: ((url: string) => Promise<string | undefined>) | undefined
   /** Where the server itself listens. */
   readonly serverPort?: (() => number | undefined) | undefined
+  /** Told once for each failed lookup; `reason` has no secret. */
+  readonly onFailure?: ((name: string, reason: string) => void) | undefined
 }
 
 /**
@@ -31,6 +33,7 @@ export class Secrets extends Redactor {
   readonly #sources = new Map<string, SecretSource>()
   readonly #values = new Map<string, string>()
   readonly #failedAt = new Map<string, number>()
+  readonly #failures = new Map<string, string>()
   readonly #options: SecretsOptions
 
   constructor(sources: Readonly<Record<string, SecretSource>> = {}, options: SecretsOptions = {}) {
@@ -45,6 +48,7 @@ export class Secrets extends Redactor {
       this.#sources.set(name, source)
       this.#values.delete(name)
       this.#failedAt.delete(name)
+      this.#failures.delete(name)
       if (source.kind === 'StaticSecret' && source.value !== undefined) this.#setValue(name, source.value)
       if (source.kind === 'LookupSecret')
         for (const value of Object.values(source.headers)) this.addValue(value)
@@ -56,6 +60,7 @@ export class Secrets extends Redactor {
     this.#sources.delete(name)
     this.#values.delete(name)
     this.#failedAt.delete(name)
+    this.#failures.delete(name)
   }
 
   /** Redacts a value that is not a secret of the conversation, such as the key of a model. */
@@ -84,6 +89,20 @@ export class Secrets extends Redactor {
       if (value !== undefined) found[name] = value
     }
     return found
+  }
+
+  /**
+   * Why secrets that a value uses as `$NAME` or `${NAME}` have no value, for the caller; undefined when all of them have
+   * one. Speaks of the last lookups: call it after `findMentioned` or `expand`.
+   */
+  lookupFailure(value: unknown): string | undefined {
+    const text = this.#failures.size === 0 ? '' : JSON.stringify(value)
+    const failed = [...this.#failures].filter(([name]) =>
+      new RegExp(`\\$\\{?${RegExp.escape(name)}(?!\\w)`).test(text),
+    )
+    return failed.length === 0
+      ? undefined
+      : failed.map(([name, reason]) => `The secret ${name} could not be fetched: ${reason}.`).join(' ')
   }
 
   /** Replaces `$NAME` and `${NAME}` by values in the texts of a JSON value. */
@@ -125,10 +144,24 @@ export class Secrets extends Redactor {
 
   /** Read each time: it costs nothing and may change. Earlier values stay redacted. */
   async #serverValue(name: string, url: string): Promise<string | undefined> {
-    const value = await this.#options.resolveServerSecret?.(url).catch(() => undefined)
-    if (value === undefined) this.#values.delete(name)
-    else if (value !== this.#values.get(name)) this.#setValue(name, value)
+    let reason = 'this server has no such secret'
+    const value = await this.#options.resolveServerSecret?.(url).catch((error: unknown) => {
+      reason = failureReason(error)
+      return undefined
+    })
+    if (value === undefined) {
+      this.#values.delete(name)
+      this.#fail(name, reason)
+    } else this.#failures.delete(name)
+    if (value === undefined) return undefined
+    if (value !== this.#values.get(name)) this.#setValue(name, value)
     return value
+  }
+
+  #fail(name: string, reason: string): void {
+    const shown = this.redact(reason)
+    if (this.#failures.get(name) !== shown) this.#options.onFailure?.(name, shown)
+    this.#failures.set(name, shown)
   }
 
   async #resolveValue(name: string): Promise<string | undefined> {
@@ -151,11 +184,22 @@ export class Secrets extends Redactor {
       })
       if (!response.ok) throw new Error(`status ${response.status}`)
       this.#setValue(name, (await readText(response, maxLookupBytes)).trim())
-    } catch {
+      this.#failures.delete(name)
+    } catch (error) {
       this.#failedAt.set(name, clock.now())
+      this.#fail(name, failureReason(error))
     }
     return this.#values.get(name)
   }
+}
+
+/** A reason in few words: a status, a code of the network, or a message. */
+function failureReason(error: unknown): string {
+  if (!(error instanceof Error)) return 'it failed'
+  const { cause, name, message } = error
+  const code: unknown = Object(cause).code
+  if (name === 'TimeoutError') return 'no answer came in time'
+  return typeof code === 'string' ? code : message.slice(0, 200)
 }
 
 /** The path of an address of this server on its machine; undefined for any other address. */

@@ -75,7 +75,7 @@ export interface ConversationContext {
 /** Reads the conversation's log on from the newest checkpoint. */
 export async function openContext(options: OpenConversationOptions): Promise<ConversationContext> {
   const { id, deps, store, wire = 'seed', transientUpdates = new TransientUpdates() } = options
-  const secrets = collectSecrets(options.settings, deps)
+  const secrets = collectSecrets(id, options.settings, deps)
   const checkpoints = new Checkpoints(store.snapshot)
   const writer = await ConversationWriter.open(id, deps.log, {
     redact: (draft) => redactEvent(draft, secrets),
@@ -119,11 +119,18 @@ export async function openContext(options: OpenConversationOptions): Promise<Con
 }
 
 function collectSecrets(
+  id: string,
   settings: ResolvedSettings,
-  { redactedValues = [], resolveServerSecret, server, clock }: ConversationDeps,
+  { redactedValues = [], resolveServerSecret, server, clock, logLine }: ConversationDeps,
 ): Secrets {
   const sources = { ...settings.agent.agent_context?.secrets, ...settings.secrets }
-  const secrets = new Secrets(sources, { resolveServerSecret, serverPort: server?.port, clock })
+  const secrets = new Secrets(sources, {
+    resolveServerSecret,
+    serverPort: server?.port,
+    clock,
+    onFailure: (secret, reason) =>
+      logLine('warn', 'a secret could not be fetched', { conversation: id, secret, reason }),
+  })
   secrets.addValuesFrom(settings.agent)
   secrets.addValuesFrom(settings.agent_definitions)
   for (const value of redactedValues) secrets.addValue(value)

@@ -41,6 +41,7 @@ export async function resolveEndpoint(
     if (issue !== undefined) throw new McpConnectionError(issue)
     const args = await expandTexts(server.args ?? [], secrets)
     const own = await expandRecord(server.env ?? {}, secrets)
+    assertFetched(server, secrets)
     const env = { [workspaceVariable]: workspace.directory, ...own }
     return { kind: 'process', command, args, env, cwd: findFolder(server.cwd, workspace.directory) }
   }
@@ -57,12 +58,18 @@ export async function resolveEndpoint(
   for (const value of Object.values(auth))
     for (const secretPart of [value, value.replace(/^\w+ /, '')]) secrets.addValue(secretPart)
   const headers = { ...(await expandRecord(server.headers ?? {}, secrets)), ...auth }
+  assertFetched(server, secrets)
   return { kind: 'http', url: parsed, headers, transport: resolveTransport(server.transport, parsed) }
 }
 
 function findFolder(cwd: string | undefined, workspace: string): string | undefined {
   if (cwd === undefined) return undefined
   return cwd === workspaceFolder ? workspace : resolve(workspace, cwd)
+}
+
+function assertFetched(server: McpServer, secrets: ToolContext['secrets']): void {
+  const missing = secrets.lookupFailure(server)
+  if (missing !== undefined) throw new McpConnectionError(missing)
 }
 
 async function expandTexts(texts: readonly string[], secrets: ToolContext['secrets']): Promise<string[]> {

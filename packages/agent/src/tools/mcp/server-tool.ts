@@ -48,7 +48,8 @@ export function createMcpTool(
     run: async ({ data }, signal) => {
       // `expand` returns an object for an object.
       const args = (await context.secrets.expand(data)) as Record<string, unknown>
-      const outcome = await call(args, signal)
+      const missing = context.secrets.lookupFailure(data)
+      const outcome = missing === undefined ? await call(args, signal) : { failure: missing }
       if ('failure' in outcome) {
         const content = [textBlock(context.secrets.redact(outcome.failure))]
         return { ...observation, content, is_error: true }

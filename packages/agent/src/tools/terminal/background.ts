@@ -117,6 +117,8 @@ class BackgroundTerminals {
       Promise.all([secrets.findMentioned(command), secrets.resolveAll()]),
       signal,
     )
+    const missing = secrets.lookupFailure(command)
+    if (missing !== undefined) throw new ToolFailure(`${missing} The command was not executed.`)
     const terminal = action.id ? this.#find(action) : await this.#open()
     try {
       if (terminal.shell.isBusy)

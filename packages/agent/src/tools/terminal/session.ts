@@ -132,6 +132,9 @@ export class TerminalSession {
       Promise.all([secrets.findMentioned(action.command), secrets.resolveAll()]),
       signal,
     )
+    const missing = secrets.lookupFailure(action.command)
+    if (missing !== undefined)
+      return { note: `${missing} The command was not executed.`, isError: true, exitCode: null }
     await this.#shell?.setVariables(variables)
     this.#running = action.command
     await this.#shell?.run(action.command)
