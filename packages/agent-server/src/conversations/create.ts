@@ -52,7 +52,11 @@ export async function createConversation(
   using own = admitted === undefined ? registry.admitRun(input.initial_message?.run === true) : undefined
   if (parent_conversation_id !== undefined)
     await assertParentFits(storage, parent_conversation_id, id, input.workspace.working_dir)
-  const resolved = await resolveStartSettings(deps, { ...input, repository_consent: undefined, title: undefined })
+  const resolved = await resolveStartSettings(deps, {
+    ...input,
+    repository_consent: undefined,
+    title: undefined,
+  })
   const settings = await prepareWorkspace(
     deps,
     id,

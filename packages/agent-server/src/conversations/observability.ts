@@ -21,15 +21,17 @@ export function withObservabilityHeaders(
     if (error === undefined) return data as StartConversationRequest[K]
     throw invalidInput(['header', `${prefix}${name}`], error.issues[0]?.message ?? 'Invalid value')
   }
+  // All are read, so that a header is refused also where the body decides.
+  const spanName = read('observability_span_name', 'span-name')
+  const tags = read('observability_tags', 'tags', parseTags)
+  const parent = read('observability_parent_span_context', 'parent-span-context')
   const metadata = read('observability_metadata', 'metadata', parseObject)
   const merged = { ...metadata, ...request.observability_metadata }
   return {
     ...request,
-    observability_span_name: request.observability_span_name ?? read('observability_span_name', 'span-name'),
-    observability_tags: request.observability_tags ?? read('observability_tags', 'tags', parseTags),
-    observability_parent_span_context:
-      request.observability_parent_span_context ??
-      read('observability_parent_span_context', 'parent-span-context'),
+    observability_span_name: request.observability_span_name ?? spanName,
+    observability_tags: request.observability_tags ?? tags,
+    observability_parent_span_context: request.observability_parent_span_context ?? parent,
     observability_metadata: Object.keys(merged).length === 0 ? undefined : merged,
   }
 }

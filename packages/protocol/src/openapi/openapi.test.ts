@@ -212,3 +212,14 @@ test.each([
   })
   expect(faults).toEqual([])
 })
+
+test('what the server refuses is in the schemas: paths that are not absolute, tags without a name, empty titles', () => {
+  const { paths, components } = JSON.parse(JSON.stringify(agentServerOpenApi))
+  const parameter = (path: string, name: string) =>
+    paths[path].get.parameters.find((one: { name: string }) => one.name === name).schema
+  expect(parameter('/api/file/download', 'path').pattern).toBe('^/')
+  expect(parameter('/api/git/changes', 'path').pattern).toBe('^/')
+  expect(parameter('/api/conversations/search', 'tag').items.pattern).toBe('^[a-z0-9]+(?:[:=]|$)')
+  const [title] = components.schemas.UpdateConversationRequest.properties.title.anyOf
+  expect(title).toMatchObject({ minLength: 1, maxLength: 200 })
+})

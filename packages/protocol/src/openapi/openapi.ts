@@ -253,7 +253,7 @@ const agentServerInfo = {
   title: 'Slipway Agent Server',
   version: '0.1.0',
   description:
-    'Conversations and their logs. When the server has session keys, one of them is sent in the header X-Session-API-Key with every request but those tagged health. Events are served byte for byte as they are stored.',
+    'Conversations and their logs. When the server has session keys, one of them is sent in the header X-Session-API-Key with every request but those tagged health. Events are served byte for byte as they are stored. A query parameter that is empty counts as absent where the schema allows no empty one. A page id of another collection is 409; a GET whose `If-None-Match` names what the client has is 304.',
 }
 
 const sandboxServerInfo = {

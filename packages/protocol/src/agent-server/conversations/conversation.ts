@@ -42,7 +42,7 @@ export const tags = z.record(tagName, boundedText(0, 256))
 
 const title = boundedText(1, 200)
 /** Without blanks around it, and not of blanks alone. */
-const trimmedTitle = z.string().trim().pipe(title)
+const trimmedTitle = z.string().trim().pipe(title).meta({ minLength: 1, maxLength: 200, pattern: '\\S' })
 
 /** A message of a client; only the role `user` is accepted. Unknown members are ignored. */
 const userMessage = component('SendMessageRequest', {
@@ -234,13 +234,16 @@ export const conversationSortOrder = z
   .meta({ id: 'ConversationSortOrder' })
 
 /** A tag filter: by name, or by name and value. */
-const tagFilter = z.string().transform((text, ctx): { readonly name: string; readonly value?: string } => {
-  const [, name = '', value] = /^([^:=]*)(?:[:=](.*))?$/s.exec(text) ?? []
-  const result = tagName.safeParse(name)
-  if (!result.success)
-    ctx.addIssue({ code: 'custom', message: 'A tag is asked for as name or name:value', input: text })
-  return value === undefined ? { name } : { name, value }
-})
+const tagFilter = z
+  .string()
+  .transform((text, ctx): { readonly name: string; readonly value?: string } => {
+    const [, name = '', value] = /^([^:=]*)(?:[:=](.*))?$/s.exec(text) ?? []
+    const result = tagName.safeParse(name)
+    if (!result.success)
+      ctx.addIssue({ code: 'custom', message: 'A tag is asked for as name or name:value', input: text })
+    return value === undefined ? { name } : { name, value }
+  })
+  .meta({ pattern: '^[a-z0-9]+(?:[:=]|$)' })
 
 /** Which conversations are listed and counted. */
 export const conversationFilter = z.object({

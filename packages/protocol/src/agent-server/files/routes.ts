@@ -5,7 +5,9 @@ import { defineRoutes, route } from '../../core/route.ts'
 import { component, timestamp } from '../../core/schemas.ts'
 import { conversationParams } from '../conversations/conversation.ts'
 
-const pathQuery = z.object({ path: z.string().meta({ description: 'Absolute.' }) })
+/** The server answers 400 to another one. */
+const absolutePath = { description: 'Absolute.', pattern: '^/' } as const
+const pathQuery = z.object({ path: z.string().meta(absolutePath) })
 const pathParams = z.object({
   path: z
     .string()
@@ -40,7 +42,7 @@ const createDirectoryRoute = {
   summary: 'Create a directory',
   description:
     'With those on the way to it; done as well when it is there. The path comes in the query or in the body.',
-  query: z.object({ path: z.string().optional().meta({ description: 'Absolute.' }) }),
+  query: z.object({ path: z.string().meta(absolutePath).optional() }),
   body: pathQuery.partial().optional(),
   responses: { ...successResponses, ...badPathResponses },
 } as const

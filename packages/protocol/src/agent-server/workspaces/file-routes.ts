@@ -24,7 +24,7 @@ const workspaceTicketRequest = component('WorkspaceTicketRequest', {
     .max(maxTicketSeconds)
     .nullish()
     .transform((seconds) => seconds ?? 300)
-    .meta({ type: 'integer', minimum: 1, maximum: maxTicketSeconds, default: 300 }),
+    .meta({ type: ['integer', 'null'], minimum: 1, maximum: maxTicketSeconds, default: 300 }),
 })
 
 const workspaceTicket = component('WorkspaceTicket', {
