@@ -6,6 +6,7 @@ import { ImportLocks } from '../conversations/import-locks.ts'
 import type { ImportSession } from '../conversations/import-session.ts'
 import type { Storage } from '../conversations/storage.ts'
 import type { Deliveries } from '../deliveries/deliveries.ts'
+import { DamageReport } from '../event-log/damage-report.ts'
 import { KindSourceNumbers } from '../event-log/kind-source-numbers.ts'
 import { LiveTails } from '../event-log/live-tails.ts'
 import { PostgresConversationRecords } from './conversations/conversation-records.ts'
@@ -84,6 +85,7 @@ async function openContext(
   const context: StorageContext = {
     ...{ db, writer, heads, kindSources, now, log },
     liveTails: new LiveTails(),
+    damage: new DamageReport(log),
     importLocks: new ImportLocks(),
     deliveries: new PostgresDeliveries(db, writer, sharing?.leases),
     leases: sharing?.leases,
@@ -180,7 +182,7 @@ export class PostgresStorage implements Storage {
   }
 
   get metrics(): readonly Metric[] {
-    return this.#context.writer.metrics.all
+    return [...this.#context.writer.metrics.all, this.#context.damage.reads]
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -4,6 +4,8 @@ import { Waiter } from '@slipway/shared/async'
 import type { ImportLocks } from '../../conversations/import-locks.ts'
 import { duplicateId } from '../../event-log/append-planner.ts'
 import { pageOfOtherHistory } from '../../event-log/cursor.ts'
+import { DamageError } from '../../event-log/damage.ts'
+import type { DamageReport } from '../../event-log/damage-report.ts'
 import {
   type AppendOptions,
   type EventDraft,
@@ -44,6 +46,7 @@ export interface StorageContext {
   readonly liveTails: LiveTails
   readonly importLocks: ImportLocks
   readonly deliveries: PostgresDeliveries
+  readonly damage: DamageReport
   /** Where servers share the data. */
   readonly leases: PostgresConversationLeases | undefined
   readonly now: () => Instant
@@ -97,7 +100,7 @@ export class PostgresEventLog implements EventLog {
     const head = await this.#context.heads.get(conversation)
     const first = Math.max(0, after)
     const last = Math.min(first + limit, head.head)
-    return (await this.#readRange(head, first, last, maxBytes)) ?? notFound(conversation)
+    return await this.#readRange(head, first, last, maxBytes)
   }
 
   async search(conversation: string, query: EventQuery): Promise<EventPage> {
@@ -107,7 +110,9 @@ export class PostgresEventLog implements EventLog {
     const cacheKey = JSON.stringify([conversation, ...members])
     const cached = this.#pages.get(cacheKey, head)
     if (cached !== undefined) return cached
-    const items = (await this.#readPage(head, query)).map(toStoredEvent)
+    const rows = await this.#readPage(head, query)
+    await this.#verifyDense(head, query, rows)
+    const items = rows.map(toStoredEvent)
     const next = items.length > limit ? items.pop() : undefined
     const page = {
       items: items.map(({ position, bytes }) => ({ position, bytes })),
@@ -125,8 +130,15 @@ export class PostgresEventLog implements EventLog {
     const { kindSources } = selection
     const { body, timestamp__gte, timestamp__lt } = filter
     const isAll = !body && timestamp__gte === undefined && timestamp__lt === undefined
-    if (isAll && kindSources === undefined) return head.head
-    return await countEvents(this.#context.db, selection)
+    if (isAll && kindSources === undefined) {
+      await this.#verifyEnd(head)
+      return head.head
+    }
+    const { count, first, last } = await countEvents(this.#context.db, selection)
+    const isRange = kindSources === undefined && !body && head.isInOrder && count > 0
+    // The first gap is between the two.
+    if (isRange && last - first + 1 !== count) await this.#readRange(head, first - 1, last, Infinity)
+    return count
   }
 
   async get(conversation: string, ids: readonly string[]): Promise<(StoredEvent | undefined)[]> {
@@ -159,7 +171,6 @@ export class PostgresEventLog implements EventLog {
           }
           const shared = liveTail.batchAfter(position)
           const batch = shared ?? (await this.#readRange(head, position, head.head, batchBytes))
-          if (batch === undefined) return
           position = batch.at(-1)?.position ?? position
           yield batch
           if (shared === undefined) await nextTurn()
@@ -218,13 +229,8 @@ export class PostgresEventLog implements EventLog {
     this.#context.log('warn', message, { conversation: id })
   }
 
-  /** Positions above `after` up to `last`; undefined when the conversation was removed meanwhile. */
-  async #readRange(
-    head: LogHead,
-    after: number,
-    last: number,
-    maxBytes: number,
-  ): Promise<StoredEvent[] | undefined> {
+  /** Positions above `after` up to `last`, all of them. */
+  async #readRange(head: LogHead, after: number, last: number, maxBytes: number): Promise<StoredEvent[]> {
     const events: StoredEvent[] = []
     let sizeBytes = 0
     while (after + events.length < last && sizeBytes < maxBytes) {
@@ -237,10 +243,42 @@ export class PostgresEventLog implements EventLog {
         sizeBytes += row[3].length
       }
       if (rows.length > 0 && rows.at(-1)?.[0] === after + events.length) continue
-      if ((await this.#context.heads.find(head.id))?.ordinal !== head.ordinal) return undefined
-      throw new Error(`Position ${after + events.length + 1} of the conversation ${head.id} is missing`)
+      throw await this.#missing(head, after + events.length + 1)
     }
     return events
+  }
+
+  /** Throws a DamageError where an event is missing in a page of a log in order of time, without filters. */
+  async #verifyDense(head: LogHead, query: EventQuery, rows: readonly EventRow[]): Promise<void> {
+    const { kind, source, key, body, timestamp__gte, timestamp__lt, page_id, sort_order, limit } = query
+    if (kind || source || key || body || !head.isInOrder) return
+    const [step, end] = sort_order === 'TIMESTAMP_DESC' ? [-1, 1] : [1, head.head]
+    const isFromStart = !page_id && (step > 0 ? timestamp__gte : timestamp__lt) === undefined
+    const start = step > 0 ? 1 : head.head
+    let expected = isFromStart ? start : (rows[0]?.[0] ?? start)
+    for (const [position] of rows) {
+      if (position !== expected) throw await this.#missing(head, expected)
+      expected += step
+    }
+    const isToEnd = (step > 0 ? timestamp__lt : timestamp__gte) === undefined
+    const isShort = rows.length <= limit && (rows.length > 0 || isFromStart)
+    if (isToEnd && isShort && head.head > 0 && expected - step !== end)
+      throw await this.#missing(head, expected)
+  }
+
+  async #verifyEnd(head: LogHead): Promise<void> {
+    if (head.head === 0) return
+    const rows = await this.#context.db.query(selectIdSql, [head.ordinal, head.head])
+    if (rows.length === 0) throw await this.#missing(head, head.head)
+  }
+
+  /** The error for an event that is not there; `not_found` when the conversation was removed meanwhile. */
+  async #missing({ id, ordinal }: LogHead, position: number): Promise<Problem> {
+    const { heads, damage } = this.#context
+    if ((await heads.find(id))?.ordinal !== ordinal) return conversationNotFound(id)
+    const error = new DamageError(id, position, 'is missing')
+    damage.add(error)
+    return error
   }
 
   /** One more row than the page has. */

@@ -71,12 +71,18 @@ export async function selectEvents(
   return await db.query<EventRow>(sql, values)
 }
 
-export async function countEvents(db: PostgresDatabase, selection: Selection): Promise<number> {
+/** How many there are, and the positions of the first and the last. */
+export async function countEvents(
+  db: PostgresDatabase,
+  selection: Selection,
+): Promise<{ readonly count: number; readonly first: number; readonly last: number }> {
   const { kindSources, query } = selection
   const table = query.body ? 'message' : 'event'
   const { where, values, add } = conditions(selection, table)
   if (query.body) where.push(`message.folded LIKE ${add(likePattern(query.body))}`)
   if (kindSources !== undefined) where.push(`${table}.facet = ANY(${add(kindSources)}::integer[])`)
-  const sql = `SELECT count(*) FROM ${table} WHERE ${where.join(' AND ')}`
-  return (await db.query<[number]>(sql, values))[0]?.[0] ?? 0
+  const sql = `SELECT count(*), coalesce(min(position), 0), coalesce(max(position), 0) FROM ${table}
+    WHERE ${where.join(' AND ')}`
+  const [[count, first, last] = [0, 0, 0]] = await db.query<[number, number, number]>(sql, values)
+  return { count, first, last }
 }

@@ -8,9 +8,9 @@ import type {
   TagFilter,
 } from '../../conversations/conversation-records.ts'
 import { groupChildren } from '../../conversations/group-children.ts'
+import { DamageError } from '../../event-log/damage.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { PlannedChange } from '../database/commit-queue.ts'
-import { DamageError } from '../database/damage.ts'
 import type { Database, Value } from '../database/database.ts'
 import { readableRows, sumRows } from '../database/readable-rows.ts'
 import { isDamaged } from '../database/storage-failure.ts'

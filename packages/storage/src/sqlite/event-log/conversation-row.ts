@@ -1,7 +1,7 @@
 import type { Instant } from '@slipway/protocol'
 import type { Extent } from '../../event-log/append-planner.ts'
+import { DamageError } from '../../event-log/damage.ts'
 import type { RecordUpdate } from '../../event-log/event-log.ts'
-import { DamageError } from '../database/damage.ts'
 import type { Database } from '../database/database.ts'
 import { isDamaged } from '../database/storage-failure.ts'
 import { writeSealed } from './sealed-state.ts'

@@ -4,6 +4,8 @@ import { Waiter } from '@slipway/shared/async'
 import type { ImportLocks } from '../../conversations/import-locks.ts'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { pageOfOtherHistory } from '../../event-log/cursor.ts'
+import { DamagedLogError, DamagedRowError } from '../../event-log/damage.ts'
+import type { DamageReport } from '../../event-log/damage-report.ts'
 import {
   type AppendOptions,
   type EventDraft,
@@ -19,8 +21,6 @@ import { PageCache } from '../../event-log/page-cache.ts'
 import { decodeEventPageId, encodeEventPageId, isPageIdIn, isPageIdOf } from '../../event-log/page-id.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { CommitQueue, PlannedChange } from '../database/commit-queue.ts'
-import { DamagedLogError, DamagedRowError } from '../database/damage.ts'
-import type { DamageReport } from '../database/damage-report.ts'
 import type { Database } from '../database/database.ts'
 import type { HighWaterMark } from '../database/high-water-mark.ts'
 import type { StorageHealth } from '../database/storage-health.ts'

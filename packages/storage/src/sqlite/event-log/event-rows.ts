@@ -7,9 +7,9 @@ import {
   originalId,
   positionsPerConversation,
 } from '../../event-log/append-planner.ts'
+import { DamageError } from '../../event-log/damage.ts'
 import type { EventDraft, ReceivedEvent, StoredEvent } from '../../event-log/event-log.ts'
 import { readBody, storeBody } from '../blobs/blobs.ts'
-import { DamageError } from '../database/damage.ts'
 import type { Database } from '../database/database.ts'
 import { isDamaged } from '../database/storage-failure.ts'
 import { eventChecksum } from './checksum.ts'

@@ -1,5 +1,5 @@
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
-import { DamagedLogError, DamageError } from '../database/damage.ts'
+import { DamagedLogError, DamageError } from '../../event-log/damage.ts'
 import type { Database } from '../database/database.ts'
 import { isDamaged } from '../database/storage-failure.ts'
 import type { LogHead } from './log-heads.ts'

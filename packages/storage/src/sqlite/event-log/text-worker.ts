@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
+import { DamagedRowError } from '../../event-log/damage.ts'
 import { createNeedle } from '../../text/needle.ts'
-import { DamagedRowError } from '../database/damage.ts'
 import { failedFile, isDamaged, isDiskFull, isStorageFailure } from '../database/storage-failure.ts'
 import type { Selection } from './event-search.ts'
 import type { IndexGroup } from './index-check.ts'
