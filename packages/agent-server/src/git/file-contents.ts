@@ -1,6 +1,6 @@
 import { constants } from 'node:fs'
 import { Problem } from '@slipway/protocol'
-import { lstat, open, readlink } from '@slipway/shared/tool-files'
+import { inRealDirectory, lstat, openReal, readlink } from '@slipway/shared/tool-files'
 import type { GitRepository } from './repository.ts'
 
 /** A larger text of a commit is answered by its size: a page can show a note. */
@@ -20,12 +20,11 @@ export async function readCommittedFile(repository: GitRepository, name: string)
  * when it is too large.
  */
 export async function readWorkingFile(path: string): Promise<string | null> {
-  const stats = await lstat(path).catch(() => undefined)
-  if (stats?.isSymbolicLink()) return await readlink(path).catch(() => null)
+  const stats = await inRealDirectory(path, (held) => lstat(held)).catch(() => undefined)
+  if (stats?.isSymbolicLink()) return await inRealDirectory(path, (held) => readlink(held)).catch(() => null)
   if (stats === undefined || !stats.isFile()) return null
   // It may be something else by now; a pipe would never open.
-  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
-  await using file = await open(path, flags).catch(() => undefined)
+  await using file = await openReal(path, constants.O_RDONLY | constants.O_NONBLOCK).catch(() => undefined)
   if (file === undefined) return null
   const { size } = await file.stat()
   if (size > maxBytes)
