@@ -56,7 +56,7 @@ test.each([
   ])
 })
 
-test('a message may have its content as a list, as null, or not at all', () => {
+test('a message has content, and no unknown member', () => {
   const parts = [{ type: 'text', text: 'hi', cache_prompt: false }]
   expect(parse(sendMessageRequest, { content: [{ type: 'text', text: 'hi' }] })).toMatchObject({
     role: 'user',
@@ -67,21 +67,22 @@ test('a message may have its content as a list, as null, or not at all', () => {
     content: parts,
     run: true,
   })
-  expect(parse(sendMessageRequest, { content: null })).toMatchObject({ content: [] })
-  expect(parse(sendMessageRequest, { extra: 1, sender: null })).toEqual({
+  expect(parse(sendMessageRequest, { content: parts, extra: 1, sender: null })).toEqual({
     role: 'user',
-    content: [],
+    content: parts,
     run: false,
   })
 })
 
+const text = { type: 'text', text: 'hi' }
 test.each([
   [{ role: 'assistant' }, ['role'], 'literal_error'],
   [{ content: [{ type: 'text' }] }, ['content', 0, 'text'], 'missing'],
   [{ content: 'hi' }, ['content'], 'list_type'],
   [{ content: 5 }, ['content'], 'list_type'],
-  [{ run: 'yes' }, ['run'], 'bool_type'],
-  [{ sender: 5 }, ['sender'], 'string_type'],
+  [{ content: [text], run: 'yes' }, ['run'], 'bool_type'],
+  [{ content: [text], sender: 5 }, ['sender'], 'string_type'],
+  [{ content: null }, ['content'], 'missing'],
   [{ extended_content: [{}] }, ['extended_content', 0, 'text'], 'missing'],
 ])('the message %j is refused', (value, loc, type) => {
   expect(parse(sendMessageRequest, value)).toMatchObject([{ loc: ['body', ...loc], type }])
