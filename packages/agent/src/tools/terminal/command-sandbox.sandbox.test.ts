@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -218,4 +219,19 @@ test('without bubblewrap nothing is executed', async () => {
   const { text } = await run(`touch ${directory}/f`)
   expect(text).toContain('is bubblewrap installed?')
   expect(existsSync(join(directory, 'f'))).toBe(false)
+})
+
+test('a program in the sandbox starts in its own folder, which is hidden from others', async () => {
+  const own = join(root, 'data', 'own')
+  await mkdir(own)
+  await using workspace = await Workspace.open({
+    ...{ directory, env: { PATH: '/usr/bin:/bin' }, sandbox: writable, reserved: [join(root, 'data')] },
+  })
+  const { child } = await workspace.openProgram('sh', ['-c', 'pwd; touch made'], {
+    cwd: own,
+    writable: [own],
+  })
+  const [output] = await once(child.stdout, 'data')
+  expect(String(output)).toBe(`${own}\n`)
+  await vi.waitFor(() => expect(existsSync(join(own, 'made'))).toBe(true))
 })
