@@ -43,7 +43,7 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
     'tool-files/testing',
     'url',
   ],
-  protocol: ['', 'instant', 'message-texts', 'problem', 'visible-text'],
+  protocol: ['', 'automatic-rejections', 'instant', 'message-texts', 'problem', 'visible-text'],
   storage: ['', 'control-plane', 'maintenance'],
   'agent-server': ['', 'maintenance'],
   'sandbox-server': ['', 'settings'],
