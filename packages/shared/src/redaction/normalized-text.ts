@@ -93,6 +93,8 @@ function readBackslashes(text: string, at: number): Unit {
   while (text.charCodeAt(end) === backslash) end++
   const letter = text[end] ?? ''
   if ('nrtbf'.includes(letter) && letter !== '') return { code: undefined, end: end + 1 }
+  // One unit with its backslashes: a match that began between them would leave broken JSON.
+  if (letter === '"' || letter === '/') return { code: letter.charCodeAt(0), end: end + 1 }
   const digits = letter === 'u' ? 4 : letter === 'x' ? 2 : 0
   const code = digits === 0 ? undefined : hexAt(text, end + 1, digits)
   return code === undefined ? { code, end } : visible(code, end + 1 + digits)

@@ -167,3 +167,11 @@ test('a megabyte with fifty values takes linear time', () => {
   // A bound that a loaded machine keeps: one value at a time takes seconds.
   expect(elapsed(1_000_000)).toBeLessThan(2_000)
 })
+
+test('JSON stays JSON where a value begins or ends with a character that JSON escapes', () => {
+  const redactor = redactorOf(textForms, '"quoted-value-1"')
+  const once = JSON.stringify({ text: 'say "QUOTED-value-1" now' })
+  expect(JSON.parse(redactor.redact(once))).toEqual({ text: 'say <redacted> now' })
+  const twice = JSON.stringify({ once })
+  expect(JSON.parse(JSON.parse(redactor.redact(twice)).once)).toEqual({ text: 'say <redacted> now' })
+})
