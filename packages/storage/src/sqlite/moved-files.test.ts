@@ -6,6 +6,7 @@ import { openBashEvents } from './bash-events/bash-events.ts'
 import { openControlPlaneStore } from './control-plane/control-plane-store.ts'
 import { StorageHealth } from './database/storage-health.ts'
 import { openStorage, type SqliteStorage } from './storage.ts'
+import { failWal } from './testing/fail-wal.ts'
 
 /** Files that are removed or replaced while they are open: nothing is acknowledged that the next start has not. */
 
@@ -133,4 +134,25 @@ test('the control plane and the commands follow the same rule', async () => {
   expect(() => add(2)).toThrow(/bash\.db was removed or replaced/)
   expect(await health.check()).toMatchObject(refused)
   await health.close()
+})
+
+test('while the write-ahead log fails, what is stored is read, and later it is written again', async () => {
+  using directory = temporaryDirectory()
+  {
+    await using storage = await openWithEvents(directory.path)
+    {
+      using wal = failWal()
+      await expect(storage.log.append(id, [draft])).rejects.toMatchObject({ code: 'unavailable' })
+      // Several attempts to recover fail.
+      for (const attempts of [4, 8, 12]) {
+        await expect.poll(() => wal.failures, waiting).toBeGreaterThan(attempts)
+        expect(await storage.log.read(id, 0, 10)).toHaveLength(3)
+        expect(await storage.conversations.count()).toBe(1)
+      }
+      expect(await storage.health.check()).toMatchObject({ code: 'unavailable' })
+    }
+    await expect.poll(() => storage.log.append(id, [draft]).catch(() => []), waiting).toHaveLength(1)
+  }
+  await using storage = await openStorage({ directory: directory.path })
+  expect(await storage.log.read(id, 0, 10)).toHaveLength(4)
 })

@@ -87,10 +87,13 @@ export async function openStorage({
       // Its handles may belong to a device that is gone.
       await text.stop()
       await recoverDatabase(db, () => {
-        lock.release()
-        mark.close()
-        db.close()
-        lock.acquire()
+        // In place it stays open for reads, and so does the lock.
+        if (!db.isOpen || !db.isInPlace) {
+          lock.release()
+          mark.close()
+          db.close()
+          lock.acquire()
+        }
         db.reopen()
         try {
           mark.reopen(readLogIdentity(), db)

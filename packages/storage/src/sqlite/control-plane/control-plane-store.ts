@@ -61,9 +61,11 @@ export async function openControlPlaneStore({
     const id = mark.confirm(db, readId)
     const recover = () =>
       recoverDatabase(db, () => {
-        lock.release()
-        db.close()
-        lock.acquire()
+        if (!db.isOpen || !db.isInPlace) {
+          lock.release()
+          db.close()
+          lock.acquire()
+        }
         db.reopen()
         if (readId() === id) return
         // The next attempt must not take it for the store.

@@ -205,21 +205,42 @@ export class Database {
     this.probe()
   }
 
-  /** Closes the file and opens what is at its path now; never creates it. A failure leaves it closed. */
+  /**
+   * Opens what is at the path of the file now; never creates it. After a failure the file that was open stays open
+   * for reads while it is in place; otherwise it is let go of first.
+   */
   reopen(): void {
+    const old = this.isOpen && this.isInPlace ? this.#db : undefined
+    if (old === undefined) this.#closeAnyway()
+    try {
+      const db = this.#openExisting()
+      this.#statements.clear()
+      this.#db = db
+      this.#place = new FilePlace(this.path)
+      old?.close()
+    } catch (error) {
+      throw toStorageProblem(error, this.path)
+    }
+  }
+
+  #closeAnyway(): void {
     try {
       this.close()
     } catch {
       // A file of a device that is gone.
     }
+  }
+
+  #openExisting(): DatabaseSync {
+    const url = pathToFileURL(this.path)
+    url.searchParams.set('mode', 'rw')
+    const db = this.#open(url)
     try {
-      const url = pathToFileURL(this.path)
-      url.searchParams.set('mode', 'rw')
-      this.#db = this.#open(url)
-      this.#db.exec(`PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout = ${busyMs}`)
-      this.#place = new FilePlace(this.path)
+      db.exec(`PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout = ${busyMs}`)
+      return db
     } catch (error) {
-      throw toStorageProblem(error, this.path)
+      db.close()
+      throw error
     }
   }
 

@@ -1,14 +1,20 @@
-import { statSync } from 'node:fs'
+import { statfsSync, statSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { errorCode, makeDirectory } from '@slipway/shared/fs'
 import { resultCode } from './storage-failure.ts'
 
-/** Why a database file cannot be opened, and what to do. */
-export function openFailure(path: string, cause: unknown): string {
+/** SQLite needs more for its index of the write-ahead log. */
+const minFreeBytes = 64 * 1024
+
+/** Why a database file cannot be opened, and what to do. `freeBytes`: of its disk. */
+export function openFailure(path: string, cause: unknown, freeBytes = measureFree(dirname(path))): string {
   const reason = cause instanceof Error ? cause.message : String(cause)
   const examine = `"slipway doctor --data ${dirname(path)}" examines it, "slipway restore" writes a backup.`
-  switch (resultCode(cause)) {
+  const code = resultCode(cause)
+  // SQLite calls it an I/O error where it cannot make its shared memory.
+  if (code === 13 || (code === 10 && freeBytes < minFreeBytes)) return 'the disk is full. Make room.'
+  switch (code) {
     case 11:
     case 26:
       return `${reason}. It is damaged, or not written by Slipway: ${examine}`
@@ -18,6 +24,15 @@ export function openFailure(path: string, cause: unknown): string {
         : `${reason}. Check the rights of ${dirname(path)} and the number of open files.`
     default:
       return reason
+  }
+}
+
+function measureFree(directory: string): number {
+  try {
+    const { bavail, bsize } = statfsSync(directory)
+    return bavail * bsize
+  } catch {
+    return Number.POSITIVE_INFINITY
   }
 }
 
