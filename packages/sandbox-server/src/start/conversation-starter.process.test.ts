@@ -1,6 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { type Llm, llm, Problem, sandboxSpec } from '@slipway/protocol'
+import { type Llm, llm, Problem, sandboxSpec, storageUnavailableProblem } from '@slipway/protocol'
+import type { StartTaskRow } from '@slipway/storage/control-plane'
 import { expect, test } from 'vitest'
 import { readConfig } from '../config/config.ts'
 import { type ResolvedSpec, SandboxSpecs } from '../sandboxes/state/specs.ts'
@@ -201,6 +202,38 @@ test('a start that a restart interrupts becomes an error, and its slot is releas
   expect(first.quota.used).toBe(0)
   await first[Symbol.asyncDispose]()
 })
+
+test.for([true, false])(
+  'a start whose first write is reported as failed ends later, and its slot is released once (stored: %s)',
+  async (isStored) => {
+    await using stage = await openTestServer({
+      controlPlane: (controlPlane) => ({
+        ...controlPlane,
+        startTasks: new Proxy(controlPlane.startTasks, {
+          get(rows, name) {
+            const method: unknown = Reflect.get(rows, name)
+            if (typeof method !== 'function') return method
+            if (name !== 'add') return method.bind(rows)
+            return async (row: StartTaskRow) => {
+              if (isStored) await rows.add(row)
+              throw storageUnavailableProblem('control.db cannot be used')
+            }
+          },
+        }),
+      }),
+    })
+    expect((await stage.call('POST', '/app-conversations', {})).status).toBe(503)
+    expect(stage.quota.used).toBe(1)
+    await stage.until(
+      async () => stage.quota.used,
+      (used) => used === 0,
+    )
+    const { json } = await stage.call('GET', '/app-conversations/start-tasks/search')
+    expect(json.items.map(({ status }: { status: string }) => status)).toEqual(isStored ? ['ERROR'] : [])
+    await stage.starter.recover()
+    expect(stage.quota.used).toBe(0)
+  },
+)
 
 test('concurrent starts of one id are one start, and other owners get a conflict', {
   timeout: slowTestTimeoutMs,

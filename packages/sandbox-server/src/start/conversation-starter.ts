@@ -49,6 +49,8 @@ export class ConversationStarter implements AsyncDisposable {
   )
   #isClosing = false
   #timer: Timer | undefined
+  /** By id of the task. */
+  readonly #settling = new Map<string, Timer>()
   #recovering: Promise<void> = Promise.resolve()
 
   constructor(deps: ConversationStarterDeps) {
@@ -127,6 +129,7 @@ export class ConversationStarter implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosing = true
     this.#timer?.cancel()
+    for (const timer of this.#settling.values()) timer.cancel()
     await this.#recovering
     const all = [...this.#active.values()]
     for (const { controller, progress } of all) controller.abort(interruptedError(progress.row))
@@ -194,7 +197,8 @@ export class ConversationStarter implements AsyncDisposable {
       await controlPlane.startTasks.add(row)
     } catch (error) {
       await lease?.release()
-      if (day !== null) await quota.release(scope.owner, day)
+      if (isStorageFailure(error)) this.#settleLater(row)
+      else if (day !== null) await quota.release(scope.owner, day)
       throw error
     }
     const start: ActiveStart = {
@@ -290,7 +294,7 @@ export class ConversationStarter implements AsyncDisposable {
     this.durations.observe({ outcome }, (this.#deps.clock.now() * 1000 - progress.row.created_at) / 1_000_000)
   }
 
-  /** Never rejects: `recover` repairs an end that cannot be written now. */
+  /** Never rejects: an end that cannot be written now is written later. */
   async #handleFailure(start: ActiveStart, error: unknown): Promise<void> {
     const { log } = this.#deps
     const { progress, redactor } = start
@@ -310,7 +314,42 @@ export class ConversationStarter implements AsyncDisposable {
         task: progress.row.id,
         error: redactor.redact(String(failure)),
       })
+      if (!this.#isClosing) this.#settleLater(progress.row)
       progress.endUnwritten('The start was interrupted. Start it again with the same conversation_id.')
+    }
+  }
+
+  /** After a write that failed, and may be stored: what is stored decides, once the store can be used again. */
+  #settleLater(row: StartTaskRow): void {
+    const settle = async () => {
+      try {
+        await this.#settle(row)
+        this.#settling.delete(row.id)
+      } catch (error) {
+        this.#deps.log('warn', 'a start was not ended', { task: row.id, error: String(error) })
+        if (!this.#isClosing) this.#settleLater(row)
+      }
+    }
+    this.#settling.set(
+      row.id,
+      this.#deps.clock.schedule(recoverMs, () => void settle(), { ref: false }),
+    )
+  }
+
+  async #settle(row: StartTaskRow): Promise<void> {
+    const { controlPlane, quota, log } = this.#deps
+    const { owner, quota_day } = row
+    // A change: it comes after those whose connection was lost.
+    const lease = await controlPlane.leases.take(leaseName(row))
+    try {
+      const [stored] = await controlPlane.startTasks.get([row.id])
+      if (stored !== undefined) await this.#endRow(stored, interruptedError(stored).message)
+      else if (quota_day !== null)
+        await quota.release(owner, quota_day).catch((error: unknown) => {
+          log('warn', 'a slot of the quota was not released', { task: row.id, error: String(error) })
+        })
+    } finally {
+      await lease.release()
     }
   }
 
@@ -325,4 +364,9 @@ export class ConversationStarter implements AsyncDisposable {
 
 function leaseName({ id }: Pick<StartTaskRow, 'id'>): string {
   return `start ${id}`
+}
+
+/** The write may be stored all the same. */
+function isStorageFailure(error: unknown): boolean {
+  return error instanceof Problem && error.retryAfterSeconds !== undefined
 }
