@@ -77,6 +77,12 @@ interface Range {
   readonly high: number
 }
 
+/** What a search may do between two turns of other work; undefined is the end of its slice. */
+type SlicedHits = Generator<Hit | undefined>
+
+/** Messages to be indexed at which a slice of the builder is twice as long as one of a search. */
+const longLag = 25_000
+
 /** Trigram index of message texts, built from log.db, which it only reads. */
 export class TextStore {
   readonly #log: Database
@@ -121,7 +127,10 @@ export class TextStore {
     return heads.flatMap(([ordinal, head]) => (head > (upto.get(ordinal) ?? 0) ? [ordinal] : []))
   }
 
-  /** Indexes messages of a conversation for about `sliceMs`; returns whether there are more. */
+  /**
+   * Indexes messages of a conversation for about `sliceMs`, up to twice as long where many wait; returns whether
+   * there are more.
+   */
   index(ordinal: number, sliceMs: number): boolean {
     const [head] =
       this.#log.get<[number]>(
@@ -131,7 +140,7 @@ export class TextStore {
     const upto = this.#indexedPosition(ordinal)
     if (head === undefined || head <= upto) return false
     this.#unseal()
-    const until = performance.now() + sliceMs
+    const until = performance.now() + sliceMs * (1 + Math.min(1, (head - upto) / longLag))
     const base = rowBase(ordinal)
     return this.#index.transaction(() => {
       for (const row of this.#log.iterate<UnindexedRow>(newMessagesSql, base + upto + 1, base + head)) {
@@ -184,22 +193,32 @@ export class TextStore {
     return await compactInSteps(this.#index, (apply) => this.#index.transaction(apply), options)
   }
 
-  /** Rows of messages with the needle, in the order and up to the limit of the selection. */
-  search(selection: Selection, needle: Needle): number[] {
+  /**
+   * Rows of messages with the needle, in the order and up to the limit of the selection. Yields after each slice
+   * of what it reads beyond the index, where other work may be done.
+   */
+  *search(selection: Selection, needle: Needle, sliceMs: number): Generator<void, number[]> {
     const { extent, limit, isDescending, start } = selection
-    const hits = this.#findHits(selection, needle)
-    if (extent.isInOrder) return [...hits.take(limit)].map(([row]) => row)
     const order = compareRows(isDescending)
     const first: Hit | undefined = start && [start.row, 0, start.instant]
-    const following = [...hits].filter((hit) => first === undefined || order(hit, first) >= 0)
-    return following
-      .sort(order)
-      .slice(0, limit)
-      .map(([row]) => row)
+    const hits: Hit[] = []
+    for (const hit of this.#findHits(selection, needle, sliceMs)) {
+      if (hit === undefined) yield
+      else if (extent.isInOrder || first === undefined || order(hit, first) >= 0) hits.push(hit)
+      if (extent.isInOrder && hits.length === limit) break
+    }
+    const ordered = extent.isInOrder ? hits : hits.sort(order)
+    return ordered.slice(0, limit).map(([row]) => row)
   }
 
-  countMatches(selection: Selection, needle: Needle): number {
-    return this.#findHits(selection, needle).reduce((count) => count + 1, 0)
+  /** Their number, likewise. */
+  *countMatches(selection: Selection, needle: Needle, sliceMs: number): Generator<void, number> {
+    let count = 0
+    for (const hit of this.#findHits(selection, needle, sliceMs)) {
+      if (hit === undefined) yield
+      else count += 1
+    }
+    return count
   }
 
   /** Counts the events that match the filters other than a needle. */
@@ -289,30 +308,40 @@ export class TextStore {
   }
 
   /** Matches in order of position; in a log in order of time from the start of the page. */
-  *#findHits(selection: Selection, needle: Needle): Generator<Hit> {
-    const { ordinal, extent, isDescending, kindSources, from, before } = selection
+  *#findHits(selection: Selection, needle: Needle, sliceMs: number): SlicedHits {
+    const { kindSources, from, before } = selection
+    for (const hit of this.#findInRanges(selection, needle, sliceMs)) {
+      const [, facet = 0, instant = 0] = hit ?? []
+      if (hit !== undefined) {
+        if (kindSources !== undefined && !kindSources.includes(facet)) continue
+        if ((from !== undefined && instant < from) || (before !== undefined && instant >= before)) continue
+      }
+      yield hit
+    }
+  }
+
+  /** What is not indexed is read from the log, a slice at a time: meanwhile the index may have reached it. */
+  *#findInRanges(selection: Selection, needle: Needle, sliceMs: number): SlicedHits {
+    const { ordinal, extent, isDescending } = selection
     const base = rowBase(ordinal)
     const bounds = extent.isInOrder
       ? rowBounds(this.#log, selection)
       : { low: base + 1, high: base + extent.head }
-    if (bounds === undefined) return
-    const { low, high } = bounds
-    const end = base + this.#indexedPosition(ordinal)
-    const ranges = [
-      { isIndexed: true, low, high: Math.min(high, end) },
-      { isIndexed: false, low: Math.max(low, end + 1), high },
-    ]
-    for (const range of isDescending ? ranges.reverse() : ranges) {
-      if (range.low > range.high) continue
-      const hits = range.isIndexed
-        ? this.#findIndexed(selection, needle, range)
-        : this.#findUnindexed(selection, needle, range)
-      for (const hit of hits) {
-        const [, facet, instant] = hit
-        if (kindSources !== undefined && !kindSources.includes(facet)) continue
-        if ((from !== undefined && instant < from) || (before !== undefined && instant >= before)) continue
-        yield hit
+    for (let { low, high } = bounds ?? { low: 1, high: 0 }; low <= high; ) {
+      const end = base + this.#indexedPosition(ordinal)
+      const isIndexed = (isDescending ? high : low) <= end
+      if (isIndexed) {
+        const range = { low, high: Math.min(high, end) }
+        yield* this.#findIndexed(selection, needle, range)
+        if (isDescending) return
+        low = range.high + 1
+        continue
       }
+      const rest = { low: Math.max(low, end + 1), high }
+      const last = yield* this.#findUnindexed(selection, needle, { ...rest, sliceMs })
+      if (isDescending) high = (last ?? rest.low) - 1
+      else low = (last ?? rest.high) + 1
+      if (last !== undefined) yield undefined
     }
   }
 
@@ -354,17 +383,21 @@ export class TextStore {
     return tokens.slice(0, Math.min(maxTokensPerMatch, Math.max(2, sparse))).map(({ text }) => text)
   }
 
+  /** Returns the row at which a slice ended; undefined at the end of the range. */
   *#findUnindexed(
     { ordinal, isDescending }: Selection,
     needle: Needle,
-    { low, high }: Range,
-  ): Generator<Hit> {
+    { low, high, sliceMs }: Range & { readonly sliceMs: number },
+  ): Generator<Hit, number | undefined> {
+    const until = performance.now() + sliceMs
     const sql = unindexedSql(isDescending ? 'DESC' : 'ASC')
     for (const event of this.#log.iterate<UnindexedRow>(sql, ordinal, low, high)) {
       const [row, , instant, , facet] = event
       if (encodeParts(parseMessageTexts(this.#log, event)).bytes.includes(needle.bytes))
         yield [row, facet, instant]
+      if (performance.now() >= until) return row
     }
+    return undefined
   }
 }
 

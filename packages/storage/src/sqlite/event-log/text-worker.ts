@@ -29,12 +29,19 @@ export interface TextResponse {
 
 const sliceMs = 25
 
-/** Indexes in short slices, so that searches run in between. */
+/**
+ * Indexes and searches in turns. A search reads what is not indexed yet from the log, so that it finds everything,
+ * in slices as short as those of the builder; of all searches one has a slice in a turn. However many clients
+ * search, half of the time and more goes to the index, which ends that work: one search at a time to its end held the
+ * builder off for as long as somebody searched.
+ */
 class IndexWorker {
   readonly #store: TextStore
   readonly #pending: Set<number>
   #catchingUp: Promise<void> | undefined
   readonly #closing = new AbortController()
+  /** Resolves when the last search that waits for its turn has it. */
+  #lastTurn: Promise<unknown> = Promise.resolve()
 
   constructor(store: TextStore) {
     this.#store = store
@@ -45,12 +52,14 @@ class IndexWorker {
   async handle(request: TextRequest): Promise<unknown> {
     switch (request.kind) {
       case 'search':
-        return this.#store.search(request.selection, createNeedle(request.needle ?? ''))
+        return await this.#inTurns(
+          this.#store.search(request.selection, createNeedle(request.needle ?? ''), sliceMs),
+        )
       case 'count': {
         const { selection, needle } = request
         return needle === undefined
           ? this.#store.count(selection)
-          : this.#store.countMatches(selection, createNeedle(needle))
+          : await this.#inTurns(this.#store.countMatches(selection, createNeedle(needle), sliceMs))
       }
       case 'check':
         return this.#store.areIndexesRight(request.group, request.ordinal, request.head)
@@ -70,6 +79,21 @@ class IndexWorker {
       case 'close':
         return this.#close()
     }
+  }
+
+  /** Runs a search slice by slice while the index is behind. */
+  async #inTurns<T>(steps: Generator<void, T>): Promise<T> {
+    for (;;) {
+      if (this.#catchingUp !== undefined) await this.#takeTurn()
+      const { done, value } = steps.next()
+      if (done) return value
+    }
+  }
+
+  async #takeTurn(): Promise<void> {
+    const before = this.#lastTurn
+    this.#lastTurn = before.then(() => nextTurn())
+    await this.#lastTurn
   }
 
   /** Ends the thread. After a failure the next one builds the index again. */
