@@ -86,6 +86,14 @@ test('a stream holds back no more than what may become a value', () => {
   expect(stream.end()).toBe('')
 })
 
+test.each(['\0', ' ', '\\', '%25'])('a stream that repeats %j is given on, and not held', (unit) => {
+  const stream = createSecrets({ A: 'secret-of-23-characters' }).stream()
+  const chunk = unit.repeat(65_536 / unit.length)
+  let given = stream.add('image s').length
+  for (let n = 0; n < 64; n++) given += stream.add(chunk).length
+  expect(given).toBeGreaterThan(63 * chunk.length)
+})
+
 test('a stream gives a whole line at once, unless it ends with the greater part of a value', () => {
   const stream = createSecrets({ A: 'hunter22-and-more' }).stream()
   expect(stream.add('begun: h\n')).toBe('begun: h\n')

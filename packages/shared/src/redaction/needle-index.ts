@@ -65,16 +65,17 @@ function startsAt(bytes: Uint8Array, at: number, needle: Uint8Array): boolean {
 /** Texts of which others may be the beginning. */
 export class Prefixes {
   readonly #sorted: readonly string[]
-  readonly #longest: number
+  /** Characters of the longest text. */
+  readonly longest: number
 
   constructor(texts: readonly string[]) {
     this.#sorted = texts.toSorted()
-    this.#longest = Math.max(0, ...texts.map(({ length }) => length))
+    this.longest = Math.max(0, ...texts.map(({ length }) => length))
   }
 
   /** The first place from which everything to the end of a text is the beginning of a longer one of these. */
   findOpen(text: string): number | undefined {
-    for (let at = Math.max(0, text.length - this.#longest); at < text.length; at++)
+    for (let at = Math.max(0, text.length - this.longest); at < text.length; at++)
       if (this.#hasLonger(text.slice(at))) return at
     return undefined
   }

@@ -5,6 +5,8 @@ import type { Secret } from './secret.ts'
 
 /** A shorter piece of a value at the start of a line may be an ordinary word. */
 const minFragmentChars = 8
+/** Blanks and escapes within a value that a stream waits through, beside the value itself. */
+const maxHeldBlanks = 4_096
 /** The shortest form that is searched as it is. */
 const minExactChars = 4
 
@@ -80,7 +82,8 @@ export class Redactor {
   /**
    * Redacts a streamed text: the results of all calls together equal `redact` of the whole text. Holds back a
    * possible beginning of a value; a whole line only for eight characters of one, because a prompt or a result
-   * would wait for what comes next.
+   * would wait for what comes next. Holds at most some kilobytes more than the longest value: a value with more
+   * blanks between two of its letters is found by its beginning or end alone.
    */
   stream(): { add(text: string): string; end(): string } {
     let held = ''
@@ -99,7 +102,7 @@ export class Redactor {
       add: (text) => {
         if (!this.hasValues) return text
         held += text
-        return release(this.#openStart(held))
+        return release(Math.max(this.#openStart(held), held.length - this.#maxHeldChars))
       },
       end: () => release(held.length),
     }
@@ -171,6 +174,11 @@ export class Redactor {
       if (nextExact !== undefined && nextExact.start < next.end) nextExact = findExact(next.end)
       if (nextInexact !== undefined && nextInexact.start < next.end) nextInexact = findInexact(next.end)
     }
+  }
+
+  get #maxHeldChars(): number {
+    const { exactPrefixes, inexactPrefixes } = this.#needles
+    return maxHeldBlanks + 2 * Math.max(exactPrefixes.longest, inexactPrefixes.longest)
   }
 
   get #needles(): Search {
