@@ -49,8 +49,12 @@ export function outputForms(value: string): string[] {
 export const minInexactChars = 8
 /** Providers show this many characters of the beginning or the end of a key. */
 const fragmentChars = 20
-/** A value of several words, an address, a path or a PEM block begins and ends like others of its kind. */
-const keyLike = /^(?![/~.]|-----)(?!.*:\/\/)\S+$/
+/** A value of several words, settings, an address, a path, a host or a PEM block begins and ends like others of its kind. */
+const keyLike = /^(?![/~.]|-----)(?!.*(?::\/\/|[;,]))(?!.*\.[a-z]{2,24}(?::\d+)?$)\S+$/i
+/** Beginnings that all tokens, keys and documents of a kind share in base64. */
+const commonBeginning = /^(?:eyJ|AAAA|LS0t|MII|YXBp)/
+/** Short words and numbers that texts have in other case, or broken, by themselves. */
+const ordinary = /^(?:[a-z]{1,11}|\d{1,11})$/i
 
 /**
  * Forms to search in a normalized text: the value, its beginning and its end, hex, and base64 of itself or of a
@@ -62,17 +66,21 @@ export function inexactForms(value: string): string[] {
   const hasFragments = text.length > fragmentChars && keyLike.test(text)
   return [...new Set([value, text])].flatMap((form) => {
     const bytes = Buffer.from(form)
-    return [
+    const plain = [
       form,
       // Encoded, so that what looks like an escape in the value stays as it is.
       encodeURIComponent(form.toWellFormed()).replaceAll('%20', '+'),
       form.replace(/[\\%&]/g, (char) => `%${char.charCodeAt(0).toString(16)}`),
+    ]
+    return [
+      ...(ordinary.test(text) ? [] : plain),
       bytes.toString('hex'),
       ...(['base64', 'base64url'] as const).flatMap((encoding) => [
         bytes.toString(encoding),
         ...[0, 1, 2].map((offset) => base64Piece(bytes, offset, encoding)),
       ]),
-      ...(hasFragments ? [form.slice(0, fragmentChars), form.slice(-fragmentChars)] : []),
+      ...(hasFragments && !commonBeginning.test(form) ? [form.slice(0, fragmentChars)] : []),
+      ...(hasFragments ? [form.slice(-fragmentChars)] : []),
     ]
   })
 }

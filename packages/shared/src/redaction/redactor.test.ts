@@ -175,3 +175,26 @@ test('JSON stays JSON where a value begins or ends with a character that JSON es
   const twice = JSON.stringify({ once })
   expect(JSON.parse(JSON.parse(redactor.redact(twice)).once)).toEqual({ text: 'say <redacted> now' })
 })
+
+test.each([
+  [
+    'the header of another token',
+    `eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.${'a1'.repeat(20)}`,
+    'eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.b2',
+  ],
+  [
+    'the rest of a connection string',
+    'DefaultEndpointsProtocol=https;AccountName=a;AccountKey=b1c2d3e4==;EndpointSuffix=core.windows.net',
+    'DefaultEndpointsProtocol=https is set, and EndpointSuffix=core.windows.net',
+  ],
+  [
+    'another host of a provider',
+    'mine-0123456789.abcdef.eu-west-1.rds.amazonaws.com',
+    'other.eu-west-1.rds.amazonaws.com',
+  ],
+  ['a word in other case', 'postgres', 'PostgreSQL POSTGRES_USER'],
+  ['a broken word', 'changeit', 'change it'],
+  ['numbers in lines', '12345678', '1234\n5678'],
+])('an ordinary text is shown: %s', (_, value, text) => {
+  expect(redactorOf(textForms, value).redact(text)).toBe(text)
+})
