@@ -334,10 +334,19 @@ export function parseStoredRequest(text: string): ResolvedSettings {
 }
 
 function toSettings(value: unknown): ResolvedSettings {
-  const { agent, agent_settings: _, agent_profile_id: __, ...rest } = startConversationRequest.parse(value)
+  const request = withoutEmptyMessage(value)
+  const { agent, agent_settings: _, agent_profile_id: __, ...rest } = startConversationRequest.parse(request)
   if (agent === undefined) throw new Error('stored settings have no agent')
   const agent_state = acpState.safeParse(Object(value).agent_state).data
   return { ...rest, agent, ...(agent_state && { agent_state }) }
+}
+
+/** Earlier versions accepted a first message without content, which a request must not have. */
+function withoutEmptyMessage(value: unknown): unknown {
+  if (!isRecord(value) || !isRecord(value.initial_message)) return value
+  const { content, extended_content } = value.initial_message
+  const isEmpty = [content, extended_content].every((parts) => !Array.isArray(parts) || parts.length === 0)
+  return isEmpty ? { ...value, initial_message: undefined } : value
 }
 
 /** Without the members that are null, at any depth. */
