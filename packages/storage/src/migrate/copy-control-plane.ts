@@ -3,6 +3,7 @@ import { decodeText, encodeText } from '../postgres/control-plane/text.ts'
 import { PostgresDatabase, type Session, type Value } from '../postgres/database/database.ts'
 import { controlPlaneMigrations } from '../sqlite/control-plane/schema.ts'
 import { Database, toBuffer } from '../sqlite/database/database.ts'
+import { StoreMark } from '../sqlite/database/store-mark.ts'
 import { type MigratedTable, migratedTables } from './control-plane-tables.ts'
 
 interface Places {
@@ -62,6 +63,7 @@ export async function controlPlaneToFiles({ directory, url }: Places): Promise<n
     const [incoming] = [...copied].find(([{ sqlite }]) => sqlite === 'ledger')?.[1] ?? []
     if (!isNew) assertSameLedger(ledger, String(incoming?.[0]))
     let count = 0
+    new StoreMark(files.db.path).remove()
     files.db.transaction(() => {
       for (const [table, rows] of copied) {
         files.db.run(`DELETE FROM "${table.sqlite}"`)

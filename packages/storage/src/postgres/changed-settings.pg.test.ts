@@ -10,7 +10,7 @@ import { describePostgres, runSql } from './testing/test-database.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 const draft = { kind: 'PauseEvent', source: 'user' }
-const waiting = { timeout: 20_000, interval: 50 }
+const waiting = { timeout: 60_000, interval: 50 }
 
 /** Settings of PostgreSQL that somebody changes while a server runs. */
 describePostgres('settings of PostgreSQL that change', () => {

@@ -1,4 +1,4 @@
-import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
 import { errorCode } from '@slipway/shared/fs'
 import type { Database } from './database.ts'
@@ -39,6 +39,11 @@ export class StoreMark {
       throw this.#failure(`is another one than ${this.#markPath} belongs to`)
     if (known === undefined) this.#write(id)
     return id
+  }
+
+  /** Before the database gets another id: the next start writes the mark. */
+  remove(): void {
+    rmSync(this.#markPath, { force: true })
   }
 
   #findDamage(db: Database): string | undefined {
