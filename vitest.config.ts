@@ -6,6 +6,8 @@ import { globs, lateProject, lateSuffixes, suffixes } from './scripts/test/suite
 
 const dependencies = '**/node_modules/**'
 const sharedServers = 'conformance/map/**/*.process.test.ts'
+/** A test with programs of its own takes many times longer beside a load; this ends what hangs. */
+const patient = { testTimeout: 120_000, hookTimeout: 120_000 }
 const own = suffixes.filter((suffix) => !lateSuffixes.includes(suffix))
 
 // As the servers do: an empty variable of a test is one that is not set.
@@ -31,10 +33,14 @@ export default defineConfig({
           exclude: [dependencies, ...globs(['smoke', ...suffixes])],
         },
       },
-      { extends: true, test: { name: 'smoke', include: globs(['smoke']), exclude: [dependencies] } },
+      {
+        extends: true,
+        test: { ...patient, name: 'smoke', include: globs(['smoke']), exclude: [dependencies] },
+      },
       {
         extends: true,
         test: {
+          ...patient,
           name: 'own',
           include: globs(own),
           exclude: [dependencies, sharedServers, ...globs(lateSuffixes)],
@@ -43,9 +49,12 @@ export default defineConfig({
       {
         // Most of their servers run in the process of the tests, which loads them once.
         extends: true,
-        test: { name: 'map', isolate: false, include: [sharedServers], exclude: [dependencies] },
+        test: { ...patient, name: 'map', isolate: false, include: [sharedServers], exclude: [dependencies] },
       },
-      { extends: true, test: { name: lateProject, include: globs(lateSuffixes), exclude: [dependencies] } },
+      {
+        extends: true,
+        test: { ...patient, name: lateProject, include: globs(lateSuffixes), exclude: [dependencies] },
+      },
       ...(process.env.SLIPWAY_TEST_DATABASE_URL === undefined
         ? []
         : [
@@ -53,6 +62,7 @@ export default defineConfig({
               // Black-box tests whose answers depend on where the log is, once more on PostgreSQL.
               extends: true as const,
               test: {
+                ...patient,
                 name: 'postgres',
                 isolate: false,
                 env: { SLIPWAY_TEST_STORAGE: 'postgres' },
