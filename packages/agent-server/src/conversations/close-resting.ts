@@ -39,7 +39,8 @@ export async function closeResting(
   let excess = resting.length - maxResting
   for (const { id, conversation, lastUsedAt } of resting.sort((a, b) => a.lastUsedAt - b.lastUsedAt)) {
     if (excess <= 0) return
-    if (await conversation.isOccupied()) continue
+    // A failure tells nothing of its programs.
+    if (await conversation.isOccupied().catch(() => true)) continue
     if (loaded.get(id)?.lastUsedAt === lastUsedAt && isUnused(conversation)) await close(id)
     excess -= 1
   }

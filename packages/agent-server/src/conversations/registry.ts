@@ -504,11 +504,15 @@ export class ConversationRegistry implements AsyncDisposable {
   }
 
   #closeResting(): void {
-    const { clock, isInUse = () => false } = this.#options
+    const { clock, log, isInUse = () => false } = this.#options
     const close = (id: string) => this.close(id, { releases: true })
-    this.#closingResting ??= closeResting(this.#loaded, { now: clock.now(), isInUse, close }).finally(() => {
-      this.#closingResting = undefined
-    })
+    this.#closingResting ??= closeResting(this.#loaded, { now: clock.now(), isInUse, close })
+      .catch((error: unknown) => {
+        log('warn', 'resting conversations were not closed', { reason: String(error) })
+      })
+      .finally(() => {
+        this.#closingResting = undefined
+      })
   }
 
   async #closeIdle(): Promise<void> {

@@ -103,9 +103,20 @@ async function hasRunningThread(pid: number): Promise<boolean> {
   return states.some((state) => state === 'R' || state === 'D')
 }
 
-/** Whether a process has children; false without /proc. */
-export async function hasChildren(pid: number): Promise<boolean> {
-  return (await readFile(`/proc/${pid}/task/${pid}/children`, 'latin1').catch(() => '')) !== ''
+/**
+ * Whether programs run in a session besides `shell` and its ancestors: children of it, and daemons, which have
+ * another parent. True without /proc, which alone shows them.
+ */
+export async function hasPrograms(leader: number, marker: string, shell: number): Promise<boolean> {
+  if ((await readProcStat(process.pid)) === undefined) return true
+  const children = await readFile(`/proc/${shell}/task/${shell}/children`, 'latin1').catch(() => '')
+  // Cheaper than to look at all processes.
+  if (children !== '') return true
+  const members = (await listProcesses()).filter(isOfSession(leader, marker))
+  const parents = new Map(members.map(({ pid, parent }) => [pid, parent]))
+  const own = new Set([leader])
+  for (let pid: number | undefined = shell; pid !== undefined; pid = parents.get(pid)) own.add(pid)
+  return members.some(({ pid }) => !own.has(pid))
 }
 
 async function openFile(pid: number, file: number): Promise<string> {
@@ -122,7 +133,11 @@ function isTerminal(target: string): boolean {
  */
 export async function killSession(leader: number, marker: string): Promise<void> {
   killProcessGroup(leader)
-  await killMatching(({ session, environment }) => session === leader || environment.includes(marker))
+  await killMatching(isOfSession(leader, marker))
+}
+
+function isOfSession(leader: number, marker: string): (process: ProcessInfo) => boolean {
+  return ({ session, environment }) => session === leader || environment.includes(marker)
 }
 
 /** Kills each process with a matching environment. Needs /proc. */
@@ -163,6 +178,7 @@ function sendSignal(pid: number, signal: NodeJS.Signals): void {
 
 interface ProcessInfo {
   readonly pid: number
+  readonly parent: number
   readonly session: number
   readonly environment: Buffer
 }
@@ -189,7 +205,7 @@ async function scanProcesses(): Promise<readonly ProcessInfo[]> {
     const stat = pid === process.pid ? undefined : await readProcStat(pid)
     if (stat === undefined || stat[0] === 'Z' || stat[0] === 'X') continue
     const environment = await readFile(`/proc/${pid}/environ`).catch(() => Buffer.alloc(0))
-    found.push({ pid, session: Number(stat[3]), environment })
+    found.push({ pid, parent: Number(stat[1]), session: Number(stat[3]), environment })
   }
   return found
 }

@@ -9,7 +9,13 @@ import { loadLibc } from '@slipway/shared/process'
 import * as toolFiles from '@slipway/shared/tool-files'
 import { BoundedBuffer } from './bounded-buffer.ts'
 import { type ActiveSandbox, sandboxCommand } from './command-sandbox.ts'
-import { killByEnvironment, killGroupsByEnvironment, killProcessGroup, killSession } from './processes.ts'
+import {
+  hasPrograms,
+  killByEnvironment,
+  killGroupsByEnvironment,
+  killProcessGroup,
+  killSession,
+} from './processes.ts'
 import { PathNotAllowedError, type PathReader, resolveRealPath } from './resolve-path.ts'
 import { type ExitStatus, type StreamProcessOptions, streamProcess } from './stream-process.ts'
 
@@ -32,6 +38,8 @@ export interface WorkspaceOptions {
 /** A program on a terminal of its own. */
 export interface Terminal {
   readonly pty: IPty
+  /** Whether programs run in it besides `shell`, a process id, and its ancestors; true without /proc. */
+  hasPrograms(shell: number): Promise<boolean>
   /** Kills the program and everything started in the terminal, background processes included. */
   close(): Promise<void>
 }
@@ -325,10 +333,11 @@ export class Workspace implements AsyncDisposable {
     const [program = command, ...rest] = [...prefix, command, ...args]
     await waitForForkTurn()
     this.#assertOpen()
-    const marker = randomUUID()
+    const id = randomUUID()
+    const marker = `SLIPWAY_TERMINAL=${id}`
     const pty = spawnPty(program, rest, {
       cwd: options.cwd ?? this.directory,
-      env: { ...this.env, ...options.env, SLIPWAY_TERMINAL: marker },
+      env: { ...this.env, ...options.env, SLIPWAY_TERMINAL: id },
       cols: options.columns,
       rows: options.rows,
       name: options.env?.TERM ?? 'xterm-256color',
@@ -344,11 +353,11 @@ export class Workspace implements AsyncDisposable {
     // Once: after its end the process id may be reused.
     let killPromise: Promise<void> | undefined
     const kill = () => {
-      killPromise ??= killSession(pty.pid, `SLIPWAY_TERMINAL=${marker}`)
+      killPromise ??= killSession(pty.pid, marker)
       return killPromise
     }
     this.#track(kill, (done) => pty.onExit(done))
-    return { pty, close: kill }
+    return { pty, hasPrograms: (shell) => hasPrograms(pty.pid, marker, shell), close: kill }
   }
 
   /** Kills all running processes of the workspace. Nothing can be started afterwards. */

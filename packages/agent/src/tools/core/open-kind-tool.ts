@@ -21,6 +21,7 @@ interface OpenKindTool<A, O> {
   run(action: A, signal: AbortSignal): Promise<O>
   /** The members of the observation of an expected failure. */
   failureMembers(action: A): Omit<O, 'content' | 'is_error' | 'kind'>
+  isOccupied?(): Promise<boolean>
   close?(): Promise<void>
 }
 
@@ -29,7 +30,7 @@ interface OpenKindTool<A, O> {
  * expected failure of `run` becomes an observation.
  */
 export function defineOpenKindTool<A, O extends { readonly kind: string }>(tool: OpenKindTool<A, O>): Tool {
-  const { definition, schema, close } = tool
+  const { definition, schema, isOccupied, close } = tool
   const { name = toolName(definition.kind) } = tool
   // The kinds are open by design; the unions list the closed ones. Actions were parsed by `parse`.
   const own = (action: Action) => action as unknown as A
@@ -53,6 +54,7 @@ export function defineOpenKindTool<A, O extends { readonly kind: string }>(tool:
         return { ...tool.failureMembers(own(action)), ...members } as unknown as Observation
       }
     },
+    isOccupied: async () => (await isOccupied?.()) ?? false,
     close: async () => await close?.(),
   }
 }

@@ -188,3 +188,16 @@ function isAlive(pid: number): boolean {
     return false
   }
 }
+
+test.each(['sleep 1000', '(sleep 1000 &)', 'setsid -f sleep 1000'])(
+  'is occupied while a program of it runs, until it is killed: %s',
+  async (command) => {
+    expect(await tool.isOccupied?.()).toBe(false)
+    const { id } = await start('true', { timeout: 60 })
+    expect(await tool.isOccupied?.()).toBe(false)
+    await start(command, { id, timeout: 1 })
+    expect(await tool.isOccupied?.()).toBe(true)
+    await call({ operation: 'kill', id })
+    expect(await tool.isOccupied?.()).toBe(false)
+  },
+)

@@ -38,6 +38,7 @@ export const openBackgroundTerminal: ToolFactory = (context, params) => {
     resources: ({ id }) => (id ? [`terminal:${id}`] : []),
     run: (action, signal) => terminals.run(action, signal),
     failureMembers: ({ id }) => ({ id: id ?? null }),
+    isOccupied: () => terminals.isOccupied(),
     close: () => terminals.close(),
   })
 }
@@ -97,6 +98,11 @@ class BackgroundTerminals {
       case 'list':
         return this.#list()
     }
+  }
+
+  async isOccupied(): Promise<boolean> {
+    const shells = [...this.#terminals.values()].map(({ shell }) => shell.isOccupied())
+    return this.#opening > 0 || (await Promise.all(shells)).includes(true)
   }
 
   async close(): Promise<void> {

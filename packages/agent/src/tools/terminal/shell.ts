@@ -2,12 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { maxTimerMs } from '@slipway/shared/time'
 import { makeDirectory, rm, writeFile } from '@slipway/shared/tool-files'
-import {
-  foregroundProcessGroup,
-  hasChildren,
-  isAwaitingInput,
-  killProcessGroup,
-} from '../../workspace/processes.ts'
+import { foregroundProcessGroup, isAwaitingInput, killProcessGroup } from '../../workspace/processes.ts'
 import type { Terminal, Workspace } from '../../workspace/workspace.ts'
 import { Screen } from './screen.ts'
 import {
@@ -108,9 +103,9 @@ export class Shell {
     return this.#exitCode !== undefined
   }
 
-  /** A command runs, also in the background. */
+  /** A command runs, also in the background or as a daemon. */
   async isOccupied(): Promise<boolean> {
-    return !this.hasExited && (this.isBusy || (await hasChildren(this.#group)))
+    return !this.hasExited && (this.isBusy || (await this.#terminal.hasPrograms(this.#group)))
   }
 
   /** Exports variables, invisibly for the terminal, the history and the process list. */
