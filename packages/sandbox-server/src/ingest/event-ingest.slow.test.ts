@@ -85,6 +85,17 @@ test('with positions: stored events are skipped, missing ones requested', async 
   expect((await ingest.send(id, '[]', { 'x-slipway-after': '-1' })).status).toBe(422)
 })
 
+test('an event with a member twice is counted when it is stored, not when it is delivered again', async () => {
+  await using ingest = await openIngest()
+  const id = randomUUID()
+  const twice = (number: number) => event(number).replace('{', '{"source":"agent",')
+  for (const body of [`[${twice(0)}]`, `[${twice(0)}]`, `[${twice(0)},${twice(1)},${event(2)}]`])
+    expect((await ingest.send(id, body)).status).toBe(200)
+  expect((await ingest.sendAfter(id, 1, [twice(1), event(2), twice(3)])).status).toBe(200)
+  expect((await ingest.ingest.duplicates.get()).values).toMatchObject([{ value: 3 }])
+  expect(ingest.logged.filter((line) => line.includes('have a member twice'))).toHaveLength(1)
+})
+
 test('with repeated, split and lost batches the log still equals the sender’s', {
   timeout: largeTestTimeoutMs,
 }, async () => {

@@ -1,5 +1,6 @@
 import { Problem, parseInstant } from '@slipway/protocol'
 import { ByteBudget, ByteBudgetError, type ByteBudgetOptions, type ByteLease } from '@slipway/shared/async'
+import { LruMap } from '@slipway/shared/collections'
 import { createCounter } from '@slipway/shared/metrics'
 import { type StoredEvent, toReceivedEvent } from '@slipway/storage'
 import type { AppConversationRow, SandboxRow } from '@slipway/storage/control-plane'
@@ -20,6 +21,8 @@ const mebibyte = 1024 * 1024
 const defaultBodyLimits = { totalBytes: 256 * mebibyte, bytesPerKey: 72 * mebibyte, maxWaitMs: 10_000 }
 /** `updated_at` moves at most this often for events alone. */
 const touchIntervalMicros = 1_000_000
+/** Conversations of which it is known that something was logged. */
+const maxLogged = 10_000
 
 export type BodyLimits = Omit<ByteBudgetOptions, 'clock'>
 
@@ -39,9 +42,9 @@ export class EventIngest {
   readonly #bodyBudget: ByteBudget
   readonly #activeBodies = new Map<string, number>()
   /** Conversations whose agent server has other events than this server: logged once each. */
-  readonly #diverged = new Set<string>()
+  readonly #diverged = new LruMap<string, true>({ max: maxLogged })
   /** Conversations of which an event has a member twice: logged once each. */
-  readonly #ambiguous = new Set<string>()
+  readonly #ambiguous = new LruMap<string, true>({ max: maxLogged })
   readonly duplicates = createCounter(
     'slipway_ingest_duplicate_members_total',
     'Received events in which an object has a name twice; they are stored as they came.',
@@ -75,10 +78,7 @@ export class EventIngest {
       }
       const row = await this.#ensureRow(sandbox, conversation)
       const missingFrom = await this.#store(row, events, body.after)
-      if (missingFrom === undefined) {
-        this.#countDuplicates(conversation, events)
-        await this.#updateRow(row, events)
-      }
+      if (missingFrom === undefined) await this.#updateRow(row, events)
       return missingFrom
     })
   }
@@ -112,7 +112,7 @@ export class EventIngest {
     if (duplicates.length === 0) return
     this.duplicates.inc(duplicates.length)
     if (this.#ambiguous.has(conversation)) return
-    this.#ambiguous.add(conversation)
+    this.#ambiguous.set(conversation, true)
     const ids = duplicates.slice(0, 10).map(({ value }) => String(value.id))
     this.#deps.log('warn', 'events have a member twice, and are stored as they came', { conversation, ids })
   }
@@ -193,7 +193,10 @@ export class EventIngest {
         ...(after === undefined ? {} : { after: record.head }),
         ...(status === undefined ? {} : { record: { status } }),
       })
-    await storageQuota.store(row, bytes, append)
+    const stored = await storageQuota.store(row, bytes, append)
+    // The others were delivered before.
+    const isNew = (_: IncomingEvent, at: number) => Number(stored[at]?.position) > record.head
+    this.#countDuplicates(row.id, newEvents.filter(isNew))
     return undefined
   }
 
@@ -212,7 +215,7 @@ export class EventIngest {
     const ids = different.map(({ value }) => String(value.id))
     const found = await log.get(id, ids)
     if (!this.#diverged.has(id)) {
-      this.#diverged.add(id)
+      this.#diverged.set(id, true)
       this.#deps.log('error', 'an agent server has other events than were stored before', {
         conversation: id,
         position: after,

@@ -396,6 +396,7 @@ export async function openTestServer(
     accounts,
     quota,
     starter,
+    ingest,
     logged,
     url: listening.url,
     open,
