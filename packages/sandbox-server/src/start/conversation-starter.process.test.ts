@@ -1,6 +1,13 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { type Llm, llm, Problem, sandboxSpec, storageUnavailableProblem } from '@slipway/protocol'
+import {
+  type Llm,
+  llm,
+  Problem,
+  sandboxSpec,
+  storageFullProblem,
+  storageUnavailableProblem,
+} from '@slipway/protocol'
 import type { StartTaskRow } from '@slipway/storage/control-plane'
 import { expect, test } from 'vitest'
 import { readConfig } from '../config/config.ts'
@@ -203,25 +210,30 @@ test('a start that a restart interrupts becomes an error, and its slot is releas
   await first[Symbol.asyncDispose]()
 })
 
+/** A server that reports the first write of each start as failed. */
+function openFailing(failure: Problem, isStored: boolean) {
+  return openTestServer({
+    controlPlane: (controlPlane) => ({
+      ...controlPlane,
+      startTasks: new Proxy(controlPlane.startTasks, {
+        get(rows, name) {
+          const method: unknown = Reflect.get(rows, name)
+          if (typeof method !== 'function') return method
+          if (name !== 'add') return method.bind(rows)
+          return async (row: StartTaskRow) => {
+            if (isStored) await rows.add(row)
+            throw failure
+          }
+        },
+      }),
+    }),
+  })
+}
+
 test.for([true, false])(
   'a start whose first write is reported as failed ends later, and its slot is released once (stored: %s)',
   async (isStored) => {
-    await using stage = await openTestServer({
-      controlPlane: (controlPlane) => ({
-        ...controlPlane,
-        startTasks: new Proxy(controlPlane.startTasks, {
-          get(rows, name) {
-            const method: unknown = Reflect.get(rows, name)
-            if (typeof method !== 'function') return method
-            if (name !== 'add') return method.bind(rows)
-            return async (row: StartTaskRow) => {
-              if (isStored) await rows.add(row)
-              throw storageUnavailableProblem('control.db cannot be used')
-            }
-          },
-        }),
-      }),
-    })
+    await using stage = await openFailing(storageUnavailableProblem('control.db cannot be used'), isStored)
     expect((await stage.call('POST', '/app-conversations', {})).status).toBe(503)
     expect(stage.quota.used).toBe(1)
     await stage.until(
@@ -234,6 +246,19 @@ test.for([true, false])(
     expect(stage.quota.used).toBe(0)
   },
 )
+
+test('the slot of a start that a full disk refuses is released at once', async () => {
+  await using stage = await openFailing(storageFullProblem(), false)
+  expect((await stage.call('POST', '/app-conversations', {})).status).toBe(507)
+  expect(stage.quota.used).toBe(0)
+})
+
+test('a stop settles a start whose first write is reported as failed', async () => {
+  await using stage = await openFailing(storageUnavailableProblem('control.db cannot be used'), false)
+  expect((await stage.call('POST', '/app-conversations', {})).status).toBe(503)
+  await stage.starter[Symbol.asyncDispose]()
+  expect(stage.quota.used).toBe(0)
+})
 
 test('concurrent starts of one id are one start, and other owners get a conflict', {
   timeout: slowTestTimeoutMs,

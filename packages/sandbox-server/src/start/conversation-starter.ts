@@ -49,8 +49,8 @@ export class ConversationStarter implements AsyncDisposable {
   )
   #isClosing = false
   #timer: Timer | undefined
-  /** By id of the task. */
-  readonly #settling = new Map<string, Timer>()
+  /** By id of the task; each settles it now. */
+  readonly #settling = new Map<string, () => Promise<void>>()
   #recovering: Promise<void> = Promise.resolve()
 
   constructor(deps: ConversationStarterDeps) {
@@ -129,11 +129,11 @@ export class ConversationStarter implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosing = true
     this.#timer?.cancel()
-    for (const timer of this.#settling.values()) timer.cancel()
     await this.#recovering
     const all = [...this.#active.values()]
     for (const { controller, progress } of all) controller.abort(interruptedError(progress.row))
     await Promise.all(all.map(({ done }) => done))
+    await Promise.all([...this.#settling.values()].map((settle) => settle()))
   }
 
   /** A start of a conversation that another server does; one whose server has ended is ended. */
@@ -197,8 +197,13 @@ export class ConversationStarter implements AsyncDisposable {
       await controlPlane.startTasks.add(row)
     } catch (error) {
       await lease?.release()
-      if (isStorageFailure(error)) this.#settleLater(row)
-      else if (day !== null) await quota.release(scope.owner, day)
+      const isReleased =
+        !mayBeStored(error) &&
+        (await this.#releaseSlot(row).then(
+          () => true,
+          () => false,
+        ))
+      if (!isReleased) this.#settleLater(row)
       throw error
     }
     const start: ActiveStart = {
@@ -322,6 +327,7 @@ export class ConversationStarter implements AsyncDisposable {
   /** After a write that failed, and may be stored: what is stored decides, once the store can be used again. */
   #settleLater(row: StartTaskRow): void {
     const settle = async () => {
+      timer.cancel()
       try {
         await this.#settle(row)
         this.#settling.delete(row.id)
@@ -330,26 +336,36 @@ export class ConversationStarter implements AsyncDisposable {
         if (!this.#isClosing) this.#settleLater(row)
       }
     }
-    this.#settling.set(
-      row.id,
-      this.#deps.clock.schedule(recoverMs, () => void settle(), { ref: false }),
-    )
+    let running: Promise<void> | undefined
+    const settleOnce = () => {
+      running ??= settle()
+      return running
+    }
+    const timer = this.#deps.clock.schedule(recoverMs, () => void settleOnce(), { ref: false })
+    this.#settling.set(row.id, settleOnce)
   }
 
   async #settle(row: StartTaskRow): Promise<void> {
-    const { controlPlane, quota, log } = this.#deps
-    const { owner, quota_day } = row
+    const { controlPlane } = this.#deps
     // A change: it comes after those whose connection was lost.
     const lease = await controlPlane.leases.take(leaseName(row))
     try {
       const [stored] = await controlPlane.startTasks.get([row.id])
       if (stored !== undefined) await this.#endRow(stored, interruptedError(stored).message)
-      else if (quota_day !== null)
-        await quota.release(owner, quota_day).catch((error: unknown) => {
-          log('warn', 'a slot of the quota was not released', { task: row.id, error: String(error) })
-        })
+      else await this.#releaseSlot(row)
     } finally {
       await lease.release()
+    }
+  }
+
+  /** Returns the slot of a start that is not stored. Rejects when it is not returned, and could be later. */
+  async #releaseSlot({ id, owner, quota_day }: StartTaskRow): Promise<void> {
+    if (quota_day === null) return
+    try {
+      await this.#deps.quota.release(owner, quota_day)
+    } catch (error) {
+      if (isFull(error)) throw error
+      this.#deps.log('warn', 'a slot of the quota was not released', { task: id, error: String(error) })
     }
   }
 
@@ -366,7 +382,12 @@ function leaseName({ id }: Pick<StartTaskRow, 'id'>): string {
   return `start ${id}`
 }
 
-/** The write may be stored all the same. */
-function isStorageFailure(error: unknown): boolean {
-  return error instanceof Problem && error.retryAfterSeconds !== undefined
+/** The write that failed may be stored all the same. */
+function mayBeStored(error: unknown): boolean {
+  return error instanceof Problem && error.retryAfterSeconds !== undefined && !isFull(error)
+}
+
+/** Nothing was written. */
+function isFull(error: unknown): boolean {
+  return error instanceof Problem && error.code === 'storage_full'
 }
