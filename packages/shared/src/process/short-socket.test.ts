@@ -1,7 +1,7 @@
 import { chmod, mkdir, mkdtemp, readdir, readlink, rm, symlink } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { removeSocketLinks, shortSocketPath } from './short-socket.ts'
 
@@ -29,6 +29,15 @@ test('a socket in a deep folder is reached by a short path, and its links go', a
     await removeSocketLinks(deep, links)
     await expect(readlink(dirname(short))).rejects.toThrow('ENOENT')
   }
+})
+
+test('with the links of a folder, those next to it go whose folder is gone', async () => {
+  const { root, deep, near } = await makeFolders()
+  const short = (await shortSocketPath(deep, 'a', [near])) ?? ''
+  const gone = join(root, 'gone')
+  await symlink(gone, join(near, 'old'))
+  await removeSocketLinks(gone, [near])
+  expect(await readdir(near)).toEqual([basename(dirname(short))])
 })
 
 test('links are in no folder that other users may write, and none leads elsewhere', async () => {

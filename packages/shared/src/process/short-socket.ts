@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { lstat, mkdir, readlink, rm, symlink } from 'node:fs/promises'
+import { lstat, mkdir, readdir, readlink, rm, stat, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { errorCode } from '../fs/error-code.ts'
@@ -29,12 +29,26 @@ export async function shortSocketPath(
   return undefined
 }
 
-/** Removes the links of a folder that `shortSocketPath` has made. */
+/**
+ * Removes the links of a folder that `shortSocketPath` has made, and those in `near` whose folder is gone: earlier
+ * versions named them otherwise.
+ */
 export async function removeSocketLinks(folder: string, near: readonly string[] = []): Promise<void> {
   for (const links of [...near, ...privateFolders()]) {
     const link = join(links, linkName(folder))
     if ((await readlink(link).catch(() => undefined)) === folder) await rm(link, { force: true })
   }
+  for (const links of near)
+    for (const name of await readdir(links).catch(() => []))
+      if (await isDangling(join(links, name))) await rm(join(links, name), { force: true })
+}
+
+async function isDangling(path: string): Promise<boolean> {
+  if ((await readlink(path).catch(() => undefined)) === undefined) return false
+  return await stat(path).then(
+    () => false,
+    (error: unknown) => errorCode(error) === 'ENOENT',
+  )
 }
 
 function isShort(path: string): boolean {

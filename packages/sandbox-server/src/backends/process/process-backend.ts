@@ -169,8 +169,8 @@ export class ProcessBackend implements Backend {
       const names = (await listRootFiles(paths)).map((name) => join(paths.root, name))
       await removeFiles(names.filter((name) => name !== paths.record))
       if (!(await removeCgroups(record.groups))) throw new Error(`A control group of ${id} cannot be removed`)
-      await removeSocketLinks(paths.sockets, socketLinkFolders(this.#records.directory))
       await this.#records.remove(id)
+      await removeSocketLinks(paths.sockets, socketLinkFolders(this.#records.directory))
       this.#sockets.forget(id)
     })
   }
