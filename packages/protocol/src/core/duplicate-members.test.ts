@@ -20,6 +20,11 @@ test.each([
   ['{"__proto__":1,"__proto__":2}', ['__proto__']],
 ])('%s has a duplicate at %j', (text, place) => expect(duplicateOf(text)).toEqual(place))
 
+test.each(['x', '\n', '"x'])('a string of millions of %j is scanned', (part) => {
+  const text = JSON.stringify(part.repeat(8_000_000 / part.length))
+  expect(findDuplicateMember(`{"a":${text},"b":1,"b":2}`)).toEqual(['b'])
+})
+
 test('JSON that a serializer wrote has none', () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {

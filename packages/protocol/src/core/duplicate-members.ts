@@ -23,7 +23,22 @@ function countMembers(value: unknown): number {
   return members
 }
 
-const tokenPattern = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s"{}[\],:]+/gs
+/** The tokens of a valid JSON text. Strings may have many millions of characters, too many for a pattern. */
+function* readTokens(text: string): Iterable<string> {
+  const pattern = /["{}[\],:]|[^\s"{}[\],:]+/g
+  for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) {
+    if (match[0] === '"') pattern.lastIndex = stringEnd(text, match.index)
+    yield match[0] === '"' ? text.slice(match.index, pattern.lastIndex) : match[0]
+  }
+}
+
+function stringEnd(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at++) {
+    if (text[at] === '"') return at + 1
+    if (text[at] === '\\') at++
+  }
+  return text.length
+}
 
 /** An open object or array: its names so far, or the index of the next item. */
 interface OpenValue {
@@ -32,16 +47,16 @@ interface OpenValue {
 }
 
 class MemberScanner {
-  readonly #tokens: Iterable<RegExpExecArray>
+  readonly #tokens: Iterable<string>
 
   constructor(text: string) {
-    this.#tokens = text.matchAll(tokenPattern)
+    this.#tokens = readTokens(text)
   }
 
   find(): readonly (string | number)[] | undefined {
     const open: OpenValue[] = []
     let previous = ''
-    for (const [token] of this.#tokens) {
+    for (const token of this.#tokens) {
       const inner = open.at(-1)
       if (token === '{') open.push({ names: new Set(), place: '' })
       else if (token === '[') open.push({ names: undefined, place: 0 })
