@@ -5,7 +5,7 @@ import {
   consoleHandlers,
   createApp,
   createLogger,
-  isHostOf,
+  isHostNameOf,
   listen,
   openTelemetry,
   Readiness,
@@ -262,7 +262,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     ...(basePath === '/' ? {} : { basePath }),
     log,
     allowedHosts: allowedHostNames(config.allowedHosts, backends.values()),
-    isOwnHost: (host) => isHostOf(config.publicUrl, host),
+    isOwnHost: (host) => isHostNameOf(config.publicUrl, host),
     allowedOrigins: config.allowedOrigins,
   })
   const metrics = createStateMetrics({

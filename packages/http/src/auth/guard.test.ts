@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import type { Handlers } from '../core/handler.ts'
 import { TestServer } from '../testing/test-server.ts'
-import { isHostOf } from './guard.ts'
+import { isHostNameOf } from './guard.ts'
 
 const plain = { path: '/api/thing', tag: 'test', summary: 'test', responses: {} } as const
 const routes = {
@@ -100,7 +100,7 @@ test.for([
   ['a cookie', { cookie: 'a=1' }],
   ['metadata of fetch', { 'sec-fetch-site': 'same-origin' }],
 ] as const)('with keys, a request with %s names this server on loopback', async ([, more]) => {
-  const isOwnHost = (host: string) => isHostOf('https://box.example.org/agent', host)
+  const isOwnHost = (host: string) => isHostNameOf('https://box.example.org:8443/agent', host)
   await using trial = await open({ keys, isOwnHost })
   const ask = async (host: string) => {
     const headers = { 'x-session-api-key': 'k1', ...more, host }
@@ -111,7 +111,7 @@ test.for([
   const refused = await ask('evil.example')
   expect([refused.status, refused.upgrade]).toEqual([403, 403])
   expect(refused.text).toContain('SLIPWAY_ALLOWED_HOSTS')
-  for (const host of ['localhost:8000', 'box.example.org']) {
+  for (const host of ['localhost:8000', 'box.example.org', 'box.example.org:8443']) {
     const { status, upgrade } = await ask(host)
     expect([status, upgrade]).toEqual([200, 101])
   }

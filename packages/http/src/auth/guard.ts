@@ -233,10 +233,16 @@ function isLoopbackSocket({ localAddress = '' }: Socket): boolean {
   return isLoopback(localAddress.replace(/^::ffff:/, ''))
 }
 
-/** Whether a Host header names the host of an address. */
+/** Whether a Host header names the host and port of an address. */
 export function isHostOf(url: string | undefined, host: string): boolean {
   const parsed = URL.parse(url ?? '')
   return parsed !== null && URL.parse(`${parsed.protocol}//${host}`)?.host === parsed.host
+}
+
+/** Whether it names the host of an address; proxies often leave out its port, as nginx with `Host $host`. */
+export function isHostNameOf(url: string | undefined, host: string): boolean {
+  const name = URL.parse(url ?? '')?.hostname
+  return name !== undefined && URL.parse(`http://${host}`)?.hostname === name
 }
 
 /** Whether the request comes from a page of the server that it was sent to. */

@@ -3,7 +3,7 @@ import { consoleRoutes } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
 import { expect, onTestFinished, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { isHostOf } from '../auth/guard.ts'
+import { isHostNameOf } from '../auth/guard.ts'
 import { type CallOptions, TestServer } from '../testing/test-server.ts'
 import { consoleHandlers } from './console-handlers.ts'
 import { ConsoleTokens } from './console-tokens.ts'
@@ -56,7 +56,7 @@ async function startServer(publicUrl?: string) {
   const server = await TestServer.start(routes, handlers, {
     keys: [new Secret(key)],
     isSessionKey: (one) => sessions.has(one),
-    isOwnHost: (host) => isHostOf(publicUrl, host),
+    isOwnHost: (host) => isHostNameOf(publicUrl, host),
     sockets: [{ path: '/sockets/x', accepts: () => true, serve: async () => {} }],
   })
   onTestFinished(() => server[Symbol.asyncDispose]())
