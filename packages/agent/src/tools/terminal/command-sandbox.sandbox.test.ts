@@ -62,10 +62,18 @@ async function open(sandbox: ActiveSandbox | undefined, factory: ToolFactory = o
     const result = await call({ command, timeout: 60 }, isOutside)
     return { text: result.text, exitCode: 'exit_code' in result ? result.exit_code : undefined }
   }
-  return { call, run }
+  return { call, run, tool }
 }
 
 const precious = () => readFile(join(outside, 'precious'), 'utf8')
+
+test('a shell in the sandbox is occupied while a daemon of it runs', async () => {
+  const { run, tool } = await open(writable)
+  await run('true')
+  expect(await tool.isOccupied?.()).toBe(false)
+  await run('setsid -f sleep 600')
+  expect(await tool.isOccupied?.()).toBe(true)
+})
 
 test('commands write below the workspace and in a /tmp of their own, and the shell keeps its state', async () => {
   const { run } = await open(writable)
