@@ -61,7 +61,6 @@ test('a message that is small enough is the same, whatever its images are', asyn
   using directory = temporaryDirectory()
   const options = { directory: directory.path, loc: [] }
   const messages = [
-    createMessage(),
     createMessage({ type: 'text', text: 'x'.repeat(2_000_000) }),
     createMessage(imageBlock('data:image/png;base64,broken', 'data:', 'file:///x', '')),
     createMessage(imageBlock(`https://images.example/${'x'.repeat(2_000_000)}`)),

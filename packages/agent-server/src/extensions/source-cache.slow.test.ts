@@ -23,7 +23,7 @@ function createDirectories() {
   const counted = at('count')
   writeFileAt(
     at('bin/git'),
-    `#!/bin/sh\ncase "$1" in fetch) echo . >> '${counted}'; [ -e '${at('slow')}' ] && sleep 1;; esac\nexec '${real}' "$@"\n`,
+    `#!/bin/sh\ncase " $* " in *' fetch '*) echo . >> '${counted}'; [ -e '${at('slow')}' ] && sleep 1;; esac\nexec '${real}' "$@"\n`,
   )
   chmodSync(at('bin/git'), 0o755)
   const git = (...args: string[]) => {

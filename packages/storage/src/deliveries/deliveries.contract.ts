@@ -276,7 +276,7 @@ const command = fc.record({
 
 function randomHistoryContract(open: OpenStorage): void {
   test('after any history, delivering all that is pending gives a receiver the exact state', {
-    timeout: 120_000,
+    timeout: 300_000,
   }, async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(command, { maxLength: 30 }), async (commands) => {

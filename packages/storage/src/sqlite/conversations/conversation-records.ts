@@ -121,13 +121,15 @@ export class SqliteConversationRecords implements ConversationRecords {
     update: Parameters<ConversationRecords['patch']>[1],
   ): Promise<ConversationRecord | undefined> {
     const { deliveries, heads, writer } = this.#context
+    let isKnown = false
     return writer.write(() => ({
       apply: () => {
         const head = heads.find(id)
+        isKnown = head !== undefined
         if (head !== undefined) heads.update(head, head, update)
       },
       done: () => {
-        deliveries.markChanged(id)
+        if (isKnown) deliveries.markChanged(id)
         return this.#find(id)
       },
     }))
