@@ -1,10 +1,12 @@
-import { cpSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+import { cpSync, mkdirSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../testing/temporary-directory.ts'
 import { openBashEvents } from './bash-events/bash-events.ts'
 import { openControlPlaneStore } from './control-plane/control-plane-store.ts'
+import { Database } from './database/database.ts'
 import { StorageHealth } from './database/storage-health.ts'
+import { logMigrations } from './event-log/schema.ts'
 import { openStorage, type SqliteStorage } from './storage.ts'
 import { failWal } from './testing/fail-wal.ts'
 
@@ -107,6 +109,28 @@ test('an older log in the place of the open one is never taken for it', async ()
   // Several attempts to recover are made meanwhile.
   await expect.poll(async () => codes.push(await attempt()), { ...waiting, interval: 50 }).toBe(30)
   expect(new Set(codes)).toEqual(new Set(['unavailable']))
+})
+
+test('the write-ahead log of another server at the path is never written', () => {
+  using directory = temporaryDirectory()
+  const data = join(directory.path, 'data')
+  const away = join(directory.path, 'away')
+  const path = join(data, 'log.db')
+  const wal = `${path}-wal`
+  const openData = () => {
+    mkdirSync(data)
+    return new Database(path, { synchronous: 'FULL', cacheBytes: 100_000, migrations: logMigrations })
+  }
+  const old = openData()
+  renameSync(data, away)
+  const other = openData()
+  utimesSync(wal, 1, 1)
+  expect(() => old.repair()).toThrow(/was removed or replaced/)
+  old.close()
+  expect(() => old.repair()).toThrow(/it is closed/)
+  expect(statSync(wal).size).toBeGreaterThan(0)
+  expect(statSync(wal).mtimeMs).toBe(1000)
+  other.close()
 })
 
 test('the control plane and the commands follow the same rule', async () => {

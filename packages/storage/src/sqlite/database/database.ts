@@ -4,11 +4,13 @@ import {
   closeSync,
   constants,
   existsSync,
+  fstatSync,
   fsyncSync,
   openSync,
   readSync,
   renameSync,
   rmSync,
+  type Stats,
   writeSync,
 } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
@@ -197,7 +199,8 @@ export class Database {
    */
   repair(): void {
     try {
-      rewrite(`${this.path}-wal`)
+      // The one at the path may be in use by another server.
+      if (this.isOpen) rewrite(`${this.path}-wal`, (stats) => this.#place?.isOpenWal(stats) === true)
       this.#db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
     } catch (error) {
       throw toStorageProblem(error, this.path)
@@ -385,11 +388,12 @@ export class Database {
   }
 }
 
-/** Writes the bytes of a file over themselves and syncs them. */
-function rewrite(path: string): void {
+/** Writes the bytes of a file over themselves and syncs them, if it is the one that is meant. */
+function rewrite(path: string, isMeant: (stats: Stats) => boolean = () => true): void {
   if (!existsSync(path)) return
   const fd = openSync(path, 'r+')
   try {
+    if (!isMeant(fstatSync(fd))) return
     const chunk = Buffer.alloc(walChunkBytes)
     for (let at = 0; ; ) {
       const size = readSync(fd, chunk, 0, chunk.length, at)

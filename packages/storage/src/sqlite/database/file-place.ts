@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs'
+import { type Stats, statSync } from 'node:fs'
 
 /** The database, its write-ahead log, and the index of that. */
 const suffixes = ['', '-wal', '-shm']
@@ -30,10 +30,19 @@ export class FilePlace {
     }
     return undefined
   }
+
+  /** Whether a file is the write-ahead log that is open. */
+  isOpenWal(stats: Stats): boolean {
+    return this.#files.get('-wal') === identityOf(stats)
+  }
 }
 
-/** Device and inode. A second descriptor would drop SQLite's locks of the file when it is closed. */
+/** A second descriptor would drop SQLite's locks of the file when it is closed. */
 function identify(path: string): string | undefined {
   const stats = statSync(path, { throwIfNoEntry: false })
-  return stats && `${stats.dev}:${stats.ino}`
+  return stats && identityOf(stats)
+}
+
+function identityOf({ dev, ino }: Stats): string {
+  return `${dev}:${ino}`
 }
