@@ -1,5 +1,7 @@
-import { cpSync, mkdirSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs'
+import { cpSync, mkdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../testing/temporary-directory.ts'
 import { openBashEvents } from './bash-events/bash-events.ts'
@@ -23,6 +25,11 @@ async function openWithEvents(directory: string, count = 3): Promise<SqliteStora
   await storage.conversations.create({ id })
   for (let n = 0; n < count; n++) await storage.log.append(id, [draft])
   return storage
+}
+
+function bashEvent(n: number) {
+  const command = { commandId: '1', conversationId: null, isLast: false, body: Buffer.from('{}') }
+  return { ...command, instant: n, id: `${n}`, order: n }
 }
 
 function move(names: readonly string[], from: string, to: string): void {
@@ -139,18 +146,7 @@ test('the control plane and the commands follow the same rule', async () => {
   await using store = await openControlPlaneStore({ directory: path })
   const health = new StorageHealth(path, () => {})
   using commands = openBashEvents(join(path, 'bash.db'), health)
-  const add = (n: number) =>
-    commands.add([
-      {
-        instant: n,
-        id: `${n}`,
-        commandId: '1',
-        conversationId: null,
-        order: n,
-        isLast: false,
-        body: Buffer.from('{}'),
-      },
-    ])
+  const add = (n: number) => commands.add([bashEvent(n)])
   await store.documents.update('', 'a', () => Buffer.from('a'))
   add(1)
   for (const name of ['control.db', 'bash.db']) rmSync(join(path, name))
@@ -158,6 +154,59 @@ test('the control plane and the commands follow the same rule', async () => {
   expect(() => add(2)).toThrow(/bash\.db was removed or replaced/)
   expect(await health.check()).toMatchObject(refused)
   await health.close()
+})
+
+test.each(['an empty', 'another'])('%s file in the place of control.db is never taken for it', async (kind) => {
+  using directory = temporaryDirectory()
+  const { path } = directory
+  const health = new StorageHealth(path, () => {})
+  await using store = await openControlPlaneStore({ directory: path, health })
+  const other = join(path, 'other')
+  if (kind === 'an empty') writeFileSync(other, '')
+  else {
+    using db = new DatabaseSync(other)
+    db.exec('CREATE TABLE note (text TEXT)')
+  }
+  renameSync(other, join(path, 'control.db'))
+  const update = () => store.documents.update('', 'a', () => Buffer.from('a'))
+  await expect(update()).rejects.toMatchObject(refused)
+  const problem = () => health.check().then((problem) => problem?.message)
+  await expect.poll(problem, waiting).toMatch(/no such table/)
+  // Several attempts to recover are made meanwhile.
+  for (let n = 0; n < 10; n++) {
+    await pause(50)
+    await expect(update()).rejects.toMatchObject({ code: 'unavailable' })
+    expect(await health.check()).toMatchObject({ code: 'unavailable' })
+  }
+})
+
+test('in an exchanged directory the commands of another server are left alone', async () => {
+  using directory = temporaryDirectory()
+  const data = join(directory.path, 'data')
+  const away = join(directory.path, 'away')
+  const open = async () => {
+    const storage = await openStorage({ directory: data })
+    return { storage, commands: openBashEvents(join(data, 'bash.db'), storage.health) }
+  }
+  const close = async ({ storage, commands }: Awaited<ReturnType<typeof open>>) => {
+    commands[Symbol.dispose]()
+    await storage[Symbol.asyncDispose]()
+  }
+  await close(await open())
+  const old = await open()
+  cpSync(data, join(directory.path, 'copy'), { recursive: true })
+  renameSync(data, away)
+  renameSync(join(directory.path, 'copy'), data)
+  const other = await open()
+  expect(() => old.commands.add([bashEvent(1)])).toThrow(/was removed or replaced/)
+  for (let n = 0; n < 10; n++) {
+    await pause(50)
+    expect(() => old.commands.add([bashEvent(1)])).toThrow(/cannot be|removed or replaced|in use|closed/)
+  }
+  other.commands.add([bashEvent(2)])
+  expect([...other.commands.read({})].map(({ id }) => id)).toEqual(['2'])
+  await close(other)
+  await close(old)
 })
 
 test('while the write-ahead log fails, what is stored is read, and later it is written again', async () => {

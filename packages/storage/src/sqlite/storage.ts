@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Instant, type LogFunction, must, storageUnavailableProblem } from '@slipway/protocol'
+import { type Instant, type LogFunction, must } from '@slipway/protocol'
 import type { Metric } from '@slipway/shared/metrics'
 import type { ConversationRecords } from '../conversations/conversation-records.ts'
 import { ImportLocks } from '../conversations/import-locks.ts'
@@ -94,14 +94,7 @@ export async function openStorage({
           db.close()
           lock.acquire()
         }
-        db.reopen()
-        try {
-          mark.reopen(readLogIdentity(), db)
-        } catch (error) {
-          // The next attempt must not take it for the log.
-          db.close()
-          throw storageUnavailableProblem(error instanceof Error ? error.message : String(error), error)
-        }
+        db.reopen(() => mark.reopen(readLogIdentity(), db))
       })
       indexes.forget()
       writer.reload()

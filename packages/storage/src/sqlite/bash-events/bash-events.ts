@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { dirname } from 'node:path'
-import { type Instant, must, Problem, storageUnavailableProblem } from '@slipway/protocol'
+import { type Instant, must, Problem } from '@slipway/protocol'
 import type {
   BashEventRange,
   BashEventRow,
@@ -101,7 +101,13 @@ export class SqliteBashEvents implements BashEvents {
   constructor(db: Database, health: StorageHealth) {
     this.#db = db
     this.#fileId = db.pragma('application_id')
-    this.#health = health.add(db, () => recoverDatabase(db, () => this.#reopen()))
+    this.#health = health.add(db, () =>
+      recoverDatabase(db, () => {
+        // The lock of the directory is the log's.
+        health.assertOthersInPlace(db)
+        this.#reopen()
+      }),
+    )
     this.#createTemporary()
     this.totals = this.#readTotals()
   }
@@ -248,15 +254,13 @@ export class SqliteBashEvents implements BashEvents {
   #reopen(): void {
     const sql = `SELECT ${columns} FROM temp.unsaved_event`
     if (this.#db.isOpen) this.#unsaved = this.#db.all<Row>(sql).map(toEvent)
-    this.#db.reopen()
-    if (this.#db.pragma('application_id') !== this.#fileId) {
-      // The next attempt must not take it for the file.
-      this.#db.close()
-      throw storageUnavailableProblem(`${this.#db.path} is another one than the one that was open`)
-    }
-    this.#createTemporary()
-    this.#insert('temp.unsaved_event', this.#unsaved)
-    this.totals = this.#readTotals()
+    this.#db.reopen(() => {
+      if (this.#db.pragma('application_id') !== this.#fileId)
+        throw new Error(`${this.#db.path} is another one than the one that was open`)
+      this.#createTemporary()
+      this.#insert('temp.unsaved_event', this.#unsaved)
+      this.totals = this.#readTotals()
+    })
   }
 
   #insert(table: string, events: readonly BashEventRow[]): void {

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { type Instant, type LogFunction, must, storageUnavailableProblem } from '@slipway/protocol'
+import { type Instant, type LogFunction, must } from '@slipway/protocol'
 import type { ControlPlaneStore } from '../../control-plane/control-plane-store.ts'
 import { LocalLeases } from '../../control-plane/leases.ts'
 import { Database } from '../database/database.ts'
@@ -66,11 +66,9 @@ export async function openControlPlaneStore({
           db.close()
           lock.acquire()
         }
-        db.reopen()
-        if (readId() === id) return
-        // The next attempt must not take it for the store.
-        db.close()
-        throw storageUnavailableProblem(`${path} is another store than the one that was open`)
+        db.reopen(() => {
+          if (readId() !== id) throw new Error(`${path} is another store than the one that was open`)
+        })
       })
     const databaseHealth = health.add(db, recover)
     const changes = new ChangeQueue(db, databaseHealth)

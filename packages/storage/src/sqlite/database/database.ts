@@ -16,6 +16,7 @@ import {
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { crc32 } from 'node:zlib'
+import { Problem, storageUnavailableProblem } from '@slipway/protocol/problem'
 import { compareSchema } from './compare-schema.ts'
 import { FilePlace } from './file-place.ts'
 import { openFailure } from './open-failure.ts'
@@ -205,14 +206,17 @@ export class Database {
     } catch (error) {
       throw toStorageProblem(error, this.path)
     }
+    // What the probe leaves in the write-ahead log would be read as a part of a file that replaced this one.
+    this.assertInPlace()
     this.probe()
   }
 
   /**
    * Opens what is at the path of the file now; never creates it. After a failure the file that was open stays open
-   * for reads while it is in place; otherwise it is let go of first.
+   * for reads while it is in place; otherwise it is let go of first. `verify` throws for another database than the
+   * one that was open, which is closed then: the next attempt must not take it for that one.
    */
-  reopen(): void {
+  reopen(verify: () => void = () => {}): void {
     const old = this.isOpen && this.isInPlace ? this.#db : undefined
     if (old === undefined) this.#closeAnyway()
     try {
@@ -223,6 +227,13 @@ export class Database {
       old?.close()
     } catch (error) {
       throw toStorageProblem(error, this.path)
+    }
+    try {
+      verify()
+    } catch (error) {
+      this.#closeAnyway()
+      if (error instanceof Problem) throw error
+      throw storageUnavailableProblem(error instanceof Error ? error.message : String(error), error)
     }
   }
 

@@ -1,7 +1,13 @@
 import { existsSync, statfsSync } from 'node:fs'
 import { access, constants, open, rm, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { type LogFunction, Problem, rethrowStorageFailure, storageFullProblem } from '@slipway/protocol'
+import {
+  type LogFunction,
+  Problem,
+  rethrowStorageFailure,
+  storageFullProblem,
+  storageUnavailableProblem,
+} from '@slipway/protocol'
 import { createCounter, createGauge, type Metric } from '@slipway/shared/metrics'
 import type { Database } from './database.ts'
 import { isDamaged, isDiskFull, isLocked, isMoved, isStorageFailure } from './storage-failure.ts'
@@ -51,6 +57,14 @@ export class StorageHealth {
   async check(): Promise<Problem | undefined> {
     for (const database of this.#databases) database.check()
     return this.#problem ?? (await checkDirectory(this.#directory))
+  }
+
+  /**
+   * Throws a Problem unless all other databases are open in place: the directory, and the lock that one of them
+   * holds, may be those of another server by now.
+   */
+  assertOthersInPlace(db: Database): void {
+    for (const database of this.#databases) database.assertInPlace(db)
   }
 
   /** Ends the attempts. */
@@ -110,6 +124,13 @@ export class DatabaseHealth {
     } catch (error) {
       this.failed(error, 0)
     }
+  }
+
+  /** Throws a Problem unless the database, if it is another one, is open in place. */
+  assertInPlace(except: Database): void {
+    if (this.#isClosed || this.#db === except) return
+    if (!this.#db.isOpen) throw this.#problem ?? storageUnavailableProblem(`${this.#db.path} is closed`)
+    this.#db.assertInPlace()
   }
 
   /** Throws the problem while a write is not worth an attempt: on a full disk it is. */
