@@ -56,6 +56,11 @@ export interface StorageContext {
 const selectByIdsSql = `SELECT ${eventColumns} FROM event
   WHERE conversation = $1 AND sha256(id) = ANY($2::bytea[]) AND position <= $3`
 const selectIdSql = 'SELECT id, instant FROM event WHERE conversation = $1 AND position = $2'
+/** The first position that is missing in a range. */
+const selectGapSql = `SELECT position + 1 FROM (
+    SELECT position, lead(position) OVER (ORDER BY position) AS next
+    FROM event WHERE conversation = $1 AND position BETWEEN $2 AND $3
+  ) AS range WHERE next > position + 1 ORDER BY position LIMIT 1`
 const selectRangeSql = `SELECT position, id, instant, body FROM (
     SELECT *, sum(octet_length(body)) OVER (ORDER BY position) - octet_length(body) AS preceding FROM (
       SELECT ${eventColumns} FROM event WHERE conversation = $1 AND position > $2 AND position <= $3
@@ -136,8 +141,10 @@ export class PostgresEventLog implements EventLog {
     }
     const { count, first, last } = await countEvents(this.#context.db, selection)
     const isRange = kindSources === undefined && !body && head.isInOrder && count > 0
-    // The first gap is between the two.
-    if (isRange && last - first + 1 !== count) await this.#readRange(head, first - 1, last, Infinity)
+    if (isRange && last - first + 1 !== count) {
+      const gap = await this.#context.db.query<[number]>(selectGapSql, [head.ordinal, first, last])
+      for (const [position] of gap) throw await this.#missing(head, position)
+    }
     return count
   }
 
