@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest'
 import { conversation, otherConversation } from '../testing/fixtures.ts'
+import { PostgresDatabase } from './database/database.ts'
 import { openPostgresStorage } from './storage.ts'
 import { createTestSchema, describePostgres, runSql } from './testing/test-database.ts'
 
@@ -60,4 +61,28 @@ describePostgres('rows that are missing in PostgreSQL', () => {
       if (position === 1) expect(await events.read(conversation, 1, 100)).toHaveLength(count - 1)
     },
   )
+
+  test('a tail of a conversation that is removed before its read ends', async () => {
+    await using schema = await createTestSchema()
+    await using storage = await openPostgresStorage({ url: schema.url })
+    await storage.conversations.create({ id: conversation })
+    await storage.log.append(conversation, [{ kind: 'PauseEvent', source: 'user' }])
+    const { query } = PostgresDatabase.prototype
+    let isRemoved = false
+    const spy = vi.spyOn(PostgresDatabase.prototype, 'query').mockImplementation(async function (
+      this: PostgresDatabase,
+      sql,
+      values,
+    ) {
+      if (sql.includes('preceding') && !isRemoved) {
+        isRemoved = true
+        await storage.conversations.remove(conversation)
+        return []
+      }
+      return await query.call(this, sql, values)
+    } as typeof query)
+    const tail = Array.fromAsync(storage.log.tail(conversation, 0, AbortSignal.timeout(60_000)))
+    expect(await tail.finally(() => spy.mockRestore())).toEqual([])
+    expect(isRemoved).toBe(true)
+  })
 })

@@ -182,6 +182,8 @@ export class PostgresEventLog implements EventLog {
           yield batch
           if (shared === undefined) await nextTurn()
         } catch (error) {
+          // It was removed after it was found.
+          if (error instanceof Problem && error.code === 'not_found') return
           if (!isDatabaseFailure(error)) throw error
           await pause(retryMs)
         }
