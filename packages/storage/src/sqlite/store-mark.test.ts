@@ -1,5 +1,6 @@
 import { cpSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../testing/temporary-directory.ts'
 import { openBashEvents } from './bash-events/bash-events.ts'
@@ -56,8 +57,9 @@ test.each(stores)(
         await expect(use(directory.path)).rejects.toThrow(`${path} `)
         await expect(use(directory.path)).rejects.toThrow(/Restore it from a backup, or .*mark away/)
       }
-      for (const file of [name, name.replace('.db', '.mark')])
-        rmSync(join(directory.path, file), { force: true })
+      // The advice.
+      if (!String(message).includes('another')) rmSync(path, { force: true })
+      rmSync(path.replace('.db', '.mark'))
       await use(directory.path)
     }
   },
@@ -95,3 +97,16 @@ test.each(stores)(
     }
   },
 )
+
+test('bash.db that is put back from before it had an id opens, and has that of its mark', async () => {
+  using directory = temporaryDirectory()
+  const [bash] = stores
+  await bash?.use(directory.path)
+  const path = join(directory.path, 'bash.db')
+  {
+    using db = new DatabaseSync(path)
+    db.exec('PRAGMA application_id = 0')
+  }
+  expect(await bash?.use(directory.path)).toBe(40)
+  expect(await bash?.use(directory.path)).toBe(60)
+})

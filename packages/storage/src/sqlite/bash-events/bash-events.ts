@@ -71,7 +71,7 @@ export function openBashEvents(
     migrations: bashMigrations,
   })
   try {
-    mark.confirm(db, () => readId(db))
+    mark.confirm(db, (known) => readId(db, known))
     return new SqliteBashEvents(db, health)
   } catch (error) {
     db.close()
@@ -79,10 +79,10 @@ export function openBashEvents(
   }
 }
 
-/** The id of a file, which one that has none gets, durably. */
-function readId(db: Database): string {
+/** The id of a file. One of an earlier version has none: it gets that of the mark beside it, or a new one, durably. */
+function readId(db: Database, known: string | undefined): string {
   if (Number(db.pragma('application_id')) === 0) {
-    db.pragma(`application_id = ${randomInt(1, 2 ** 31)}`)
+    db.pragma(`application_id = ${Number(known) || randomInt(1, 2 ** 31)}`)
     db.checkpoint()
   }
   return String(db.pragma('application_id'))

@@ -28,15 +28,18 @@ export class StoreMark {
 
   /**
    * After it was opened: throws an Error with the next step when it is damaged, or another one than the mark has;
-   * `readId` makes it durable. Writes a mark that is missing or damaged. Returns the id.
+   * `readId` makes it durable, and gets the id of the mark. Writes a mark that is missing or damaged. Returns the id.
    */
-  confirm(db: Database, readId: () => string): string {
+  confirm(db: Database, readId: (known: string | undefined) => string): string {
     const problem = this.#findDamage(db)
     if (problem !== undefined) throw this.#failure(`is damaged: ${problem}`)
-    const id = readId()
     const known = this.#read()
+    const id = readId(known)
     if (known !== undefined && known !== id)
-      throw this.#failure(`is another one than ${this.#markPath} belongs to`)
+      throw this.#failure(
+        `is another one than ${this.#markPath} belongs to`,
+        `use this one: move ${this.#markPath} away`,
+      )
     if (known === undefined) this.#write(id)
     return id
   }
@@ -79,9 +82,12 @@ export class StoreMark {
     }
   }
 
-  #failure(what: string): Error {
+  #failure(
+    what: string,
+    otherwise = `go on with what is there: move it and ${this.#markPath} away`,
+  ): Error {
     return new Error(
-      `${this.#path} ${what}. Restore it from a backup, or go on with what is there: move it and ${this.#markPath} away while no server runs.`,
+      `${this.#path} ${what}. Restore it from a backup, or ${otherwise} while no server runs.`,
     )
   }
 }
