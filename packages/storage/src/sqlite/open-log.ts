@@ -1,19 +1,28 @@
+import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
 import type { ReadRows } from './database/compare-schema.ts'
-import { type DamagedPage, findDamagedPages, rebuildIndexes, setAside } from './database/damaged-pages.ts'
+import {
+  type DamagedPage,
+  findDamagedPages,
+  keepAside,
+  rebuildIndexes,
+  setAside,
+} from './database/damaged-pages.ts'
 import { Database } from './database/database.ts'
 import { logMigrations, uncheckedTables } from './event-log/schema.ts'
 
 /** SQLite's page cache of log.db. */
 const cacheBytes = 8 * 1024 * 1024
+/** A start makes indexes of larger files not again: it would take minutes. */
+const defaultMaxRebuiltBytes = 1024 ** 3
 
 /**
  * Opens log.db. Indexes with damaged pages are made again from their tables; damaged pages of events and records
  * are logged, and cost the conversations on them. Throws an Error with the next step where the log cannot be used
  * without the page.
  */
-export function openLog(path: string, log: LogFunction): Database {
+export function openLog(path: string, log: LogFunction, maxRebuiltBytes = defaultMaxRebuiltBytes): Database {
   const open = () =>
     new Database(path, { synchronous: 'FULL', cacheBytes, isReclaimable: true, migrations: logMigrations })
   let db = open()
@@ -21,7 +30,7 @@ export function openLog(path: string, log: LogFunction): Database {
     let state = assess(db)
     if (state.indexes.length > 0 || state.isMapWrong) {
       db.close()
-      rebuild(path, state.indexes, log)
+      rebuild(path, state.indexes, { log, maxRebuiltBytes })
       db = open()
       state = assess(db)
     }
@@ -59,10 +68,16 @@ function assess(db: Database) {
   }
 }
 
-function rebuild(path: string, indexes: readonly string[], log: LogFunction): void {
+function rebuild(
+  path: string,
+  indexes: readonly string[],
+  { log, maxRebuiltBytes }: { readonly log: LogFunction; readonly maxRebuiltBytes: number },
+): void {
   try {
-    const copy = setAside(path)
+    if (statSync(path).size > maxRebuiltBytes) throw new Error('the file is too large for it at a start')
+    const before = setAside(path)
     rebuildIndexes(path, indexes)
+    const copy = keepAside(before)
     const made = indexes.length > 0 ? indexes.join(', ') : 'the map of its pages'
     log('error', 'indexes of log.db were damaged, and were made again from their tables', {
       file: path,
@@ -70,7 +85,11 @@ function rebuild(path: string, indexes: readonly string[], log: LogFunction): vo
       copy,
     })
   } catch (error) {
-    log('error', 'damaged indexes of log.db cannot be made again', { file: path, error: String(error) })
+    log('error', 'damaged indexes of log.db cannot be made again', {
+      file: path,
+      error: String(error),
+      next: nextStep(path),
+    })
   }
 }
 

@@ -1,4 +1,4 @@
-import { chmodSync, constants, copyFileSync, mkdirSync } from 'node:fs'
+import { chmodSync, copyFileSync, existsSync, mkdirSync, renameSync, statfsSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { ReadRows } from './compare-schema.ts'
@@ -73,12 +73,32 @@ export function rebuildIndexes(path: string, names: readonly string[]): void {
   db.exec('VACUUM')
 }
 
-/** Puts a copy of a file that no server uses into the folder `damaged` beside it; returns its path. */
+/**
+ * Puts a copy of a file that no server uses into the folder `damaged` beside it, before its indexes are made again;
+ * returns its path. The copy of an attempt that did not end stays. Throws when the disk has no room for it and the
+ * attempt.
+ */
 export function setAside(path: string): string {
   const folder = join(dirname(path), 'damaged')
-  const copy = join(folder, `${basename(path)}-${Date.now()}`)
+  const copy = join(folder, `${basename(path)}-before`)
+  const isThere = existsSync(copy)
+  // VACUUM writes the file twice: beside it, and into the write-ahead log.
+  const neededBytes = statSync(path).size * (isThere ? 2 : 3)
+  const { bavail, bsize } = statfsSync(dirname(path))
+  if (bavail * bsize < neededBytes)
+    throw new Error(`${neededBytes} bytes are needed on the disk, and ${bavail * bsize} are free`)
+  if (isThere) return copy
+  const draft = `${copy}.draft`
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  copyFileSync(path, copy, constants.COPYFILE_EXCL)
-  chmodSync(copy, 0o600)
+  copyFileSync(path, draft)
+  chmodSync(draft, 0o600)
+  renameSync(draft, copy)
   return copy
+}
+
+/** Gives the copy the name that it keeps, after the attempt; returns its path. */
+export function keepAside(copy: string): string {
+  const kept = copy.replace(/before$/, String(Date.now()))
+  renameSync(copy, kept)
+  return kept
 }
