@@ -101,7 +101,7 @@ export async function openStorage({
       components.deliveries.reload()
       components.liveTails.notifyAll()
     }
-    const logHealth = health.add(db, recover)
+    const logHealth = health.add(db, recover, 'conversation')
     const writer: CommitQueue = new CommitQueue(db, 'log', logHealth, [heads, kindSources])
     const components = {
       liveTails: new LiveTails(),

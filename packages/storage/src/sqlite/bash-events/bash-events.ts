@@ -101,13 +101,13 @@ export class SqliteBashEvents implements BashEvents {
   constructor(db: Database, health: StorageHealth) {
     this.#db = db
     this.#fileId = db.pragma('application_id')
-    this.#health = health.add(db, () =>
+    const recover = () =>
       recoverDatabase(db, () => {
         // The lock of the directory is the log's.
         health.assertOthersInPlace(db)
         this.#reopen()
-      }),
-    )
+      })
+    this.#health = health.add(db, recover, 'bash_event')
     this.#createTemporary()
     this.totals = this.#readTotals()
   }

@@ -193,6 +193,15 @@ export class Database {
     this.transaction(() => this.#db.exec(`PRAGMA user_version = ${version}`))
   }
 
+  /** Throws a Problem when neither the first nor the last row of a table can be read: nothing leads to its rows. */
+  assertReadable(table: string): void {
+    try {
+      this.get(`SELECT rowid FROM ${table} ORDER BY rowid LIMIT 1`)
+    } catch {
+      this.get(`SELECT rowid FROM ${table} ORDER BY rowid DESC LIMIT 1`)
+    }
+  }
+
   /**
    * After a failed write or sync: moves everything that was committed into the file. What a failed sync left
    * in the

@@ -16,7 +16,8 @@ const reasons: Readonly<Record<number, string>> = {
 }
 const fullCode = 13
 const lockedCodes = new Set<number | undefined>([5, 6])
-const damagedCodes = new Set<number | undefined>([11, 26])
+const notDatabaseCode = 26
+const damagedCodes = new Set<number | undefined>([11, notDatabaseCode])
 
 const failedFiles = new WeakMap<object, string>()
 
@@ -76,6 +77,11 @@ export function isLocked(error: unknown): boolean {
 /** A page of the file is wrong, which concerns what is on it: the rest can be read and written. */
 export function isDamaged(error: unknown): boolean {
   return damagedCodes.has(resultCode(error))
+}
+
+/** The first page of the file is wrong: nothing of it can be used. */
+export function isNotDatabase(error: unknown): boolean {
+  return resultCode(error) === notDatabaseCode
 }
 
 /** A failure of the disk or a foreign lock; writes may succeed later, unless the file is damaged. */

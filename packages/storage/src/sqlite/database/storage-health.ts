@@ -10,7 +10,7 @@ import {
 } from '@slipway/protocol'
 import { createCounter, createGauge, type Metric } from '@slipway/shared/metrics'
 import type { Database } from './database.ts'
-import { isDamaged, isDiskFull, isLocked, isMoved, isStorageFailure } from './storage-failure.ts'
+import { isDamaged, isDiskFull, isLocked, isMoved, isNotDatabase, isStorageFailure } from './storage-failure.ts'
 
 const firstProbeMs = 100
 const maxProbeMs = 5_000
@@ -46,9 +46,19 @@ export class StorageHealth {
 
   /**
    * `recover` is tried with backoff after a failure, until it resolves; it repairs and probes unless passed.
+   *
+   * @param table without which the database is of no use: damage that costs all of it refuses writes.
    */
-  add(db: Database, recover: () => Promise<void> | void = () => recoverDatabase(db)): DatabaseHealth {
-    const health = new DatabaseHealth(db, recover, this.#log, this.refused)
+  add(
+    db: Database,
+    recover: () => Promise<void> | void = () => recoverDatabase(db),
+    table?: string,
+  ): DatabaseHealth {
+    const recoverTable = async () => {
+      await recover()
+      if (table !== undefined) db.assertReadable(table)
+    }
+    const health = new DatabaseHealth(db, recoverTable, this.#log, this.refused, table)
     this.#databases.push(health)
     return health
   }
@@ -93,6 +103,7 @@ export class DatabaseHealth {
   readonly #recover: () => Promise<void> | void
   readonly #log: LogFunction
   readonly #refused: StorageHealth['refused']
+  readonly #table: string | undefined
   #problem: Problem | undefined
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
@@ -104,11 +115,13 @@ export class DatabaseHealth {
     recover: () => Promise<void> | void,
     log: LogFunction,
     refused: StorageHealth['refused'],
+    table: string | undefined,
   ) {
     this.#db = db
     this.#recover = recover
     this.#log = log
     this.#refused = refused
+    this.#table = table
   }
 
   /** Why the last write failed; undefined after a success. */
@@ -146,10 +159,10 @@ export class DatabaseHealth {
   failed(error: unknown, changes = 1): void {
     if (!isStorageFailure(error) || this.#isClosed) return
     this.#refused.inc(changes)
-    // It concerns what is on a page, and refuses nothing else.
     if (isDamaged(error)) {
       this.#reportDamage(error)
-      return
+      // It concerns what is on a page, and refuses nothing else.
+      if (!isNotDatabase(error) && this.#isUsable()) return
     }
     const isNew = this.#problem === undefined
     this.#problem = error
@@ -161,6 +174,16 @@ export class DatabaseHealth {
       error: String(cause),
     })
     this.#scheduleProbe(firstProbeMs)
+  }
+
+  #isUsable(): boolean {
+    try {
+      this.#db.probe()
+      if (this.#table !== undefined) this.#db.assertReadable(this.#table)
+      return true
+    } catch {
+      return false
+    }
   }
 
   #reportDamage({ message, cause }: Problem): void {
