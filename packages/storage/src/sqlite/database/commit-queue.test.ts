@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { storageUnavailableProblem } from '@slipway/protocol'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { EventRows } from '../event-log/event-rows.ts'
 import { KindSourceIndex } from '../event-log/kind-source-index.ts'
@@ -137,6 +137,32 @@ test('a head that is evicted during a transaction keeps its extent', async () =>
   expect(store.db.all('SELECT head FROM conversation')).toEqual([[2], [2]])
 })
 
+test('beside a change of a damaged page a refused one is planned once, and others keep their order', async () => {
+  using store = openDatabase()
+  const damage = toStorageProblem(Object.assign(new Error('malformed'), { errcode: 11 }), store.db.path)
+  const plan = vi.fn(() => {
+    throw new Error('refused')
+  })
+  const refused = store.writer.write(plan)
+  const damaged = store.writer.write(() => ({
+    apply: () => {
+      throw damage
+    },
+  }))
+  const stored = ['a', 'b', 'c'].map((id) => store.append(id))
+  using foreign = new DatabaseSync(store.db.path)
+  // Another process takes the lock between the group and its changes one by one.
+  store.device.afterTransaction = () => {
+    store.device.afterTransaction = () => {}
+    foreign.exec('BEGIN IMMEDIATE')
+    setTimeout(() => foreign.exec('ROLLBACK'), 100)
+  }
+  await expect(refused).rejects.toThrow('refused')
+  await expect(damaged).rejects.toBe(damage)
+  expect(await Promise.all(stored)).toEqual([1, 2, 3])
+  expect(plan).toHaveBeenCalledOnce()
+})
+
 test('close writes the queue and refuses later writes', async () => {
   using store = openDatabase()
   const queued = store.append('a')
@@ -194,5 +220,5 @@ function openDatabase(maxHeads = 10) {
     db.close()
     directory[Symbol.dispose]()
   }
-  return { db, other, heads, kindSources, writer, append, health, fail, [Symbol.dispose]: close }
+  return { db, other, heads, kindSources, device, writer, append, health, fail, [Symbol.dispose]: close }
 }

@@ -102,6 +102,7 @@ export class CommitQueue {
 
   #flush(isRefused: boolean, group = this.#queue.splice(0, maxChangesPerTransaction)): void {
     const planned: { readonly job: Job; readonly change: PlannedChange<unknown> }[] = []
+    const refused = new Set<Job>()
     let commitMs = 0
     let hasBegun = false
     try {
@@ -112,7 +113,10 @@ export class CommitQueue {
         hasBegun = true
         for (const job of group) {
           const change = this.#plan(job)
-          if (change === undefined) continue
+          if (change === undefined) {
+            refused.add(job)
+            continue
+          }
           planned.push({ job, change })
           change.apply?.()
         }
@@ -124,9 +128,10 @@ export class CommitQueue {
       this.#endTransaction(true)
       this.#recordMetrics(planned.length, commitMs)
     } catch (error) {
-      if (!hasBegun && isLocked(error) && this.#mayWait()) this.#queue.unshift(...group)
-      else if (isDamaged(error) && group.length > 1) this.#flushEach(group, isRefused)
-      else this.#fail(group, error)
+      const left = group.filter((job) => !refused.has(job))
+      if (!hasBegun && isLocked(error) && this.#mayWait()) this.#queue.unshift(...left)
+      else if (isDamaged(error) && left.length > 1) this.#flushEach(left, isRefused)
+      else this.#fail(left, error)
       return
     }
     for (const { job, change } of planned) settle(job, change)
@@ -135,7 +140,13 @@ export class CommitQueue {
   /** One by one, so that a change of a damaged page takes no others with it. */
   #flushEach(group: readonly Job[], isRefused: boolean): void {
     this.#endTransaction(false)
-    for (const job of group) this.#flush(isRefused, [job])
+    for (const [index, job] of group.entries()) {
+      this.#flush(isRefused, [job])
+      if (this.#lockedSinceMs === undefined) continue
+      // It waits at the front of the queue: so do those after it.
+      this.#queue.splice(1, 0, ...group.slice(index + 1))
+      return
+    }
   }
 
   /** Whether changes wait for a lock of another process. */
