@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { BashSearchQuery } from '@slipway/protocol'
@@ -265,4 +265,19 @@ test('a tail yields each event once and in order, from the beginning or from now
   expect(await tails[0]).toEqual(all)
   expect([first, ...((await tails[1]) ?? [])]).toEqual(all)
   stop.abort()
+})
+
+test('a file that cannot be opened is tried again after some seconds, not at each request', async () => {
+  const logged: string[] = []
+  await using it = openStore({ log: (_, message) => void logged.push(message) })
+  const file = join(it.path, 'bash.db')
+  writeFileSync(file, 'not a database')
+  for (let n = 0; n < 3; n++) await expect(it.begin()).rejects.toMatchObject({ code: 'unavailable' })
+  expect(logged).toEqual(['commands cannot be stored'])
+  it.clock.now += 5_000_000
+  await expect(it.begin()).rejects.toMatchObject({ code: 'unavailable' })
+  expect(logged).toHaveLength(2)
+  rmSync(file)
+  it.clock.now += 5_000_000
+  await it.begin()
 })

@@ -55,6 +55,8 @@ const interruptedOutput = { exit_code: -1, stdout: null, stderr: 'The server end
 const maxTailEvents = 50
 const maxTailBytes = 1024 * 1024
 const commandsPerTransaction = 20
+/** How long a file that cannot be opened is not tried again. */
+const refusalMicros = 5_000_000
 
 /**
  * Events of `/api/bash` and of the same routes of conversations, in order of time. They survive a restart,
@@ -64,6 +66,8 @@ export class BashEventStore implements AsyncDisposable {
   readonly #options: BashEventStoreOptions
   readonly #added = new Signal()
   #opening: Promise<BashEvents> | undefined
+  /** Of the last attempt to open the file, which may examine all of it. */
+  #refusal: { readonly error: unknown; readonly until: Instant } | undefined
   #lastInstant = 0
 
   constructor(options: BashEventStoreOptions) {
@@ -197,16 +201,21 @@ export class BashEventStore implements AsyncDisposable {
 
   /** Every use removes the commands that are too old by then. */
   async #open(): Promise<BashEvents> {
+    const { retentionMs, now } = this.#options
+    const refusal = this.#refusal
+    // The clock may have gone back.
+    if (refusal !== undefined && now() < refusal.until && now() >= refusal.until - refusalMicros)
+      throw refusal.error
     this.#opening ??= this.#load().catch((error: unknown) => {
-      // The next call tries again.
       this.#opening = undefined
       if (error instanceof Problem) throw error
       const reason = error instanceof Error ? error.message : String(error)
       this.#options.log('error', 'commands cannot be stored', { error: reason })
-      throw storageUnavailableProblem(`Commands cannot be stored: ${reason}`, error)
+      const problem = storageUnavailableProblem(`Commands cannot be stored: ${reason}`, error)
+      this.#refusal = { error: problem, until: now() + refusalMicros }
+      throw problem
     })
     const events = await this.#opening
-    const { retentionMs, now } = this.#options
     if (retentionMs === undefined) return events
     const endedBefore = now() - retentionMs * 1000
     await removeCommands(events, events.finished({ endedBefore, conversationId: null }))
