@@ -109,7 +109,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const peerKey = settings.sharing && settings.secretKey && derivePeerKey(settings.secretKey)
   const activity = new Activity()
   // The lock of the storage is held: no other server uses the directory.
-  const leftoversKilled = killLeftovers(directory)
+  const leftoversKilled = killLeftovers(directory, config)
   leftoversKilled.catch(() => {})
   let ownPort: number | undefined
   /** That of the start, or where init settings say. */
@@ -133,7 +133,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       const services = resources.use(
         await openServices({
           ...{ ...common, directory: dataDirectory, storage: delivered },
-          leftoversKilled: killLeftovers(dataDirectory),
+          leftoversKilled: killLeftovers(dataDirectory, config),
         }),
       )
       activeStorage = delivered

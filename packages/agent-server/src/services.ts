@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { Workspace } from '@slipway/agent'
+import { ProgramFolder, Workspace } from '@slipway/agent'
 import { type AppOptions, type SocketRoute, unixFetch } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
@@ -102,12 +102,15 @@ async function serverMarker(directory: string): Promise<string> {
   return createHash('sha256').update(path).digest('hex').slice(0, 16)
 }
 
-/** Ends the programs that the last process on this directory left running. */
-export async function killLeftovers(directory: string): Promise<void> {
-  await Workspace.killLeftovers(
-    await serverMarker(directory),
-    applicationHomes(applicationDirectory(await realpath(directory))),
-  )
+/** Ends the programs that the last process on this directory left running, and removes their folders. */
+export async function killLeftovers(
+  directory: string,
+  { toolEnvironment }: Pick<Config, 'toolEnvironment'>,
+): Promise<void> {
+  const server = await serverMarker(directory)
+  const homes = applicationHomes(applicationDirectory(await realpath(directory)))
+  await Workspace.killLeftovers(server, homes)
+  await ProgramFolder.removeLeftovers(withToolUser({ ...toolEnvironment, SLIPWAY_SERVER: server }))
 }
 
 /** Opens everything that depends on keys and secrets, and continues the runs of the last process. */

@@ -1,8 +1,5 @@
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { probeMcpServer } from '@slipway/agent'
 import { type McpServer, type McpTestRequest, type McpTestResponse, mcpServer } from '@slipway/protocol'
-import { mkdtemp, rm } from '@slipway/shared/tool-files'
 
 /**
  * Tests an MCP server; the answer has no secrets, and a failure is an answer. Its process ends before this
@@ -15,15 +12,11 @@ export async function testMcpServer(
 ): Promise<McpTestResponse> {
   const { name, timeout, tool_call } = request
   try {
-    await using folder = new AsyncDisposableStack()
-    const directory = await mkdtemp(join(tmpdir(), 'slipway-mcp-'))
-    folder.defer(() => rm(directory, { recursive: true, force: true }))
     const outcome = await probeMcpServer({
       name,
       server: toMcpServer(request.server),
       call: tool_call,
       timeoutMs: timeout * 1000,
-      directory,
       environment,
       signal,
     })

@@ -37,6 +37,7 @@ export async function prepareLaunch(
   agent: AcpAgent,
   options: {
     readonly directory: string
+    readonly workspace?: string | undefined
     readonly environment: Readonly<Record<string, string>>
     readonly secrets: Pick<Secrets, 'resolveValues' | 'addValuesFrom'>
     readonly findCredential: (name: string) => CredentialSource | undefined
@@ -44,7 +45,7 @@ export async function prepareLaunch(
   },
   signal: AbortSignal,
 ): Promise<Launch> {
-  const { directory, environment, secrets, findCredential, warn } = options
+  const { directory, workspace, environment, secrets, findCredential, warn } = options
   const words = await preferInstalled([...agent.acp_command, ...agent.acp_args], agent, environment.PATH)
   const [command = '', ...args] = words
   const specs = agent.acp_file_secrets ?? defaultFileSecrets
@@ -73,8 +74,8 @@ export async function prepareLaunch(
     env[provider.dataVariable] = dataDirectory
     writable.push(dataDirectory)
   }
-  const folder = await ProgramFolder.create(root)
-  writable.push(folder.path)
+  const folder = await ProgramFolder.create({ env: environment, directory: workspace })
+  if (folder.isOwn) writable.push(folder.path)
   const files: string[] = []
   const dispose = async () => {
     await folder[Symbol.asyncDispose]()

@@ -137,6 +137,7 @@ async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Pr
     )
   const place = {
     directory,
+    workspace: workspace.directory,
     environment: workspace.env,
     secrets,
     warn,

@@ -21,10 +21,11 @@ afterAll(async () => {
 interface Options {
   readonly agent?: object
   readonly request?: Readonly<Record<string, unknown>>
+  readonly environment?: Readonly<Record<string, string>>
 }
 
 /** A conversation of an external agent that plays these turns; `received` is what the program was sent. */
-async function create(script: AgentScript, { agent, request }: Options = {}) {
+async function create(script: AgentScript, { agent, request, environment }: Options = {}) {
   const log = join(fixtures.directory, `received-${scripts++}`)
   const conversation = await fixtures.create({
     agent: {
@@ -35,6 +36,7 @@ async function create(script: AgentScript, { agent, request }: Options = {}) {
       ...agent,
     },
     ...(request && { request }),
+    ...(environment && { deps: { environment } }),
     model: model.open,
   })
   const received = async (method: string) => {
@@ -548,7 +550,7 @@ test('the servers of the conversation are passed on', async () => {
           args: [
             '-c',
             'cd -- "$0" && exec "$@"',
-            expect.stringMatching(/\/acp\/run-\w+$/),
+            expect.stringMatching(/^\/(?:.*\/run-\w+)?$/),
             'tool',
             'token-value-1',
           ],
@@ -566,13 +568,14 @@ test('the servers of the conversation are passed on', async () => {
 test.skipIf(process.platform !== 'linux')(
   'the program starts in an empty folder, which goes with it',
   async () => {
-    const { conversation } = await create({ turns: [[{ hang: true }]] })
+    const environment = { PATH: '/usr/local/bin:/usr/bin:/bin' }
+    const { conversation } = await create({ turns: [[{ hang: true }]] }, { environment })
     await conversation.send('Begin.', { run: true })
     const mark = `received-${scripts - 1}`
     await waitUntil(async () => (await processes(mark)).length > 0)
     const [id] = await processes(mark)
     const folder = await readlink(`/proc/${id}/cwd`)
-    expect(folder).toMatch(/\/acp\/run-\w+$/)
+    expect(folder).toMatch(/\/slipway\/programs\/unmarked\/run-\w+$/)
     expect(await readFile(`/proc/${id}/environ`, 'utf8')).toContain(
       `SLIPWAY_WORKSPACE=${conversation.workspace}\0`,
     )

@@ -172,9 +172,7 @@ export class AgentRuntime {
     const toolContext = {
       ...{ workspace, secrets, directory, mcpOAuth: deps.mcpOAuth, browser: deps.browser },
       router: createModelRouter(context, switchModel),
-      ...(deps.hasLanguageServers
-        ? { languageServers: new LanguageServers(workspace, { directory: join(directory, 'lsp') }) }
-        : {}),
+      ...(deps.hasLanguageServers ? { languageServers: new LanguageServers(workspace) } : {}),
       ...(tasks === undefined ? {} : { tasks }),
       readSkill: (name: string) => runtime.skills.read(name),
     }

@@ -38,17 +38,19 @@ export class LanguageServer {
   }
 
   /**
-   * Starts a server for a workspace, in a folder below a directory; rejects when it cannot be started or ends. It ends with the workspace.
+   * Starts a server for a workspace, in a folder of its own; rejects when it cannot be started or ends. It
+   * ends with the workspace.
    */
   static async start(
     workspace: Workspace,
-    directory: string,
     { program, args, options = {} }: ServerCommand,
   ): Promise<LanguageServer> {
-    const folder = await ProgramFolder.create(directory)
+    await using resources = new AsyncDisposableStack()
+    const folder = resources.use(await ProgramFolder.create(workspace))
     const env = { [workspaceVariable]: workspace.directory }
     const child = workspace.spawn(program, args, { cwd: folder.path, env })
-    child.once('close', () => void folder[Symbol.asyncDispose]())
+    const ofProgram = resources.move()
+    child.once('close', () => void ofProgram.disposeAsync())
     child.stderr.resume()
     const connection = createMessageConnection(
       new StreamMessageReader(child.stdout),

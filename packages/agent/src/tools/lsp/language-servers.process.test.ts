@@ -1,9 +1,13 @@
+import { randomUUID } from 'node:crypto'
 import { chmod, mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { ProgramFolder } from '../../workspace/program-folder.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import { openEdit } from '../files/edit.ts'
 import { ToolFixtures } from '../testing/fixtures.ts'
+import { LanguageServer } from './language-server.ts'
 import { LanguageServers } from './language-servers.ts'
 
 vi.setConfig({ testTimeout: 180_000 })
@@ -35,7 +39,7 @@ test.each(['publish', 'pull'])(
   '%s: errors that an edit brings are told, older ones and warnings are not',
   async (mode) => {
     await using workspace = await install('pylsp', node, { LSP_MODE: mode })
-    const servers = new LanguageServers(workspace, { directory: fixtures.outside, waitMs })
+    const servers = new LanguageServers(workspace, { waitMs })
     const before = 'a\nwrong one\n'
     const first = { before, after: `top\n${before}wrong two\ndoubtful\n` }
     expect(await servers.newErrors('a.py', first)).toBe(
@@ -54,7 +58,6 @@ test.each(['silent', 'exit', 'garbage'])(
   async (mode) => {
     await using workspace = await install('pylsp', node, { LSP_MODE: mode })
     const servers = new LanguageServers(workspace, {
-      directory: fixtures.outside,
       waitMs: mode === 'silent' ? 300 : waitMs,
     })
     for (let round = 0; round < 2; round++)
@@ -69,7 +72,7 @@ test('a program of the workspace is no language server, and without one nothing 
   for (const path of [bin, 'node_modules/.bin', '']) {
     const env = { PATH: `${path}:${fixtures.outside}` }
     await using workspace = await Workspace.open({ directory: fixtures.directory, env })
-    const servers = new LanguageServers(workspace, { directory: fixtures.outside, waitMs })
+    const servers = new LanguageServers(workspace, { waitMs })
     expect(await servers.newErrors('a.py', { before: undefined, after: 'wrong' })).toBe('')
   }
   expect(await readdir(fixtures.directory)).not.toContain('ran')
@@ -78,7 +81,7 @@ test('a program of the workspace is no language server, and without one nothing 
 test('one server serves all edits of a language, and ends with the workspace', async () => {
   const pids = join(fixtures.outside, 'pids')
   const workspace = await install('pylsp', `sh -c 'echo $$ >> ${pids}; exec ${node}'`)
-  const servers = new LanguageServers(workspace, { directory: fixtures.outside, waitMs })
+  const servers = new LanguageServers(workspace, { waitMs })
   const change = { before: undefined, after: 'wrong' }
   await Promise.all(['a.py', 'b.py', 'c.pyi'].map((path) => servers.newErrors(path, change)))
   const [pid, ...others] = (await readFile(pids, 'utf8')).trim().split('\n')
@@ -94,12 +97,23 @@ test('a server starts in an empty folder, and knows the workspace', async () => 
   const seen = join(fixtures.outside, 'seen')
   const line = `sh -c 'pwd > ${seen}; ls -A >> ${seen}; echo "$SLIPWAY_WORKSPACE" >> ${seen}; exec ${node}'`
   await using workspace = await install('pylsp', line)
-  const directory = join(fixtures.outside, 'lsp')
-  const servers = new LanguageServers(workspace, { directory, waitMs })
+  const servers = new LanguageServers(workspace, { waitMs })
   expect(await servers.newErrors('a.py', { before: undefined, after: 'wrong' })).toContain('Not so')
   const [place, ...rest] = (await readFile(seen, 'utf8')).trim().split('\n')
-  expect(dirname(String(place))).toBe(await realpath(directory))
+  expect(place).toMatch(/\/slipway\/programs\/unmarked\/run-\w+$/)
   expect(rest).toEqual([await realpath(fixtures.directory)])
+})
+
+test('a server that cannot be started leaves no folder', async () => {
+  const marker = `test-${randomUUID()}`
+  const workspace = await install('pylsp', node, { SLIPWAY_SERVER: marker })
+  await workspace[Symbol.asyncDispose]()
+  const command = { program: 'pylsp', args: [] }
+  await expect(LanguageServer.start(workspace, command)).rejects.toThrow('closed')
+  const folder = join(homedir(), '.cache/slipway/programs', marker)
+  expect(await readdir(folder)).toEqual([])
+  await ProgramFolder.removeLeftovers(workspace.env)
+  await expect(readdir(folder)).rejects.toThrow('ENOENT')
 })
 
 test('the TypeScript of a repository does not run: the server gets its own, or does not start', async () => {
@@ -116,7 +130,7 @@ test('the TypeScript of a repository does not run: the server gets its own, or d
       await mkdir(own, { recursive: true })
       await writeFile(join(own, 'tsserver.js'), '')
     }
-    const servers = new LanguageServers(workspace, { directory: fixtures.outside, waitMs })
+    const servers = new LanguageServers(workspace, { waitMs })
     expect(await servers.newErrors('a.ts', change)).toEqual(
       hasOwn ? expect.stringContaining('Not so: wrong') : '',
     )
@@ -133,7 +147,7 @@ test('TypeScript itself finds the errors of an edit, also those in types of othe
   await writeFile(fixtures.path('sum.ts'), 'export const sum = (a: number, b: number) => a + b\n')
   const text = "import { sum } from './sum.ts'\nexport const three = sum(1, 2)\n"
   await writeFile(fixtures.path('use.ts'), text)
-  const languageServers = new LanguageServers(workspace, { directory: fixtures.outside, waitMs })
+  const languageServers = new LanguageServers(workspace, { waitMs })
   const tool = await Promise.resolve(openEdit({ ...fixtures.context, workspace, languageServers }, {}))
   if (Array.isArray(tool)) throw new Error('one tool')
   const edit = (old_string: string, new_string: string) =>

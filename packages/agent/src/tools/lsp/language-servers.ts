@@ -21,17 +21,11 @@ interface RunningServer {
  */
 export class LanguageServers {
   readonly #workspace: Workspace
-  readonly #directory: string
   readonly #waitMs: number
   readonly #servers = new Map<Language, Promise<RunningServer | undefined>>()
 
-  /** `directory`: where the servers start, outside of the workspace; it is made if needed. */
-  constructor(
-    workspace: Workspace,
-    { directory, waitMs = defaultWaitMs }: { readonly directory: string; readonly waitMs?: number },
-  ) {
+  constructor(workspace: Workspace, { waitMs = defaultWaitMs }: { readonly waitMs?: number } = {}) {
     this.#workspace = workspace
-    this.#directory = directory
     this.#waitMs = waitMs
   }
 
@@ -85,7 +79,7 @@ export class LanguageServers {
     if (command === undefined) return undefined
     const { LanguageServer: Server } = await import('./language-server.ts')
     const options = { ...language.options, ...command.options }
-    const server = await Server.start(this.#workspace, this.#directory, { ...command, options })
+    const server = await Server.start(this.#workspace, { ...command, options })
     return { server, name: command.program.split('/').at(-1) ?? command.program }
   }
 }

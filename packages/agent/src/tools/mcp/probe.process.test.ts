@@ -51,7 +51,6 @@ async function openProbe() {
         name: 'mine',
         server: mcpServer.parse(server),
         timeoutMs: 20_000,
-        directory,
         environment: { PATH: process.env.PATH ?? '' },
         signal,
         ...more,
@@ -59,7 +58,7 @@ async function openProbe() {
     program: (mode = '', more: object = {}) => ({
       command: process.execPath,
       args: ['program.mjs', mode],
-      cwd: 'workspace',
+      cwd: directory,
       ...more,
     }),
     /** Processes that were started last and are there. */

@@ -2,6 +2,7 @@ import type { McpServer } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 import { minSecretLength, redactText } from '@slipway/shared/redaction'
 import { Secrets } from '../../secrets/secrets.ts'
+import { ProgramFolder } from '../../workspace/program-folder.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import { McpConnection } from './connection.ts'
 import { McpConnectionError } from './connection-error.ts'
@@ -13,8 +14,6 @@ export interface McpProbeOptions {
   readonly call?: { readonly name: string; readonly arguments: Readonly<Record<string, unknown>> } | undefined
   /** For the whole probe; ending a process may take two seconds more. */
   readonly timeoutMs: number
-  /** What stands for the workspace; it must exist. */
-  readonly directory: string
   readonly environment: Readonly<Record<string, string>>
   readonly signal: AbortSignal
 }
@@ -38,9 +37,11 @@ const maxFailure = 6000
  * only when the signal aborts, after everything has ended.
  */
 export async function probeMcpServer(options: McpProbeOptions): Promise<McpProbeResult> {
-  const { name, server, call, timeoutMs, directory, environment, signal } = options
+  const { name, server, call, timeoutMs, environment, signal } = options
   const secrets = collectSecrets(server)
   const redactAndCut = (text: string, max: number) => redactText(secrets.redact(text)).slice(0, max)
+  await using folder = await ProgramFolder.create({ env: environment })
+  const directory = folder.path
   await using workspace = await Workspace.open({ directory, env: environment })
   const context = { workspace, secrets, directory }
   const timer = AbortSignal.timeout(timeoutMs)

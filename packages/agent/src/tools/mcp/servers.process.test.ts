@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readdir, readFile, realpath, rm, stat, writeFile } from
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { basename, dirname, join } from 'node:path'
+import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { McpServer as SdkServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js'
@@ -242,8 +242,8 @@ test('a server starts in an empty folder of its own, which goes with it, and is 
     return [folder, mode & 0o777]
   }
   const [folder, mode] = await place({ cwd: undefined })
-  expect([dirname(folder), mode]).toEqual([join(root, 'own/mcp'), 0o700])
-  await vi.waitFor(async () => expect(await readdir(join(root, 'own/mcp'))).toEqual([]), waitOptions)
+  expect([folder, mode]).toEqual([expect.stringMatching(/\/slipway\/programs\/unmarked\/run-\w+$/), 0o700])
+  await vi.waitFor(async () => await expect(stat(folder)).rejects.toThrow('ENOENT'), waitOptions)
   expect((await place({ cwd: 'workspace' }))[0]).toBe(root)
   expect((await place({ cwd: 'own' }))[0]).toBe(join(root, 'own'))
 })

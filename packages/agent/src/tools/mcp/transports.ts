@@ -1,4 +1,4 @@
-import { basename, join } from 'node:path'
+import { basename } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
@@ -42,11 +42,13 @@ export async function connect(
 
 async function connectProcess(
   { command, args, env, cwd }: Extract<McpEndpoint, { kind: 'process' }>,
-  { workspace, directory }: ToolContext,
+  { workspace }: ToolContext,
   signal: AbortSignal,
 ): Promise<OpenConnection> {
   const { JSONRPCMessageSchema } = await import('@modelcontextprotocol/sdk/types.js')
-  const folder = cwd === undefined ? await ProgramFolder.create(join(directory, 'mcp')) : undefined
+  const folder = cwd === undefined ? await ProgramFolder.create(workspace) : undefined
+  // The agent may read what a server stores there.
+  if (folder?.isOwn) await workspace.allowRead([folder.path])
   const process = startProcess(
     () => workspace.spawn(command, args, { env, cwd: cwd ?? folder?.path }),
     folder,
