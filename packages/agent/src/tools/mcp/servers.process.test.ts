@@ -49,7 +49,7 @@ server.registerTool('rich', {}, () => ({ content: [
 ] }))
 server.registerTool('long', { inputSchema: { length: z.number() } }, ({ length }) => say('x'.repeat(length) + 'end'))
 server.registerTool('structured', { outputSchema: { n: z.number() } }, () => ({ content: [], structuredContent: { n: 5 } }))
-server.registerTool('place', {}, async () => say(JSON.stringify([process.cwd(), process.env.SLIPWAY_WORKSPACE, (await server.server.listRoots()).roots])))
+server.registerTool('place', {}, async () => say(JSON.stringify([process.cwd(), process.env.SLIPWAY_WORKSPACE, server.server.getClientCapabilities().roots && (await server.server.listRoots()).roots])))
 writeFileSync('pid' + process.pid, '')
 await server.connect(new StdioServerTransport())
 `
@@ -230,15 +230,16 @@ test('tools of several servers carry the name of theirs; a server that fails hol
 test('a server starts in an empty folder of its own, which goes with it, and is told the workspace', async () => {
   await using trial = await McpFixtures.open()
   const { root } = trial
-  const program = join(root, 'sample.mjs')
-  const place = async (more: Partial<McpServer>) => {
-    const { mcp, call } = await trial.openServers({
-      sample: trial.sampleServer({ args: [program], ...more }),
-    })
+  const allRoots = [{ uri: pathToFileURL(root).href, name: basename(root) }]
+  const program = join(root, 'sample')
+  await writeFile(program, `#!/bin/sh\nexec ${process.execPath} ${root}/sample.mjs "$@"\n`, { mode: 0o755 })
+  const place = async (more: Partial<McpServer>, roots: unknown = allRoots) => {
+    const server = trial.sampleServer({ command: program, args: [], ...more })
+    const { mcp, call } = await trial.openServers({ sample: server })
     const [folder, ...told] = JSON.parse((await call('place')).texts[1] ?? '')
     const { mode } = await stat(folder)
     await mcp.close()
-    expect(told).toEqual([root, [{ uri: pathToFileURL(root).href, name: basename(root) }]])
+    expect(told).toEqual([root, roots])
     return [folder, mode & 0o777]
   }
   const [folder, mode] = await place({ cwd: undefined })
@@ -246,6 +247,9 @@ test('a server starts in an empty folder of its own, which goes with it, and is 
   await vi.waitFor(async () => await expect(stat(folder)).rejects.toThrow('ENOENT'), waitOptions)
   expect((await place({ cwd: 'workspace' }))[0]).toBe(root)
   expect((await place({ cwd: 'own' }))[0]).toBe(join(root, 'own'))
+  await place({ args: ['notes'] })
+  // Directories that a user gave are not replaced.
+  for (const args of [['/home/me/notes'], ['--root=/home/me/notes']]) await place({ args }, null)
 })
 
 test('a path of the working directory without a cwd is refused, with what to do', async () => {

@@ -66,7 +66,9 @@ async function connectProcess(
     close: () => process.close(),
   }
   try {
-    const client = await connectClient(transport, signal, workspace.directory)
+    // A server with directories of its own would replace them with the roots.
+    const root = args.some((word) => /(?:^|=)\//.test(word)) ? undefined : workspace.directory
+    const client = await connectClient(transport, signal, root)
     return {
       client,
       failureReason: () => processFailureReason(process, 'it gave a wrong answer'),
