@@ -34,10 +34,9 @@ export async function patchMcpServer(
   await updateServers(settings, (servers) => {
     const server = getServer(servers, name)
     const restoredPatch = restoreRedacted(patch, redactSecrets(server, redactedText), server)
-    return {
-      ...servers,
-      [name]: parseServer(mergePatch(withoutOtherTransport(server, patch), restoredPatch)),
-    }
+    const merged = mergePatch(withoutOtherTransport(server, patch), restoredPatch)
+    const changesStart = ['command', 'args', 'cwd'].some((member) => Object.hasOwn(patch, member))
+    return { ...servers, [name]: parseServer(merged, changesStart) }
   })
 }
 
@@ -79,10 +78,15 @@ function withoutOtherTransport(
 /** What works, with `enabled`: a server that cannot be meant is not stored. */
 const storedServer = mcpServer
   .superRefine(checkMcpAuth)
-  .superRefine(checkMcpFolder)
   .superRefine(checkMcpTransport)
   .transform((server) => ({ ...server, enabled: server.enabled ?? server.disabled !== true }))
 
-function parseServer(value: unknown): McpServer {
-  return parseOrThrow(storedServer, value, ['body'], 'Settings validation failed')
+/** The rule is not applied to a server that is off or whose start is unchanged: it may be from before the rule. */
+const startedServer = storedServer.superRefine((server, context) => {
+  if (server.enabled) checkMcpFolder(server, context)
+})
+
+function parseServer(value: unknown, changesStart = true): McpServer {
+  const schema = changesStart ? startedServer : storedServer
+  return parseOrThrow(schema, value, ['body'], 'Settings validation failed')
 }

@@ -169,6 +169,24 @@ test('answered settings sent back change nothing, also when sent twice', async (
   }
 })
 
+test('an MCP server with a path and no folder can be switched off, on and be mended', async () => {
+  using store = await openSettings()
+  const { settings } = store
+  const stored = { command: 'node', args: ['./server.js'] }
+  await settings.modify((current) => ({ ...current, agent_settings: { mcp_config: { a: stored } } }))
+  const patch = async (change: object) => {
+    await patchMcpServer(settings, 'a', { ...change })
+    return Object((await settings.read()).agent_settings.mcp_config).a
+  }
+  expect(await patch({ enabled: false })).toMatchObject({ ...stored, enabled: false })
+  expect(await patch({ args: ['../server.js'] })).toMatchObject({ args: ['../server.js'] })
+  expect(await patch({ timeout: 7 })).toMatchObject({ timeout: 7 })
+  expect(await patch({ enabled: true })).toMatchObject({ enabled: true })
+  for (const change of [{ args: ['./server.js'] }, { command: './server' }, { cwd: null }])
+    await expect(patch(change)).rejects.toThrow('Settings validation failed')
+  expect(await patch({ cwd: 'workspace' })).toMatchObject({ cwd: 'workspace', enabled: true })
+})
+
 test('a failed change leaves the settings, and the next change succeeds', async () => {
   using store = await openSettings()
   const { settings } = store
