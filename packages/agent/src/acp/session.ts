@@ -11,7 +11,7 @@ import type { Workspace } from '../workspace/workspace.ts'
 import type { CredentialSource } from './credentials.ts'
 import { AcpFailure, rpcFailure } from './failure.ts'
 import { type Launch, prepareLaunch } from './launch.ts'
-import { RpcConnection, RpcError, type RpcHandlers } from './rpc.ts'
+import { ProgramEndedError, RpcConnection, RpcError, type RpcHandlers } from './rpc.ts'
 import {
   type AgentAbilities,
   readAbilities,
@@ -127,6 +127,9 @@ interface StartedProgram {
   readonly abilities: AgentAbilities
 }
 
+const folderHint =
+  'It starts in an empty folder, so give it absolute paths instead of paths of the working directory.'
+
 async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Promise<StartedProgram> {
   const { agent, workspace, directory, secrets, findCredential, handlers, warn } = options
   const path = [...agent.acp_command, ...agent.acp_args].find((word) => /^\.\.?(?:\/|$)/.test(word))
@@ -159,7 +162,7 @@ async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Pr
     if (!(await isStarted))
       throw new AcpFailure(
         'ACPSpawnError',
-        `The external agent ${command} could not be started: is it installed?`,
+        `The external agent ${command} could not be started: is it installed? ${folderHint}`,
       )
     const rpc = new RpcConnection(process, handlers)
     const answer = await rpc.request(
@@ -177,6 +180,8 @@ async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Pr
     await closeProgram({ process, launch })
     if (error instanceof TypeError)
       throw new AcpFailure('ACPSpawnError', `The command is not valid: ${error.message}`)
+    if (error instanceof ProgramEndedError)
+      throw new AcpFailure('ACPInitError', `${error.message}\n${folderHint}`)
     throw rpcFailure(error, 'ACPInitError')
   }
 }

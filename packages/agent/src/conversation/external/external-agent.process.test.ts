@@ -322,6 +322,15 @@ test.each([
   expect((await errors(conversation)).map(([found]) => found)).toEqual([code])
 })
 
+test.each([
+  ['ACPSpawnError', ['bin/agent']],
+  ['ACPInitError', [process.execPath, 'agent.js']],
+])('a program with a relative path is told about its folder: %s', async (code, acp_command) => {
+  const { conversation } = await create({}, { agent: { acp_command } })
+  await conversation.sendAndWait('Begin.')
+  expect(await errors(conversation)).toEqual([[code, expect.stringContaining('in an empty folder')]])
+})
+
 test('a program that says nothing for too long is an error; what it says counts', async () => {
   const slow = [{ text: 'a' }, { waitMs: 500 }, { text: 'b' }, { waitMs: 500 }, { text: 'c' }]
   const { conversation } = await create(

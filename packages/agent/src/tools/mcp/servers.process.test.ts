@@ -273,6 +273,19 @@ test('a path of the working directory without a cwd is refused, with what to do'
   expect(started.failures).toEqual([])
 })
 
+test('a server without a cwd that ends before its first answer is told about its folder', async () => {
+  await using trial = await McpFixtures.open()
+  const { command, ...rude } = trial.misbehavingServer('dead')
+  const { mcp } = await trial.openServers({
+    argument: { command: process.execPath, args: ['sample.mjs'] },
+    command: { command: 'bin/agent' },
+    placed: { command, ...rude },
+  })
+  const failures = Object.fromEntries(mcp.failures.map(({ server, detail }) => [server, detail]))
+  const hint = expect.stringMatching(/ It started in an empty folder: .* the cwd "workspace"/)
+  expect(failures).toEqual({ argument: hint, command: hint, placed: expect.not.stringContaining('folder') })
+})
+
 test('secrets go to the server by name and do not come back', async () => {
   await using trial = await McpFixtures.open()
   const env = { GIVEN: 'a $TOKEN', PLAIN: 'production' }

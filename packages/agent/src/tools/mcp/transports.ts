@@ -40,6 +40,9 @@ export async function connect(
   }
 }
 
+const folderHint =
+  'It started in an empty folder: give it absolute paths, or the cwd "workspace" to start it in the workspace.'
+
 async function connectProcess(
   { command, args, env, cwd }: Extract<McpEndpoint, { kind: 'process' }>,
   { workspace }: ToolContext,
@@ -79,8 +82,10 @@ async function connectProcess(
       process,
       signal.aborted || !(error instanceof Error) ? 'it did not answer' : error.message,
     )
+    // A relative path without `./` is not refused, because any word could be one.
+    const hint = folder === undefined || process.endReason === undefined ? '' : `. ${folderHint}`
     await process.close()
-    throw new McpConnectionError(reason, 'connection')
+    throw new McpConnectionError(reason + hint, 'connection')
   }
 }
 
