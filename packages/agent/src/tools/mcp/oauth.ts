@@ -9,7 +9,9 @@ import { limitAnswer } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
 import { sameOriginFetch } from '@slipway/shared/url'
 import type { McpOAuthState, McpOAuthStates } from '../core/mcp-oauth-states.ts'
-import { isLocalHost, publicFetch } from '../web/public-fetch.ts'
+import { ToolFailure } from '../core/tool-failure.ts'
+import { checkedLookup, isPublicAddress } from '../web/public-address.ts'
+import { fetchWithLookup, isLocalHost, publicFetch } from '../web/public-fetch.ts'
 import { McpConnectionError } from './connection-error.ts'
 
 /** A token is renewed so long before its end. */
@@ -44,16 +46,15 @@ async function refresh(url: string, authentication: unknown, state: McpOAuthStat
   const { auth } = await import('@modelcontextprotocol/sdk/client/auth.js')
   const [registered] = 'redirect_uris' in Object(state.client_info) ? redirectUris(state) : []
   const provider = new SignIn(registered ?? 'http://localhost/callback', authentication, state)
+  const requests = boundedFetch(url, AbortSignal.timeout(refreshMs))
   try {
-    const result = await auth(provider, {
-      serverUrl: url,
-      fetchFn: boundedFetch(url, AbortSignal.timeout(refreshMs)),
-    })
+    const result = await auth(provider, { serverUrl: url, fetchFn: requests.fetch })
     if (result === 'AUTHORIZED') return provider.signedIn
   } catch {
     // The reason may contain tokens.
   }
-  throw new McpConnectionError('its sign-in has ended and could not be renewed: sign in to it again')
+  const reason = requests.refusal() ?? 'sign in to it again'
+  throw new McpConnectionError(`its sign-in has ended and could not be renewed: ${reason}`)
 }
 
 function redirectUris({ client_info }: McpOAuthState): string[] {
@@ -76,9 +77,22 @@ export interface McpSignInOptions {
 
 /** Signs in to a server, with PKCE; undefined when it answers without. Rejects with the error. */
 export async function signInToMcpServer(options: McpSignInOptions): Promise<McpOAuthState | undefined> {
-  const { url, headers, authentication, redirectUrl, consent, signal } = options
+  const requests = boundedFetch(options.url, options.signal)
+  try {
+    return await signIn(options, requests.fetch)
+  } catch (error) {
+    // The library hides some failures, and goes on to another one.
+    const refusal = requests.refusal()
+    throw refusal === undefined ? error : new Error(refusal, { cause: error })
+  }
+}
+
+async function signIn(
+  options: McpSignInOptions,
+  fetchFn: ReturnType<typeof boundedFetch>['fetch'],
+): Promise<McpOAuthState | undefined> {
+  const { url, headers, authentication, redirectUrl, consent } = options
   const { auth, extractWWWAuthenticateParams } = await import('@modelcontextprotocol/sdk/client/auth.js')
-  const fetchFn = boundedFetch(url, signal)
   const answer = await fetchFn(url, {
     method: 'POST',
     headers: {
@@ -107,15 +121,36 @@ export async function signInToMcpServer(options: McpSignInOptions): Promise<McpO
 
 /**
  * A server names where its users sign in. One on the internet must not name a place in this machine's
- * networks, whose answers the sign-in would show.
+ * networks, whose answers the sign-in would show. A server is in these networks when its name says so, or
+ * all addresses to which its connections went are.
  */
 function boundedFetch(serverUrl: string, signal: AbortSignal) {
   const { host, hostname } = new URL(serverUrl)
-  const fetchServer = sameOriginFetch()
-  const fetchOther = isLocalHost(hostname) ? fetchServer : sameOriginFetch(publicFetch as typeof fetch)
-  return async (url: string | URL, init?: RequestInit) => {
-    const fetchWithin = new URL(url).host === host ? fetchServer : fetchOther
-    return limitAnswer(await fetchWithin(url, { ...init, signal }), { maxBytes })
+  const addresses: string[] = []
+  const lookupServer = checkedLookup((_, found) => void addresses.push(...found))
+  const fetchAny = sameOriginFetch()
+  const fetchPublic = sameOriginFetch(publicFetch as typeof fetch)
+  const fetchServer = sameOriginFetch(((url, init = {}) =>
+    fetchWithLookup(url as string, init, lookupServer)) as typeof fetch)
+  const isLocal = () => isLocalHost(hostname) || (addresses.length > 0 && !addresses.some(isPublicAddress))
+  let refused: string | undefined
+  return {
+    /** What to say when a request was refused. */
+    refusal: () =>
+      refused === undefined
+        ? undefined
+        : `the server names ${refused} for its sign-in, which is in a private network or on this machine`,
+    fetch: async (url: string | URL, init?: RequestInit) => {
+      const target = new URL(url)
+      const fetchOther = isLocal() ? fetchAny : fetchPublic
+      try {
+        const answer = await (target.host === host ? fetchServer : fetchOther)(url, { ...init, signal })
+        return limitAnswer(answer, { maxBytes })
+      } catch (error) {
+        if (error instanceof ToolFailure) refused = target.host
+        throw error
+      }
+    },
   }
 }
 

@@ -36,18 +36,25 @@ export function privateAddressFailure(host: string): ToolFailure {
   )
 }
 
-/**
- * Resolves a name for a connection, which goes to exactly these addresses. Fails with a ToolFailure when any
- * of them is not public.
- */
-export const lookupPublic: LookupFunction = (host, options, callback) => {
-  lookup(host, { ...options, all: true }, (error, addresses: readonly LookupAddress[]) => {
-    const [first] = addresses ?? []
-    if (error !== null || first === undefined)
-      return callback(error ?? new ToolFailure(`The name ${host} has no address.`), [])
-    if (!addresses.every(({ address }) => isPublicAddress(address)))
-      return callback(privateAddressFailure(host), [])
-    if (options.all) callback(null, [...addresses])
-    else callback(null, first.address, first.family)
-  })
+/** Resolves a name for a connection, which goes to exactly these addresses, unless `check` returns an error. */
+export function checkedLookup(
+  check: (host: string, addresses: readonly string[]) => Error | undefined,
+): LookupFunction {
+  return (host, options, callback) => {
+    lookup(host, { ...options, all: true }, (error, addresses: readonly LookupAddress[]) => {
+      const [first] = addresses ?? []
+      if (error !== null || first === undefined)
+        return callback(error ?? new ToolFailure(`The name ${host} has no address.`), [])
+      const texts = addresses.map(({ address }) => address)
+      const failure = check(host, texts)
+      if (failure !== undefined) return callback(failure, [])
+      if (options.all) callback(null, [...addresses])
+      else callback(null, first.address, first.family)
+    })
+  }
 }
+
+/** Fails with a ToolFailure when any of the addresses is not public. */
+export const lookupPublic = checkedLookup((host, addresses) =>
+  addresses.every(isPublicAddress) ? undefined : privateAddressFailure(host),
+)
