@@ -1,11 +1,15 @@
-import { basename, dirname, join, relative, sep } from 'node:path'
+import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { Workspace } from '@slipway/agent'
 import { isWithin } from '@slipway/shared/fs'
 import { RepositoryView } from '@slipway/shared/git'
 import { type GitCommand, gitCommand } from '@slipway/shared/process'
-import { makeDirectory, readdir, rm } from '@slipway/shared/tool-files'
+import { lstat, makeDirectory, readdir, rm } from '@slipway/shared/tool-files'
 
 const gitTimeoutMs = 30_000
+const checkOutTimeoutMs = 10 * 60_000
+
+/** By their paths: a request that is repeated waits for the first one. */
+const beingMade = new Map<string, Promise<string | undefined>>()
 
 export interface Git extends AsyncDisposable {
   run(...args: string[]): Promise<{ readonly exitCode: number | null; readonly text: string }>
@@ -19,52 +23,85 @@ export async function openGit(
   environment: Readonly<Record<string, string>>,
 ): Promise<Git> {
   const workspace = await Workspace.open({ directory, env: environment })
-  const start = ({ command, args, env }: GitCommand) =>
-    workspace.run(command, args, { env, timeoutMs: gitTimeoutMs })
+  const start = ({ command, args, env }: GitCommand, timeoutMs = gitTimeoutMs) =>
+    workspace.run(command, args, { env, timeoutMs })
   return {
     async run(...args) {
       const { exitCode, stdout } = await start(gitCommand(args))
       return { exitCode, text: stdout.toString().trim() }
     },
     async checkOut() {
-      await using view = await RepositoryView.open(start)
+      await using view = await RepositoryView.open((command) => start(command))
       if (view === undefined) return false
-      const { exitCode } = await start(gitCommand(['reset', '--hard', '--quiet'], { env: view.env }))
+      const command = gitCommand(['reset', '--hard', '--quiet'], { env: view.env })
+      const { exitCode } = await start(command, checkOutTimeoutMs)
       return exitCode === 0
     },
     [Symbol.asyncDispose]: () => workspace[Symbol.asyncDispose](),
   }
 }
 
-/**
- * The worktree of a conversation on a branch of its own, at `<id>/<name of the repository>`; it exists when
- * the request is a repetition after a crash. Undefined when git cannot make it.
- */
-export async function createWorktree(
-  git: Git,
-  options: {
-    readonly worktrees: string
-    readonly id: string
-    readonly environment: Readonly<Record<string, string>>
-  },
-): Promise<string | undefined> {
-  const { worktrees, id, environment } = options
-  const { text: repository } = await git.run('rev-parse', '--show-toplevel')
-  const path = join(worktrees, id, basename(repository) || 'worktree')
-  await makeDirectory(dirname(path), 0o700)
-  const existing = await git.run('-C', path, 'rev-parse', '--show-prefix')
-  if (existing.exitCode !== 0 || existing.text !== '') {
-    // Without files, because filters of the repository would run to write them.
-    const { exitCode } = await git.run('worktree', 'add', '--no-checkout', '-b', `openhands/${id}`, path)
-    if (exitCode !== 0) return undefined
-  } else if (await hasFiles(path)) return path
-  await using own = await openGit(path, environment)
-  return (await own.checkOut()) ? path : undefined
+interface WorktreeOptions {
+  readonly worktrees: string
+  readonly id: string
+  readonly environment: Readonly<Record<string, string>>
 }
 
-/** Whether more than the link to the repository is there: a crash may come before the files. */
-async function hasFiles(path: string): Promise<boolean> {
-  return (await readdir(path)).some((name) => name !== '.git')
+/**
+ * The worktree of a conversation on a branch of its own, at `<id>/<name of the repository>`; it exists when
+ * the request is a repetition after a crash. Undefined when git cannot make it or cannot write all of its
+ * files; neither the worktree nor the branch is left then.
+ */
+export async function createWorktree(git: Git, options: WorktreeOptions): Promise<string | undefined> {
+  const { text: repository } = await git.run('rev-parse', '--show-toplevel')
+  const path = join(options.worktrees, options.id, basename(repository) || 'worktree')
+  const first = beingMade.get(path)
+  if (first !== undefined) return await first
+  const making = makeWorktree(git, path, options).finally(() => beingMade.delete(path))
+  beingMade.set(path, making)
+  return await making
+}
+
+async function makeWorktree(
+  git: Git,
+  path: string,
+  { id, environment }: WorktreeOptions,
+): Promise<string | undefined> {
+  const branch = `openhands/${id}`
+  const existing = await git.run('-C', path, 'rev-parse', '--show-prefix')
+  if (existing.exitCode === 0 && existing.text === '') {
+    if (await isCheckedOut(git, path)) return path
+    await discard(git, path, branch)
+  }
+  await makeDirectory(dirname(path), 0o700)
+  // Without files, because filters of the repository would run to write them.
+  const { exitCode } = await git.run('worktree', 'add', '--no-checkout', '-b', branch, path)
+  if (exitCode !== 0) return undefined
+  let isComplete = false
+  try {
+    await using own = await openGit(path, environment)
+    isComplete = await own.checkOut()
+  } finally {
+    if (!isComplete) await discard(git, path, branch)
+  }
+  return isComplete ? path : undefined
+}
+
+/** Whether all files were written: git writes the index of a new worktree after them, at once. */
+async function isCheckedOut(git: Git, path: string): Promise<boolean> {
+  const { text } = await git.run('-C', path, 'rev-parse', '--git-path', 'index')
+  return await lstat(resolve(path, text)).then(
+    () => true,
+    () => false,
+  )
+}
+
+/** Removes a worktree in which nobody has worked yet, with its branch. */
+async function discard(git: Git, path: string, branch: string): Promise<void> {
+  await rm(path, { recursive: true, force: true })
+  await git.run('worktree', 'remove', '--force', '--force', path)
+  await git.run('update-ref', '-d', `refs/heads/${branch}`)
+  await rm(dirname(path), { recursive: true, force: true })
 }
 
 /** The conversation for which the worktree of a working directory was made; undefined for another one. */
