@@ -7,6 +7,7 @@ import {
   type StartConversationRequest,
   type WireVersion,
 } from '@slipway/protocol'
+import { RepositoryViewError } from '@slipway/shared/git'
 import { makeDirectory } from '@slipway/shared/tool-files'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import type { RepositoryConsents } from '../repositories/repository-consents.ts'
@@ -158,7 +159,9 @@ async function prepareWorkspace(
   await using git = await openGit(working_dir, deps.environment)
   // A repository without commits has no worktree: clients that always request one mean "if possible".
   if (settings.worktree && (await git.run('rev-parse', '--verify', '--quiet', 'HEAD')).exitCode === 0) {
-    const path = await createWorktree(git, { ...deps, id })
+    const path = await createWorktree(git, { ...deps, id }).catch((error: unknown) => {
+      throw error instanceof RepositoryViewError ? invalidInput(workingDirPath, error.message) : error
+    })
     if (path === undefined)
       throw invalidInput(workingDirPath, 'git cannot make a worktree of this repository')
     return { ...settings, workspace: { ...settings.workspace, working_dir: path } }

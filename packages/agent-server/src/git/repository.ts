@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { Workspace } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import { errorCode } from '@slipway/shared/fs'
-import { RepositoryView } from '@slipway/shared/git'
+import { RepositoryView, RepositoryViewError } from '@slipway/shared/git'
 import { type GitCommand, gitCommand } from '@slipway/shared/process'
 import { redact } from '@slipway/shared/redaction'
 import { copyFile, lstat, mkdtemp, rm, stat, utimes } from '@slipway/shared/tool-files'
@@ -42,6 +42,7 @@ export class GitRepository implements AsyncDisposable {
       if (view !== undefined) return new GitRepository(workspace, view, signal)
     } catch (error) {
       await workspace[Symbol.asyncDispose]()
+      if (error instanceof RepositoryViewError) throw new Problem('bad_request', error.message)
       throw error
     }
     await workspace[Symbol.asyncDispose]()

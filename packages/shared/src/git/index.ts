@@ -1,1 +1,1 @@
-export { RepositoryView } from './repository-view.ts'
+export { RepositoryView, RepositoryViewError } from './repository-view.ts'

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { type GitCommand, gitCommand } from '../process/git-command.ts'
-import { RepositoryView } from './repository-view.ts'
+import { RepositoryView, RepositoryViewError } from './repository-view.ts'
 import { HostileRepository } from './testing/hostile-repository.ts'
 
 function runIn(directory: string, env: Readonly<Record<string, string>>) {
@@ -18,7 +18,14 @@ function runIn(directory: string, env: Readonly<Record<string, string>>) {
 
 test('the hostile repository is one: plain git runs its programs', () => {
   using it = new HostileRepository()
-  const calls = ['diff', 'diff -- a.clean a.diff', 'diff --no-ext-diff -- a.clean', 'log -1', 'fetch']
+  const calls = [
+    'diff',
+    'diff -- sub',
+    'diff -- a.clean a.diff',
+    'diff --no-ext-diff -- a.clean',
+    'log -1',
+    'fetch',
+  ]
   for (const call of [...calls, 'worktree add ../x', '-c filter.outer-two.process= worktree add ../y']) {
     try {
       it.git(...call.split(' '))
@@ -94,6 +101,17 @@ test('a working tree that the repository names elsewhere, and a repository in fi
   it.git('--git-dir', join(inner, '.git'), 'config', 'core.worktree', it.env.HOME)
   expect(await RepositoryView.open(runIn(inner, it.env))).toBe(undefined)
   expect(it.marks).toEqual([])
+})
+
+test('a configuration that is cut, or cannot be read, is an error and not the lack of a repository', async () => {
+  using it = new HostileRepository()
+  const run = runIn(it.root, it.env)
+  const changed = (changes: object) => async (git: GitCommand) => ({
+    ...(await run(git)),
+    ...(git.args.includes('config') ? changes : {}),
+  })
+  for (const changes of [{ isTruncated: true }, { exitCode: null }])
+    await expect(RepositoryView.open(changed(changes))).rejects.toThrow(RepositoryViewError)
 })
 
 test('a subcommand that is not in the table is refused', () => {

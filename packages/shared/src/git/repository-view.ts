@@ -38,6 +38,9 @@ const harmlessSettings = [
   /^lfs\.repositoryformatversion$/,
 ]
 
+/** Why a repository cannot be used. */
+export class RepositoryViewError extends Error {}
+
 /**
  * A repository as git sees it with a configuration that cannot name a program: a private directory links to
  * its objects and references, and has a copy of its harmless settings. The copy is made once, so nothing that
@@ -56,13 +59,17 @@ export class RepositoryView implements AsyncDisposable {
     this.env = { GIT_DIR: gitDirectory, GIT_COMMON_DIR: directory, GIT_WORK_TREE: root }
   }
 
-  /** Undefined where the directory in which `run` runs is in no working tree. */
+  /**
+   * Undefined where the directory in which `run` runs is in no working tree. Rejects with a
+   * `RepositoryViewError` where its configuration cannot be read.
+   */
   static async open(run: RunGitCommand): Promise<RepositoryView | undefined> {
     const places = await findPlaces(run)
     if (places === undefined) return undefined
     const { root, gitDirectory, commonDirectory } = places
     const config = await run(gitCommand(['config', '--list', '-z', '--show-scope']))
-    if (config.exitCode !== 0 || config.isTruncated === true) return undefined
+    if (config.exitCode !== 0) throw new RepositoryViewError('git cannot read the configuration')
+    if (config.isTruncated === true) throw new RepositoryViewError('The configuration is too long')
     const directory = await mkdtemp(join(tmpdir(), 'slipway-git-'))
     const view = new RepositoryView(root, gitDirectory, directory)
     try {

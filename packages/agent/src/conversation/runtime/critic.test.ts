@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { appendFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -78,6 +78,18 @@ test('the critic of patches sees changes, new files and new commits, and does no
   expect(await score([{ kind: 'MessageEvent', timestamp: later }])).toBe(0)
   await writeFile(join(workspace.directory, 'a'), '2')
   expect(await score()).toBe(1)
+})
+
+test('the critic of patches judges a repository with hundreds of tracked branches', async () => {
+  const workspace = await openWorkspace()
+  await workspace.run('git', ['init', '-q', '-b', 'main'])
+  const branches = Array.from(
+    { length: 1000 },
+    (_, n) => `[branch "a-branch-with-a-long-name-${n}"]\n\tremote = origin\n\tmerge = refs/heads/${n}\n`,
+  )
+  await appendFile(join(workspace.directory, '.git/config'), branches.join(''))
+  const judge = createCritic({ kind: 'EmptyPatchCritic', ...mode }, systemClock)
+  expect((await judge({ events: [], message: '', workspace }, neverAborted))?.score).toBe(0)
 })
 
 test('the critic of patches runs no program that the repository names', async () => {

@@ -10,6 +10,7 @@ const maxRequestBytes = 4 * 1024 * 1024
 const maxResponseBytes = 1024 * 1024
 const maxMessage = 10_000
 const gitTimeoutMs = 30_000
+const maxGitBytes = 64 * 1024
 
 /** The members of an event that a critic uses. */
 export interface CriticEvent {
@@ -39,7 +40,8 @@ export function createCritic(critic: Critic, clock: Clock): EvaluateWithCritic {
       return async ({ events }) => criticScore(endsWithFinish(events) ? 1 : 0)
     case 'EmptyPatchCritic':
       return async (input, signal) => {
-        const isChanged = await hasRepositoryChanges(input, signal)
+        // Undefined too where the repository cannot be examined.
+        const isChanged = await hasRepositoryChanges(input, signal).catch(() => undefined)
         if (isChanged === undefined) return undefined
         return isChanged ? criticScore(1) : criticScore(0, 'Nothing was changed in the working directory.')
       }
@@ -62,12 +64,12 @@ async function hasRepositoryChanges(
   { workspace, events }: CriticInput,
   signal: AbortSignal,
 ): Promise<boolean | undefined> {
-  const run = ({ command, args, env }: GitCommand) =>
-    workspace.run(command, args, { timeoutMs: gitTimeoutMs, maxBytes: 64 * 1024, env }, signal)
-  await using view = await RepositoryView.open(run)
+  const run = ({ command, args, env }: GitCommand, limits: { readonly maxBytes?: number } = {}) =>
+    workspace.run(command, args, { timeoutMs: gitTimeoutMs, env, ...limits }, signal)
+  await using view = await RepositoryView.open((command) => run(command))
   if (view === undefined) return undefined
   const git = async (args: readonly string[]): Promise<string | undefined> => {
-    const exit = await run(gitCommand(args, { env: view.env }))
+    const exit = await run(gitCommand(args, { env: view.env }), { maxBytes: maxGitBytes })
     return exit.exitCode === 0 ? exit.stdout.toString('utf8').trim() : undefined
   }
   const changes = await git(['status', '--porcelain', '--untracked-files=normal', '--', '.'])
