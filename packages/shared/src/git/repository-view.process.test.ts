@@ -114,6 +114,23 @@ test('a configuration that is cut, or cannot be read, is an error and not the la
     await expect(RepositoryView.open(changed(changes))).rejects.toThrow(RepositoryViewError)
 })
 
+test('a git that does not know the options is refused', async () => {
+  // As git 2.30 answers: paths may be relative.
+  const run = async ({ args }: GitCommand) => {
+    const options = args.slice(args.indexOf('rev-parse') + 1)
+    const values: Record<string, string> = {
+      '--show-toplevel': '/',
+      '--git-dir': '.git',
+      '--git-common-dir': '.git',
+    }
+    return {
+      exitCode: 0,
+      stdout: Buffer.from(options.map((option) => `${values[option] ?? option}\n`).join('')),
+    }
+  }
+  await expect(RepositoryView.open(run)).rejects.toThrow('git 2.31 or newer is needed')
+})
+
 test('a subcommand that is not in the table is refused', () => {
   expect(() => gitCommand(['-C', '/x', 'submodule', 'update'])).toThrow('git submodule is not allowed here')
 })

@@ -103,6 +103,8 @@ async function findPlaces(run: RunGitCommand): Promise<Places | undefined> {
   const found = await run(gitCommand(['rev-parse', ...options]))
   if (found.exitCode !== 0) return undefined
   const [root, gitDirectory, commonDirectory] = outputText(found.stdout).split(`\n${mark}\n`)
+  // Before 2.31 the option is unknown, and so are the variables with the settings of each call.
+  if (root?.startsWith('--path-format')) throw new RepositoryViewError('git 2.31 or newer is needed')
   if (root === undefined || gitDirectory === undefined || commonDirectory === undefined) return undefined
   // `core.worktree` may name any directory; only one that has this repository in it is meant.
   const own = await run(gitCommand(['rev-parse', '--resolve-git-dir', join(root, '.git')]))
