@@ -12,6 +12,7 @@ import * as systemFiles from 'node:fs/promises'
 import { constants as osConstants } from 'node:os'
 import { basename, dirname } from 'node:path'
 import { getSystemErrorMessage, getSystemErrorName } from 'node:util'
+import { errorCode } from '../fs/error-code.ts'
 import { makeDirectory as makeDirectoryWith } from '../fs/make-directory.ts'
 import { isWithin } from '../fs/resolve-within.ts'
 import { loadLibc } from '../process/libc.ts'
@@ -93,17 +94,23 @@ export async function open(
 
 let canHold: Promise<boolean> | undefined
 
-/** Whether directories can be held here: not elsewhere than on Linux, nor without the system call or /proc. */
+/**
+ * Whether directories can be held here: not elsewhere than on Linux, nor without the system call or /proc.
+ * Rejects where that cannot be told now, as when too many files are open.
+ */
 async function canHoldDirectories(): Promise<boolean> {
   const fd = await openDirectory('/')
-  if (fd < 0) return false
-  return await systemFiles
-    .access(`/proc/self/fd/${fd}/.`)
-    .then(
-      () => true,
-      () => false,
-    )
-    .finally(() => close(fd))
+  if (fd === -osConstants.errno.ENOSYS || fd === -osConstants.errno.EPERM) return false
+  if (fd < 0) throw systemError(-fd, '/')
+  try {
+    await systemFiles.access(`/proc/self/fd/${fd}/.`)
+    return true
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw error
+    return false
+  } finally {
+    close(fd)
+  }
 }
 
 async function openDirectory(path: string): Promise<number> {
@@ -118,7 +125,10 @@ async function openDirectory(path: string): Promise<number> {
  * O_NOFOLLOW. Where the system cannot do that, `use` gets the path, if it is real still.
  */
 export async function inRealDirectory<T>(real: string, use: (path: string) => Promise<T>): Promise<T> {
-  canHold ??= canHoldDirectories()
+  canHold ??= canHoldDirectories().catch((error: unknown) => {
+    canHold = undefined
+    throw error
+  })
   const directory = dirname(real)
   if (!(await canHold)) {
     if ((await realpath(directory)) !== directory) throw systemError(osConstants.errno.ELOOP, directory)
