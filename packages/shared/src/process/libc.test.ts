@@ -1,8 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, readFileSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
+import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { loadLibc } from './libc.ts'
@@ -21,6 +21,26 @@ testOnLinux('closeOnExec sets the flag, and fails for a descriptor that is not o
   expect(Number.parseInt(flags, 8) & 0o2000000).toBe(0o2000000)
   closeSync(fd)
   expect(libc?.closeOnExec(999_999)).toBe(false)
+})
+
+testOnLinux('openDirectory tells of each call why it failed, also in the pool', async () => {
+  const directory = realpathSync(mkdtempSync(join(tmpdir(), 'slipway-libc-')))
+  try {
+    symlinkSync('.', join(directory, 'link'))
+    const { ENOENT, ELOOP } = constants.errno
+    const answers = { '.': 1, none: -ENOENT, link: -ELOOP }
+    const calls = Object.entries(answers).flatMap((entry) => Array(80).fill(entry) as (typeof entry)[])
+    const open = async ([name, wanted]: (typeof calls)[number]) => {
+      const path = join(directory, name)
+      for (const fd of [libc?.openDirectory(path) ?? 0, (await libc?.openDirectoryInPool(path)) ?? 0]) {
+        if (fd > 0) closeSync(fd)
+        expect(fd > 0 ? 1 : fd).toBe(wanted)
+      }
+    }
+    await Promise.all(calls.map(open))
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
 })
 
 testOnLinux('peerCredentials names the process that listens', async () => {

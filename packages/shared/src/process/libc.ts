@@ -41,6 +41,8 @@ export interface Libc {
    * missing.
    */
   openDirectory(path: string): number
+  /** The same on a thread of the pool: a network file system may not answer. At most 256 calls at a time. */
+  openDirectoryInPool(path: string): Promise<number>
   /**
    * Who listens on the other side of a connected Unix socket (SO_PEERCRED); undefined when the call fails.
    */
@@ -69,6 +71,11 @@ const AT_FDCWD = -100
 const directoryFlags = constants.O_DIRECTORY | O_PATH | O_CLOEXEC
 const RESOLVE_NO_MAGICLINKS = 2
 const RESOLVE_NO_SYMLINKS = 4
+/** `struct open_how`: flags, mode, resolve. */
+const directoryHow = Buffer.from(
+  new BigUint64Array([BigInt(directoryFlags), 0n, BigInt(RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS)])
+    .buffer,
+)
 const M_TRIM_THRESHOLD = -1
 const M_MMAP_THRESHOLD = -3
 /** Above the size of a page of events: mapping one costs more than a copy. */
@@ -111,6 +118,9 @@ async function open(): Promise<Libc> {
   const mallopt = library.func('int mallopt(int option, int value)')
   const prctl = library.func('int prctl(int option, ...)')
   const syscall = library.func('long syscall(long number, ...)')
+  // Its own declaration: calls with a variable number of arguments run on this thread alone.
+  const openat2 = library.func('syscall', 'long', ['long', 'int', 'str', 'void *', 'size_t'])
+  const openat2Arguments = (path: string) => [SYS_openat2, AT_FDCWD, path, directoryHow, directoryHow.length]
   const setfsuid = library.func('uint32_t setfsuid(uint32_t uid)')
   const setfsgid = library.func('uint32_t setfsgid(uint32_t gid)')
   const getsockopt = library.func(
@@ -135,13 +145,17 @@ async function open(): Promise<Libc> {
       return setfsgid(NO_ID) === gid && setfsuid(NO_ID) === uid
     },
     openDirectory: (path) => {
-      const how = Buffer.alloc(24)
-      how.writeBigUInt64LE(BigInt(directoryFlags))
-      how.writeBigUInt64LE(BigInt(RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS), 16)
-      const args = ['int', AT_FDCWD, 'str', path, 'void *', how, 'size_t', how.length]
-      const fd = Number(syscall(SYS_openat2, ...args))
+      const fd = Number(openat2(...openat2Arguments(path)))
       return fd < 0 ? -koffi.errno() : fd
     },
+    openDirectoryInPool: (path) =>
+      new Promise((resolve, reject) => {
+        openat2.async(...openat2Arguments(path), (error: Error | null, fd: number | bigint) => {
+          if (error !== null) reject(error)
+          // Here, and not later, the number is that of this call.
+          else resolve(Number(fd) < 0 ? -koffi.errno() : Number(fd))
+        })
+      }),
     peerCredentials: (fd) => {
       const value = Buffer.alloc(12)
       if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, value, [value.length]) !== 0) return undefined

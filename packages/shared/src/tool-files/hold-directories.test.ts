@@ -13,7 +13,9 @@ vi.mock('../process/libc.ts', async (importOriginal) => {
   return {
     loadLibc: async (): Promise<Libc | undefined> => {
       const libc = await original.loadLibc()
-      return libc && { ...libc, openDirectory: (path) => answers.shift() ?? libc.openDirectory(path) }
+      const openDirectoryInPool = async (path: string) =>
+        answers.shift() ?? (await libc?.openDirectoryInPool(path)) ?? -ENOSYS
+      return libc && { ...libc, openDirectoryInPool }
     },
   }
 })

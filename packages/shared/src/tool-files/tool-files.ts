@@ -12,6 +12,7 @@ import * as systemFiles from 'node:fs/promises'
 import { constants as osConstants } from 'node:os'
 import { basename, dirname } from 'node:path'
 import { getSystemErrorMessage, getSystemErrorName } from 'node:util'
+import { Semaphore } from '../async/semaphore.ts'
 import { errorCode } from '../fs/error-code.ts'
 import { makeDirectory as makeDirectoryWith } from '../fs/make-directory.ts'
 import { isWithin } from '../fs/resolve-within.ts'
@@ -113,9 +114,14 @@ async function canHoldDirectories(): Promise<boolean> {
   }
 }
 
+/** As many as the pool has threads; each call holds memory of its own. */
+const poolCalls = new Semaphore(4)
+
 async function openDirectory(path: string): Promise<number> {
   if (current !== undefined) return Number(await current.thread.call('openDirectory', [path]))
-  return (await loadLibc())?.openDirectory(path) ?? -osConstants.errno.ENOSYS
+  const libc = await loadLibc()
+  if (libc === undefined) return -osConstants.errno.ENOSYS
+  return await poolCalls.run(() => libc.openDirectoryInPool(path))
 }
 
 /**
