@@ -156,29 +156,32 @@ test('the control plane and the commands follow the same rule', async () => {
   await health.close()
 })
 
-test.each(['an empty', 'another'])('%s file in the place of control.db is never taken for it', async (kind) => {
-  using directory = temporaryDirectory()
-  const { path } = directory
-  const health = new StorageHealth(path, () => {})
-  await using store = await openControlPlaneStore({ directory: path, health })
-  const other = join(path, 'other')
-  if (kind === 'an empty') writeFileSync(other, '')
-  else {
-    using db = new DatabaseSync(other)
-    db.exec('CREATE TABLE note (text TEXT)')
-  }
-  renameSync(other, join(path, 'control.db'))
-  const update = () => store.documents.update('', 'a', () => Buffer.from('a'))
-  await expect(update()).rejects.toMatchObject(refused)
-  const problem = () => health.check().then((problem) => problem?.message)
-  await expect.poll(problem, waiting).toMatch(/no such table/)
-  // Several attempts to recover are made meanwhile.
-  for (let n = 0; n < 10; n++) {
-    await pause(50)
-    await expect(update()).rejects.toMatchObject({ code: 'unavailable' })
-    expect(await health.check()).toMatchObject({ code: 'unavailable' })
-  }
-})
+test.each(['an empty', 'another'])(
+  '%s file in the place of control.db is never taken for it',
+  async (kind) => {
+    using directory = temporaryDirectory()
+    const { path } = directory
+    const health = new StorageHealth(path, () => {})
+    await using store = await openControlPlaneStore({ directory: path, health })
+    const other = join(path, 'other')
+    if (kind === 'an empty') writeFileSync(other, '')
+    else {
+      using db = new DatabaseSync(other)
+      db.exec('CREATE TABLE note (text TEXT)')
+    }
+    renameSync(other, join(path, 'control.db'))
+    const update = () => store.documents.update('', 'a', () => Buffer.from('a'))
+    await expect(update()).rejects.toMatchObject(refused)
+    const problem = () => health.check().then((problem) => problem?.message)
+    await expect.poll(problem, waiting).toMatch(/no such table/)
+    // Several attempts to recover are made meanwhile.
+    for (let n = 0; n < 10; n++) {
+      await pause(50)
+      await expect(update()).rejects.toMatchObject({ code: 'unavailable' })
+      expect(await health.check()).toMatchObject({ code: 'unavailable' })
+    }
+  },
+)
 
 test('in an exchanged directory the commands of another server are left alone', async () => {
   using directory = temporaryDirectory()

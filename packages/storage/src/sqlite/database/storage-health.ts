@@ -10,7 +10,14 @@ import {
 } from '@slipway/protocol'
 import { createCounter, createGauge, type Metric } from '@slipway/shared/metrics'
 import type { Database } from './database.ts'
-import { isDamaged, isDiskFull, isLocked, isMoved, isNotDatabase, isStorageFailure } from './storage-failure.ts'
+import {
+  isDamaged,
+  isDiskFull,
+  isLocked,
+  isMoved,
+  isNotDatabase,
+  isStorageFailure,
+} from './storage-failure.ts'
 
 const firstProbeMs = 100
 const maxProbeMs = 5_000

@@ -82,13 +82,8 @@ export class StoreMark {
     }
   }
 
-  #failure(
-    what: string,
-    otherwise = `go on with what is there: move it and ${this.#markPath} away`,
-  ): Error {
-    return new Error(
-      `${this.#path} ${what}. Restore it from a backup, or ${otherwise} while no server runs.`,
-    )
+  #failure(what: string, otherwise = `go on with what is there: move it and ${this.#markPath} away`): Error {
+    return new Error(`${this.#path} ${what}. Restore it from a backup, or ${otherwise} while no server runs.`)
   }
 }
 
