@@ -19,7 +19,7 @@ async function launch(members: object, values: Record<string, string> = {}, PATH
   const secrets = new Secrets(Object.fromEntries(sources))
   const warnings: string[] = []
   const options = {
-    ...{ directory, environment: { PATH }, secrets },
+    ...{ directory, environment: { PATH, HOME: directory }, secrets },
     findCredential: () => undefined,
     warn: (text: string) => warnings.push(text),
   }
