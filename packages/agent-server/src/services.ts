@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { ProgramFolder, Workspace } from '@slipway/agent'
 import { type AppOptions, type SocketRoute, unixFetch } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
+import { removeViewLeftovers } from '@slipway/shared/git'
 import type { Secret } from '@slipway/shared/redaction'
 import type { Clock } from '@slipway/shared/time'
 import { toolUser } from '@slipway/shared/tool-files'
@@ -102,7 +103,10 @@ async function serverMarker(directory: string): Promise<string> {
   return createHash('sha256').update(path).digest('hex').slice(0, 16)
 }
 
-/** Ends the programs that the last process on this directory left running, and removes their folders. */
+/**
+ * Ends the programs that the last process on this directory left running, and removes their folders and the
+ * temporary folders of processes that have ended.
+ */
 export async function killLeftovers(
   directory: string,
   { toolEnvironment }: Pick<Config, 'toolEnvironment'>,
@@ -111,6 +115,7 @@ export async function killLeftovers(
   const homes = applicationHomes(applicationDirectory(await realpath(directory)))
   await Workspace.killLeftovers(server, homes)
   await ProgramFolder.removeLeftovers(withToolUser({ ...toolEnvironment, SLIPWAY_SERVER: server }))
+  await removeViewLeftovers()
 }
 
 /** Opens everything that depends on keys and secrets, and continues the runs of the last process. */

@@ -1,4 +1,3 @@
-import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Workspace } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
@@ -6,7 +5,7 @@ import { errorCode } from '@slipway/shared/fs'
 import { RepositoryView, RepositoryViewError } from '@slipway/shared/git'
 import { type GitCommand, gitCommand } from '@slipway/shared/process'
 import { redact } from '@slipway/shared/redaction'
-import { copyFile, lstat, mkdtemp, rm, stat, utimes } from '@slipway/shared/tool-files'
+import { copyFile, lstat, stat, utimes } from '@slipway/shared/tool-files'
 
 type GitResult = Awaited<ReturnType<Workspace['run']>>
 
@@ -79,10 +78,11 @@ export class GitRepository implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#workspace[Symbol.asyncDispose]()
-    await this.#view[Symbol.asyncDispose]()
-    const index = await this.#index?.catch(() => undefined)
-    if (index !== undefined) await rm(resolve(index, '..'), { recursive: true, force: true })
+    // In reverse order: nothing runs in the view when it is removed.
+    await using resources = new AsyncDisposableStack()
+    resources.use(this.#view)
+    resources.defer(async () => void (await this.#index?.catch(() => undefined)))
+    resources.use(this.#workspace)
   }
 
   async #run(
@@ -101,7 +101,7 @@ export class GitRepository implements AsyncDisposable {
 
   async #copyIndex(): Promise<string> {
     const path = await this.runText(['rev-parse', '--git-path', 'index'])
-    const copy = join(await mkdtemp(join(tmpdir(), 'slipway-git-')), 'index')
+    const copy = join(this.#view.directory, 'index-copy')
     try {
       if (path !== undefined) await copyWithMtime(resolve(this.directory, path), copy)
     } catch (error) {

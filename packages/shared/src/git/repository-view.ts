@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type GitCommand, gitCommand } from '../process/git-command.ts'
-import { lstat, mkdtemp, realpath, rm, symlink, writeFile } from '../tool-files/index.ts'
+import { lstat, realpath, rm, symlink, writeFile } from '../tool-files/index.ts'
+import { makeViewFolder } from './view-folder.ts'
 
 /** Runs git in one directory. */
 export type RunGitCommand = (command: GitCommand) => Promise<{
@@ -51,11 +51,12 @@ export class RepositoryView implements AsyncDisposable {
   readonly root: string
   /** Variables for all calls in the working tree. */
   readonly env: Readonly<Record<string, string>>
-  readonly #directory: string
+  /** Private, and removed with the view. */
+  readonly directory: string
 
   private constructor(root: string, gitDirectory: string, directory: string) {
     this.root = root
-    this.#directory = directory
+    this.directory = directory
     this.env = { GIT_DIR: gitDirectory, GIT_COMMON_DIR: directory, GIT_WORK_TREE: root }
   }
 
@@ -70,7 +71,7 @@ export class RepositoryView implements AsyncDisposable {
     const config = await run(gitCommand(['config', '--list', '-z', '--show-scope']))
     if (config.exitCode !== 0) throw new RepositoryViewError('git cannot read the configuration')
     if (config.isTruncated === true) throw new RepositoryViewError('The configuration is too long')
-    const directory = await mkdtemp(join(tmpdir(), 'slipway-git-'))
+    const directory = await makeViewFolder()
     const view = new RepositoryView(root, gitDirectory, directory)
     try {
       await writeFile(join(directory, 'config'), harmlessConfig(config.stdout.toString()))
@@ -86,7 +87,7 @@ export class RepositoryView implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await rm(this.#directory, { recursive: true, force: true })
+    await rm(this.directory, { recursive: true, force: true })
   }
 }
 
