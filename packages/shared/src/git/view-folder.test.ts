@@ -9,6 +9,7 @@ test('folders of dead processes are removed, those of running ones and of others
   const root = mkdtempSync(join(tmpdir(), 'sw-view-'))
   onTestFinished(() => rmSync(root, { recursive: true }))
   vi.stubEnv('TMPDIR', root)
+  onTestFinished(() => void vi.unstubAllEnvs())
   const { pid: dead } = spawnSync('true')
   const make = (name: string) => {
     mkdirSync(join(root, name))
