@@ -28,6 +28,7 @@ export const lazyImports: Readonly<Record<string, readonly string[]>> = {
 export const frontDoors: Readonly<Record<string, readonly string[]>> = {
   shared: [
     'async',
+    'async/read-limited',
     'collections',
     'compile-cache',
     'fs',

@@ -1,5 +1,5 @@
 import type { ValidationIssue } from '@slipway/protocol'
-import { AnswerTooLongError, readText } from '@slipway/shared/async'
+import { AnswerTooLongError, readText } from '@slipway/shared/async/read-limited'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { RedirectError } from '@slipway/shared/url'
 

@@ -1,5 +1,5 @@
 import { buildRoutePath, must, Problem, type Route, type RouteTable } from '@slipway/protocol'
-import { readText } from '@slipway/shared/async'
+import { readText } from '@slipway/shared/async/read-limited'
 import { Secret } from '@slipway/shared/redaction'
 import { sameOriginFetch } from '@slipway/shared/url'
 import { ConnectionError, readCallError } from './errors.ts'
