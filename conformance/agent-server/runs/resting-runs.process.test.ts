@@ -6,7 +6,7 @@ import { AgentDriver, bashStep, finishStep } from '../../support/agent-driver.ts
 import { startAgentServer } from '../../support/agent-server.ts'
 import { AgentServerApi } from '../../support/agent-server-api.ts'
 
-vi.setConfig({ testTimeout: 180_000 })
+vi.setConfig({ testTimeout: 300_000 })
 const resting = 32
 
 test('threads and descriptors of finished runs are bounded, and a program in the background stays', async () => {
@@ -26,14 +26,14 @@ test('threads and descriptors of finished runs are bounded, and a program in the
     await run('echo x')
     const [tasks, descriptors] = [await count('task'), await count('fd')]
     for (let runs = 0; runs < resting * 2; runs++) await run('echo x')
-    // A conversation rests some seconds before it counts; each further one makes room.
+    // A conversation rests some seconds before it counts; each further one makes room, and needs some itself.
     await expect
       .poll(
         async () => {
           await run('echo x')
           return (await count('task')) - tasks
         },
-        { timeout: 60_000, interval: 500 },
+        { timeout: 120_000, interval: 4_000 },
       )
       .toBeLessThan(resting + 10)
     expect((await count('fd')) - descriptors).toBeLessThan(2 * resting)
