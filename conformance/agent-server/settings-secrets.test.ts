@@ -32,7 +32,8 @@ async function readStoredBytes(data: string): Promise<string> {
   const files = (await readdir(data, { recursive: true, withFileTypes: true })).filter((file) =>
     file.isFile(),
   )
-  const texts = files.map((file) => readFile(join(file.parentPath, file.name), 'latin1'))
+  // A journal goes while it is listed.
+  const texts = files.map((file) => readFile(join(file.parentPath, file.name), 'latin1').catch(() => ''))
   return (await Promise.all(texts)).join('\n')
 }
 
