@@ -9,6 +9,7 @@ import { expect, test } from 'vitest'
 import { bashStep, finishStep, scriptedModel } from '../support/agent-driver.ts'
 import { startAgentServer } from '../support/agent-server.ts'
 import { AgentServerApi } from '../support/agent-server-api.ts'
+import { readSeries } from '../support/metrics.ts'
 
 const key = 'telemetry-session-key-0123456789'
 const prompt = 'a prompt that nobody else may see'
@@ -132,13 +133,7 @@ test('a run appears in metrics, traces and audit, without its content', async ()
   } finally {
     await server.stop()
   }
-  const value = (series: string) =>
-    Number(
-      metrics
-        .split('\n')
-        .find((line) => line.startsWith(`${series} `))
-        ?.slice(series.length),
-    )
+  const value = (series: string) => readSeries(metrics, series)
   expect(value('slipway_events_appended_total')).toBeGreaterThan(5)
   expect(value('slipway_conversations{status="finished"}')).toBe(1)
   expect(value('slipway_conversations_loaded')).toBe(1)

@@ -2,6 +2,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { readSeries } from '../support/metrics.ts'
 import { createUser, openSandboxServer, textModel } from '../support/sandbox-server/user.ts'
 
 /** Metrics, traces and audit of a sandbox server, and who may read them. */
@@ -49,13 +50,7 @@ test('a start appears in metrics and audit, for authorized callers', {
     expect((await scrape(undefined)).status).toBe(401)
     expect((await scrape(user.key)).status).toBe(403)
     const metrics = await (await scrape(server.key)).text()
-    const value = (series: string) =>
-      Number(
-        metrics
-          .split('\n')
-          .find((line) => line.startsWith(`${series} `))
-          ?.slice(series.length),
-      )
+    const value = (series: string) => readSeries(metrics, series)
     expect(value('slipway_sandboxes{status="RUNNING"}')).toBe(1)
     expect(value('slipway_pool_sandboxes{status="RUNNING"}')).toBe(0)
     expect(value('slipway_sandbox_steps_total{step="start",outcome="ok"}')).toBe(1)

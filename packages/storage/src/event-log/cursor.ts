@@ -1,6 +1,6 @@
-import { crc32 } from 'node:zlib'
 import { type Cursor, Problem, type Resync } from '@slipway/protocol'
 import type { EventLog, StoredEvent } from './event-log.ts'
+import { textChecksum } from './text-checksum.ts'
 
 /** `<position>.<digest>`: names an event by its position and a digest of its id and time. */
 export function encodeCursor({
@@ -8,7 +8,7 @@ export function encodeCursor({
   id,
   instant,
 }: Pick<StoredEvent, 'position' | 'id' | 'instant'>): string {
-  return `${position}.${crc32(`${id}\n${instant}`).toString(16).padStart(8, '0')}`
+  return `${position}.${textChecksum(`${id}\n${instant}`)}`
 }
 
 /** The text of a parsed cursor. */

@@ -1,7 +1,7 @@
 import { closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs'
-import { crc32 } from 'node:zlib'
 import type { LogFunction } from '@slipway/protocol'
 import { errorCode } from '@slipway/shared/fs'
+import { textChecksum } from '../../event-log/text-checksum.ts'
 import type { Database } from './database.ts'
 import { advice, assertSameLog, type LogIdentity, readIdentity } from './log-identity.ts'
 import { isDamaged } from './storage-failure.ts'
@@ -58,7 +58,7 @@ export class HighWaterMark {
     this.#last = { store, generation, ordinal, head }
     const text = `${store}.${String(generation).padStart(4, '0')} ${String(ordinal).padStart(10)} ${String(head).padStart(10)}`
     try {
-      writeSync(this.#fd, `${text} ${crc32(text).toString(16).padStart(8, '0')}\n`, 0)
+      writeSync(this.#fd, `${text} ${textChecksum(text)}\n`, 0)
     } catch {
       // The change is durable; the next one writes the mark again.
     }
@@ -90,7 +90,7 @@ function readMark(path: string, log: LogFunction): Mark | undefined {
   // Versions before 0.2.0 wrote no generation.
   const [, text = '', store = '', generation = '1', ordinal, head, sum] =
     /^(([^\s.]+)(?:\.(\d+))? +(\d+) +(\d+)) ([0-9a-f]{8})\n$/.exec(line) ?? []
-  if (sum !== crc32(text).toString(16).padStart(8, '0')) {
+  if (sum !== textChecksum(text)) {
     log(
       'error',
       'the high-water mark is damaged: this start cannot tell whether acknowledged events are missing',

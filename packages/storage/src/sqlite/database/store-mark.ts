@@ -1,14 +1,15 @@
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { crc32 } from 'node:zlib'
 import { errorCode } from '@slipway/shared/fs'
+import { textChecksum } from '../../event-log/text-checksum.ts'
 import type { Database } from './database.ts'
 
 /** Files up to this size are examined whole when they are opened, their indexes too. */
 const maxExaminedBytes = 32 * 1024 * 1024
 
 /**
- * A small file beside a database, `NAME.mark`, that has the id of it: a database that was deleted or emptied would
- * be made anew, and one that was exchanged taken for it, without a word. Without the mark the database counts.
+ * A small file beside a database, `NAME.mark`, that has the id of it: a database that was deleted or emptied
+ * would be created again, and one that was exchanged would be taken for it, without a word. Without the mark
+ * the database counts.
  */
 export class StoreMark {
   readonly #path: string
@@ -27,8 +28,9 @@ export class StoreMark {
   }
 
   /**
-   * After it was opened: throws an Error with the next step when it is damaged, or another one than the mark has;
-   * `readId` makes it durable, and gets the id of the mark. Writes a mark that is missing or damaged. Returns the id.
+   * After it was opened: throws an Error with the next step when it is damaged, or another one than the mark
+   * has; `readId` makes it durable, and gets the id of the mark. Writes a mark that is missing or damaged.
+   * Returns the id.
    */
   confirm(db: Database, readId: (known: string | undefined) => string): string {
     const problem = this.#findDamage(db)
@@ -64,7 +66,7 @@ export class StoreMark {
   #read(): string | undefined {
     try {
       const [id = '', sum] = readFileSync(this.#markPath, 'utf8').trimEnd().split(' ')
-      return sum === sumOf(id) ? id : undefined
+      return sum === textChecksum(id) ? id : undefined
     } catch (error) {
       if (errorCode(error) === 'ENOENT') return undefined
       throw error
@@ -75,7 +77,7 @@ export class StoreMark {
   #write(id: string): void {
     const draft = `${this.#markPath}.draft`
     try {
-      writeFileSync(draft, `${id} ${sumOf(id)}\n`, { mode: 0o600 })
+      writeFileSync(draft, `${id} ${textChecksum(id)}\n`, { mode: 0o600 })
       renameSync(draft, this.#markPath)
     } catch {
       // Without it the database counts.
@@ -85,8 +87,4 @@ export class StoreMark {
   #failure(what: string, otherwise = `go on with what is there: move it and ${this.#markPath} away`): Error {
     return new Error(`${this.#path} ${what}. Restore it from a backup, or ${otherwise} while no server runs.`)
   }
-}
-
-function sumOf(id: string): string {
-  return crc32(id).toString(16).padStart(8, '0')
 }
