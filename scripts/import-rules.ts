@@ -121,7 +121,10 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   '@decimalturn/toml-patch': ['cli/src/context/config-file.ts'],
 }
 
-/** The only file that names git as a program: what it adds keeps programs that a repository names from running. */
+/**
+ * The only file that names git as a program: what it adds keeps programs that a repository names from
+ * running.
+ */
 export const gitFile = 'shared/src/process/git-command.ts'
 
 /** The only file that names Node's compile cache: without a folder it is one that every user may write. */

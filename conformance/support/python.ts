@@ -9,8 +9,8 @@ import { createInterface } from 'node:readline'
 const folder = resolve(import.meta.dirname, '../clients/python')
 
 /**
- * The interpreter of the environment that `.ci/python` has made for the present requirements (`.ci/python openapi`
- * for those of that name); undefined when it has not run, or could not reach a package index.
+ * The interpreter of the environment that `.ci/python` has made for the present requirements (`.ci/python
+ * openapi` for those of that name); undefined when it has not run, or could not reach a package index.
  */
 export function findPython(name?: 'openapi'): string | undefined {
   const { SLIPWAY_CI_CACHE, XDG_CACHE_HOME } = process.env

@@ -4,7 +4,10 @@ import { type ConversationInfo, scriptedModel, toolCall, toolCallsStep } from '.
 import type { OwnAgentServer } from './agent-fixture.ts'
 import type { ApiEvent } from './agent-server-api.ts'
 
-/** A conversation whose agent gives tasks to sub-agents with scripted models, on the present start of a server. */
+/**
+ * A conversation whose agent gives tasks to sub-agents with scripted models, on the present start of a
+ * server.
+ */
 export class SubAgentDriver {
   readonly #server: OwnAgentServer
 

@@ -6,10 +6,10 @@ import type { Reply } from './core/handler.ts'
 const askedWithinMs = 60_000
 
 /**
- * The order of a stop. A balancer learns from `/ready` that a server ends, and only at its next question: a port
- * that closes first is a 502 for everything that is sent until then. So after SIGTERM `/ready` is 503 while the
- * port stays open and requests are served; their connections close with their answers. Nobody is waited for when
- * `/ready` was not asked lately, and never after Ctrl-C.
+ * The order of a stop. A balancer learns from `/ready` that a server ends, and only at its next question: a
+ * port that closes first is a 502 for everything that is sent until then. So after SIGTERM `/ready` is 503
+ * while the port stays open and requests are served; their connections close with their answers. There is no
+ * wait when `/ready` was not asked lately, and never after Ctrl-C.
  */
 export class Readiness {
   readonly #drainMs: number

@@ -36,8 +36,8 @@ export interface CreateConversationDeps extends StartSettingsDeps {
 
 /**
  * Creates a conversation and its working directory (a git repository unless it is in one), or returns the
- * existing one of the id unchanged. Stores the initial message and runs it unless it says otherwise. Without a
- * free run slot nothing is created: a Problem `too_many`, unless the request is `admitted` already.
+ * existing one of the id unchanged. Stores the initial message and runs it unless it says otherwise. Without
+ * a free run slot nothing is created: a Problem `too_many`, unless the request is `admitted` already.
  */
 export async function createConversation(
   deps: CreateConversationDeps,

@@ -96,7 +96,7 @@ async function isCheckedOut(git: Git, path: string): Promise<boolean> {
   )
 }
 
-/** Removes a worktree in which nobody has worked yet, with its branch. */
+/** Removes a worktree in which no work has been done yet, with its branch. */
 async function discard(git: Git, path: string, branch: string): Promise<void> {
   await rm(path, { recursive: true, force: true })
   await git.run('worktree', 'remove', '--force', '--force', path)

@@ -21,9 +21,9 @@ interface ValidateOptions {
 }
 
 /**
- * Whether a model answers: one short request, no retries, no fallbacks. A limit of rate, a timeout and silence do
- * not make settings invalid, and `error` says why there was no answer. The result has no secret of the settings,
- * also when the provider echoes one. Never rejects.
+ * Whether a model answers: one short request, no retries, no fallbacks. A limit of rate, a timeout and
+ * silence do not make settings invalid, and `error` says why there was no answer. The result has no secret of
+ * the settings, also when the provider echoes one. Never rejects.
  */
 export async function validateLlm(model: Llm, signal: AbortSignal, options: ValidateOptions = {}) {
   if (model.auth_type === 'subscription' && !options.isSignedIn) return signedOut

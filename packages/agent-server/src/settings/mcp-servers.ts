@@ -81,7 +81,10 @@ const storedServer = mcpServer
   .superRefine(checkMcpTransport)
   .transform((server) => ({ ...server, enabled: server.enabled ?? server.disabled !== true }))
 
-/** The rule is not applied to a server that is off or whose start is unchanged: it may be from before the rule. */
+/**
+ * The rule is not applied to a server that is off or whose start is unchanged: it may be from before the
+ * rule.
+ */
 const startedServer = storedServer.superRefine((server, context) => {
   if (server.enabled) checkMcpFolder(server, context)
 })

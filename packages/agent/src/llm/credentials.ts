@@ -4,8 +4,8 @@ import { decodePercent } from '@slipway/shared/url'
 import { Secrets } from '../secrets/secrets.ts'
 
 /**
- * The secrets in the settings of a model and of the fallbacks that they contain: keys, header values, passwords
- * in the address, and what the names in `litellm_extra_body` say, at any depth.
+ * The secrets in the settings of a model and of the fallbacks that they contain: keys, header values,
+ * passwords in the address, and what the names in `litellm_extra_body` say, at any depth.
  */
 export function llmSecrets(...llms: readonly Llm[]): Secrets {
   const secrets = new Secrets()

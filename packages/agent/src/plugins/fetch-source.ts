@@ -17,7 +17,9 @@ const maxListBytes = 16 * 1024 * 1024
 /** Of the files read from git in one batch. */
 const maxBatchBytes = 8 * 1024 * 1024
 
-/** One commit is fetched, and git never prompts. Files are read as git stores them, so filters do not apply. */
+/**
+ * One commit is fetched, and git never prompts. Files are read as git stores them, so filters do not apply.
+ */
 const gitConfig: readonly (readonly [string, string])[] = [
   ['credential.interactive', 'false'],
   ['fetch.recurseSubmodules', 'false'],

@@ -92,8 +92,8 @@ export class Secrets extends Redactor {
   }
 
   /**
-   * Why secrets that a value uses as `$NAME` or `${NAME}` have no value, for the caller; undefined when all of them have
-   * one. Speaks of the last lookups: call it after `findMentioned` or `expand`.
+   * Why secrets that a value uses as `$NAME` or `${NAME}` have no value, for the caller; undefined when all
+   * of them have one. Speaks of the last lookups: call it after `findMentioned` or `expand`.
    */
   lookupFailure(value: unknown): string | undefined {
     const text = this.#failures.size === 0 ? '' : JSON.stringify(value)

@@ -104,8 +104,8 @@ async function hasRunningThread(pid: number): Promise<boolean> {
 }
 
 /**
- * Whether programs run in a session besides `shell` and its ancestors: children of it, and daemons, which have
- * another parent. True without /proc, which alone shows them.
+ * Whether programs run in a session besides `shell` and its ancestors: children of it, and daemons, which
+ * have another parent. True without /proc, which alone shows them.
  */
 export async function hasPrograms(leader: number, marker: string, shell: number): Promise<boolean> {
   if ((await readProcStat(process.pid)) === undefined) return true

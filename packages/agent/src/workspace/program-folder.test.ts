@@ -38,7 +38,7 @@ async function findAbove(folder: string, name: string): Promise<string[]> {
 async function plantProgram(folder: string): Promise<string> {
   await mkdir(join(folder, 'node_modules/.bin'), { recursive: true })
   await writeFile(join(folder, 'node_modules/.bin/mcp-server-x'), '', { mode: 0o755 })
-  await writeFile(join(folder, '.npmrc'), 'registry=https://registry.invalid\n')
+  await writeFile(join(folder, '.npmrc'), 'ignore-scripts=false\n')
   const data = join(folder, '.slipway/conversations')
   await mkdir(data, { recursive: true })
   return data

@@ -6,8 +6,8 @@ export function exceedsMaxDepth(bytes: Uint8Array): boolean {
 }
 
 /**
- * The members of all objects in a JSON text, duplicates included; undefined when it nests deeper than `maxDepth`.
- * Counts brackets and colons outside strings; invalid JSON is for the parser to find.
+ * The members of all objects in a JSON text, duplicates included; undefined when it nests deeper than
+ * `maxDepth`. Counts brackets and colons outside strings; invalid JSON is for the parser to find.
  */
 export function countJsonMembers(bytes: Uint8Array): number | undefined {
   let depth = 0

@@ -4,7 +4,9 @@ import type { Caller } from './authenticator.ts'
 
 type KeyOwner = Pick<Caller, 'scopes' | 'boundOrg'>
 
-/** Whether an administrator acts on rows of this organisation: with a key that is bound to one, on its own. */
+/**
+ * Whether an administrator acts on rows of this organisation: with a key that is bound to one, on its own.
+ */
 export function isWithinReach(
   { boundOrg }: KeyOwner,
   row: { readonly org?: string | null | undefined },
@@ -43,8 +45,8 @@ export class AdminReach {
   }
 
   /**
-   * A user whom the caller may change. With a key of an organisation: one who is in no other, because a change
-   * concerns all, and no administrator.
+   * A user whom the caller may change. With a key of an organisation: one who is in no other, because a
+   * change concerns all, and no administrator.
    */
   async findUserToChange(caller: KeyOwner, id: string): Promise<UserRow> {
     const user = await this.findUser(caller, id)

@@ -324,7 +324,9 @@ export class ConversationStarter implements AsyncDisposable {
     }
   }
 
-  /** After a write that failed, and may be stored: what is stored decides, once the store can be used again. */
+  /**
+   * After a write that failed, and may be stored: what is stored decides, once the store can be used again.
+   */
   #settleLater(row: StartTaskRow): void {
     const settle = async () => {
       timer.cancel()

@@ -46,7 +46,9 @@ export async function readJson(response: Response, maxBytes = maxAnswerBytes): P
   return JSON.parse(await readText(response, maxBytes))
 }
 
-/** The same response, whose body fails with an `AnswerTooLongError` above a limit: for libraries that read. */
+/**
+ * The same response, whose body fails with an `AnswerTooLongError` above a limit: for libraries that read.
+ */
 export function limitAnswer(
   response: Response,
   { maxBytes, maxEventBytes = maxBytes }: AnswerLimits,

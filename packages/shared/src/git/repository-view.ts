@@ -23,7 +23,9 @@ const sharedParts = [
   'worktrees',
 ].concat('shallow', 'lfs')
 
-/** Settings that say how files, references and addresses are stored; no program and no other file runs by one. */
+/**
+ * Settings that say how files, references and addresses are stored; no program and no other file runs by one.
+ */
 const harmlessSettings = [
   /^core\.(?:repositoryformatversion|filemode|ignorecase|precomposeunicode|symlinks|autocrlf|eol|safecrlf)$/,
   /^core\.(?:sparsecheckout|sparsecheckoutcone|protecthfs|protectntfs|checkstat|trustctime)$/,

@@ -36,9 +36,9 @@ export interface Libc {
    */
   becomeFileUser(uid: number, gid: number): boolean
   /**
-   * Opens a directory (openat2 with O_PATH) whose path has no link in any part, so that nobody who exchanges one
-   * leads it elsewhere. The descriptor, or a negative errno: ELOOP for a link, ENOSYS where the system call is
-   * missing.
+   * Opens a directory (openat2 with O_PATH) whose path has no link in any part, so that nobody who exchanges
+   * one leads it elsewhere. The descriptor, or a negative errno: ELOOP for a link, ENOSYS where the system
+   * call is missing.
    */
   openDirectory(path: string): number
   /** The same on a thread of the pool: a network file system may not answer. At most 256 calls at a time. */

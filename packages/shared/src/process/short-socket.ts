@@ -30,8 +30,8 @@ export async function shortSocketPath(
 }
 
 /**
- * Removes the links of a folder that `shortSocketPath` has made, and those in `near` whose folder is gone: earlier
- * versions named them otherwise.
+ * Removes the links of a folder that `shortSocketPath` has made, and those in `near` whose folder is gone:
+ * earlier versions named them otherwise.
  */
 export async function removeSocketLinks(folder: string, near: readonly string[] = []): Promise<void> {
   for (const links of [...near, ...privateFolders()]) {

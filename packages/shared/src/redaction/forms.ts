@@ -49,7 +49,10 @@ export function outputForms(value: string): string[] {
 export const minInexactChars = 8
 /** Providers show this many characters of the beginning or the end of a key. */
 const fragmentChars = 20
-/** A value of several words, settings, an address, a path, a host or a PEM block begins and ends like others of its kind. */
+/**
+ * A value of several words, settings, an address, a path, a host or a PEM block begins and ends like others
+ * of its kind.
+ */
 const keyLike = /^(?![/~.]|-----)(?!.*(?::\/\/|[;,]))(?!.*\.[a-z]{2,24}(?::\d+)?$)\S+$/i
 /** Beginnings that all tokens, keys and documents of a kind share in base64. */
 const commonBeginning = /^(?:eyJ|AAAA|LS0t|MII|YXBp)/
@@ -57,8 +60,8 @@ const commonBeginning = /^(?:eyJ|AAAA|LS0t|MII|YXBp)/
 const ordinary = /^(?:[a-z]{1,11}|\d{1,11})$/i
 
 /**
- * Forms to search in a normalized text: the value, its beginning and its end, hex, and base64 of itself or of a
- * text that contains it. Empty for a value of fewer than eight characters.
+ * Forms to search in a normalized text: the value, its beginning and its end, hex, and base64 of itself or of
+ * a text that contains it. Empty for a value of fewer than eight characters.
  */
 export function inexactForms(value: string): string[] {
   const text = value.trim()

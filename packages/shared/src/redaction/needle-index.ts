@@ -2,8 +2,9 @@ const multiplier = 0x01000193
 const tableSize = 1 << 16
 
 /**
- * Finds which of many byte strings begin where: a rolling hash of `window` bytes decides at nearly all positions
- * that none does, so that the time hardly depends on their number. Those shorter than `window` are left out.
+ * Finds which of many byte strings begin where: a rolling hash of `window` bytes decides at nearly all
+ * positions that none does, so that the time hardly depends on their number. Those shorter than `window` are
+ * left out.
  */
 export class NeedleIndex {
   readonly #window: number

@@ -1,8 +1,8 @@
 /**
- * A text in the form in which known secrets are searched. Programs and providers repeat a secret in other case,
- * wrapped, escaped for JSON (also in JSON within JSON), URLs or HTML; all of these have the same bytes here:
- * letters in lower case, no blanks, no backslashes, escapes replaced by what they stand for. Bytes are UTF-8, so
- * that percent-encoding agrees with what it encodes.
+ * A text in the form in which known secrets are searched. Programs and providers repeat a secret in other
+ * case, wrapped, escaped for JSON (also in JSON within JSON), URLs or HTML; all of these have the same bytes
+ * here: letters in lower case, no blanks, no backslashes, escapes replaced by what they stand for. Bytes are
+ * UTF-8, so that percent-encoding agrees with what it encodes.
  */
 export interface NormalizedText {
   readonly bytes: Uint8Array

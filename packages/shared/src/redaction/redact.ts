@@ -14,8 +14,9 @@ const maskedText = '****'
 /**
  * A copy in which `mask` replaces every string at or below a name of a secret (in any case, at any depth) and
  * in an `auth`, `env`, `environment`, `headers` or `extra_headers` section; also numbers in such a section
- * and under names such as `password`. Other numbers, booleans, and amounts as texts (`MAX_TOKENS: "5"`) stay. Stars replace
- * users, passwords and keys in URLs, and values of program arguments (`["--token", "x"]`). Plain JSON only.
+ * and under names such as `password`. Other numbers, booleans, and amounts as texts (`MAX_TOKENS: "5"`) stay.
+ * Stars replace users, passwords and keys in URLs, and values of program arguments (`["--token", "x"]`).
+ * Plain JSON only.
  */
 export function redact(
   value: Readonly<Record<string, unknown>>,

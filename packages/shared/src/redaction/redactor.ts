@@ -33,8 +33,9 @@ interface Match {
 
 /**
  * Redacts known values from texts and JSON. Values are never removed: a former secret stays secret. Values of
- * eight characters and more are also found in other case, broken by blanks or lines, escaped, in hex and base64,
- * and by their first or last twenty characters. Marks stay as they are, also when a value is a part of one.
+ * eight characters and more are also found in other case, broken by blanks or lines, escaped, in hex and
+ * base64, and by their first or last twenty characters. Marks stay as they are, also when a value is a part
+ * of one.
  */
 export class Redactor {
   readonly #options: RedactorOptions
@@ -81,9 +82,9 @@ export class Redactor {
 
   /**
    * Redacts a streamed text: the results of all calls together equal `redact` of the whole text. Holds back a
-   * possible beginning of a value; a whole line only for eight characters of one, because a prompt or a result
-   * would wait for what comes next. Holds at most some kilobytes more than the longest value: a value with more
-   * blanks between two of its letters is found by its beginning or end alone.
+   * possible beginning of a value; a whole line only for eight characters of one, because a prompt or a
+   * result would wait for what comes next. Holds at most some kilobytes more than the longest value: a value
+   * with more blanks between two of its letters is found by its beginning or end alone.
    */
   stream(): { add(text: string): string; end(): string } {
     let held = ''
@@ -195,7 +196,9 @@ export class Redactor {
     return this.#search
   }
 
-  /** Start of the longest end of a text that later text may make a form; the text's length when there is none. */
+  /**
+   * Start of the longest end of a text that later text may make a form; the text's length when there is none.
+   */
   #openStart(text: string): number {
     const { exactPrefixes, inexactPrefixes } = this.#needles
     const exactStart = exactPrefixes.findOpen(text) ?? text.length

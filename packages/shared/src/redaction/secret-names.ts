@@ -13,7 +13,9 @@ const secretPart =
   /apikey|authorization|basicauth|connectionstring|cookie|credential|encryptedcontent|jwt|key|passcode|passphrase|passwd|password|pwd|secret|sessid|session|signature|token/
 /** `pass` as the last word or at its end: `DB_PASS`, `rootpass`; not in `passage` or `pass_rate`. */
 const passEnd = /pass$/
-/** English words that begin with, or are, one of the parts; what follows them in the same word still counts. */
+/**
+ * English words that begin with, or are, one of the parts; what follows them in the same word still counts.
+ */
 const englishStart =
   /^(?:cookiecutter|donkey|flunkey|hockey|jockey|keyboard|keyframe|keyhole|keymap|keynote|keypad|keypress|keyspace|keystone|keystroke|keyword|lackey|latchkey|malarkey|monkey|obsession|passwordless|possession|secretar|secretion|secretive|tokenism|turkey|turnkey|whiskey)/
 const englishWord =

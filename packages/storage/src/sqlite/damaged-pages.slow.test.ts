@@ -8,8 +8,8 @@ import { verifyLog } from './maintenance/verify-log.ts'
 import { openStorage, type SqliteStorage } from './storage.ts'
 
 /**
- * Every page of a small log is zeroed, one at a time: the conversations on it are refused by their names, and all
- * others are listed, read, searched and appended to.
+ * Every page of a small log is zeroed, one at a time: the conversations on it are refused by their names, and
+ * all others are listed, read, searched and appended to.
  */
 
 const count = 12
@@ -62,8 +62,8 @@ beforeAll(async () => {
 afterAll(() => rmSync(base, { recursive: true }))
 
 /**
- * A copy whose page is zeroed, and the conversations that had something on it. `before` is the one whose log ends
- * before the page, which its next event would be on: it can be read alone.
+ * A copy whose page is zeroed, and the conversations that had something on it. `before` is the one whose log
+ * ends before the page, which its next event would be on: it can be read alone.
  */
 function damage(page: number): { directory: string; onPage: readonly string[]; before: string | undefined } {
   const directory = join(base, `page-${page}`)

@@ -67,7 +67,7 @@ async function cutEverywhere(
   }
 }
 
-/** Without the index of the write-ahead log, which the next process makes anew. */
+/** Without the index of the write-ahead log, which the next process builds again. */
 function copyFiles(from: string, to: string): string {
   mkdirSync(to)
   for (const { name } of readdirSync(from, { withFileTypes: true }).filter((entry) => entry.isFile()))

@@ -12,7 +12,10 @@ import { logMigrations } from './event-log/schema.ts'
 import { openStorage, type SqliteStorage } from './storage.ts'
 import { failWal } from './testing/fail-wal.ts'
 
-/** Files that are removed or replaced while they are open: nothing is acknowledged that the next start has not. */
+/**
+ * Files that are removed or replaced while they are open: nothing is acknowledged that the next start has
+ * not.
+ */
 
 const id = '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 const draft = { kind: 'PauseEvent', source: 'user' }

@@ -18,9 +18,9 @@ const cacheBytes = 8 * 1024 * 1024
 const defaultMaxRebuiltBytes = 1024 ** 3
 
 /**
- * Opens log.db. Indexes with damaged pages are made again from their tables; damaged pages of events and records
- * are logged, and cost the conversations on them. Throws an Error with the next step where the log cannot be used
- * without the page.
+ * Opens log.db. Indexes with damaged pages are made again from their tables; damaged pages of events and
+ * records are logged, and cost the conversations on them. Throws an Error with the next step where the log
+ * cannot be used without the page.
  */
 export function openLog(path: string, log: LogFunction, maxRebuiltBytes = defaultMaxRebuiltBytes): Database {
   const open = () =>

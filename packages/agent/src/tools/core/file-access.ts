@@ -16,9 +16,9 @@ import {
 } from '@slipway/shared/tool-files'
 import { ToolFailure } from './tool-failure.ts'
 
-// Paths here were resolved and checked by the workspace, so they have no links. Another process may put one into
-// a part of the path before it is used here, and would read and write outside of its sandbox so: each access
-// goes through the directory of the file, which is opened without following any (`inRealDirectory`).
+// Paths here were resolved and checked by the workspace, so they have no links. Another process may put one
+// into a part of the path before it is used here, and would read and write outside of its sandbox so: each
+// access goes through the directory of the file, which is opened without following any (`inRealDirectory`).
 
 /** Mode of a conversation's own files: other users of the machine cannot read them. */
 export const privateFileMode = 0o600

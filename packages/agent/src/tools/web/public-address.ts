@@ -36,7 +36,9 @@ export function privateAddressFailure(host: string): ToolFailure {
   )
 }
 
-/** Resolves a name for a connection, which goes to exactly these addresses, unless `check` returns an error. */
+/**
+ * Resolves a name for a connection, which goes to exactly these addresses, unless `check` returns an error.
+ */
 export function checkedLookup(
   check: (host: string, addresses: readonly string[]) => Error | undefined,
 ): LookupFunction {

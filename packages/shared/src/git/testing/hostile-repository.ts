@@ -114,7 +114,9 @@ export class HostileRepository implements Disposable {
     this.git('update-ref', 'HEAD', commit.toString().trim())
   }
 
-  /** The branch is that of a remote, so that changes which are not committed decide what it is compared with. */
+  /**
+   * The branch is that of a remote, so that changes which are not committed decide what it is compared with.
+   */
   #push(): void {
     this.git('update-ref', 'refs/remotes/origin/main', 'HEAD')
     this.git('config', 'remote.origin.fetch', '+refs/heads/*:refs/remotes/origin/*')

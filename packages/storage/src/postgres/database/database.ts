@@ -97,8 +97,8 @@ export class PostgresDatabase {
 
   /**
    * Runs `work` in a transaction that begins with the statements `begin`, whose last one's rows it gets, and
-   * commits it durably. When it rejects, the transaction was rolled back, or, after a failure of the connection, may
-   * have been committed.
+   * commits it durably. When it rejects, the transaction was rolled back, or, after a failure of the
+   * connection, may have been committed.
    */
   async transaction<T, Row extends readonly unknown[]>(
     begin: string,

@@ -26,8 +26,8 @@ const allowedSql = `SELECT least(
   FROM pg_roles, pg_database WHERE rolname = current_user AND datname = current_database()`
 
 /**
- * Checks what durability depends on, then brings the tables up to date. Safe when several servers start at once.
- * Throws an Error for a database that cannot be used, such as one of a newer version.
+ * Checks what durability depends on, then brings the tables up to date. Safe when several servers start at
+ * once. Throws an Error for a database that cannot be used, such as one of a newer version.
  *
  * @param connections of this server at most, where it opens all of them itself.
  */

@@ -4,9 +4,9 @@ import type { LogFunction } from '@slipway/protocol'
 export type TransactionSettings = readonly [synchronous: string, fsync: string, pages: string]
 
 /**
- * The first statement of each transaction: its commit is durable when it is reported, whatever the database, the
- * role or the connection are set to by then. A setting of the connection would not hold behind a pooler in
- * transaction mode. Levels that wait for standbys stay.
+ * The first statement of each transaction: its commit is durable when it is reported, whatever the database,
+ * the role or the connection are set to by then. A setting of the connection would not hold behind a pooler
+ * in transaction mode. Levels that wait for standbys stay.
  */
 export const beginDurablySql = `BEGIN; SELECT current_setting('synchronous_commit'), current_setting('fsync'),
   current_setting('full_page_writes'),

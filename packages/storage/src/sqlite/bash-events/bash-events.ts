@@ -79,7 +79,10 @@ export function openBashEvents(
   }
 }
 
-/** The id of a file. One of an earlier version has none: it gets that of the mark beside it, or a new one, durably. */
+/**
+ * The id of a file. One of an earlier version has none: it gets that of the mark beside it, or a new one,
+ * durably.
+ */
 function readId(db: Database, known: string | undefined): string {
   if (Number(db.pragma('application_id')) === 0) {
     db.pragma(`application_id = ${Number(known) || randomInt(1, 2 ** 31)}`)

@@ -32,9 +32,9 @@ const maxChangesPerTransaction = 1_000
 
 /**
  * Group commit: changes of one turn of the event loop share a transaction. A plan that throws rejects its own
- * change only, as does a page that is damaged; a failure to write or commit rejects the whole group. After a failure of the disk changes are
- * refused
- * until `health` has made the database usable again. A lock of another process is waited for, asynchronously.
+ * change only, as does a page that is damaged; a failure to write or commit rejects the whole group. After a
+ * failure of the disk changes are refused until `health` has made the database usable again. A lock of
+ * another process is waited for, asynchronously.
  */
 export class CommitQueue {
   readonly metrics = new CommitMetrics()

@@ -23,8 +23,8 @@ const treesSql = `SELECT name, type = 'index' AND sql IS NOT NULL FROM sqlite_sc
 const pagesSql = `SELECT pageno, path FROM dbstat WHERE name = ? AND pagetype = 'corrupted'`
 
 /**
- * What cannot be read of a database: of all of it when it is small or the check is thorough, of some tables and
- * their indexes otherwise.
+ * What cannot be read of a database: of all of it when it is small or the check is thorough, of some tables
+ * and their indexes otherwise.
  */
 export function findDamagedPages(
   read: ReadRows,
@@ -55,8 +55,8 @@ function readTree(read: ReadRows, name: string): (readonly [page: number | undef
 }
 
 /**
- * Makes indexes with damaged pages again from their tables, in a file that no server uses. REINDEX and DROP INDEX
- * would read the pages. Throws when that is not possible; the file is as before then.
+ * Makes indexes with damaged pages again from their tables, in a file that no server uses. REINDEX and DROP
+ * INDEX would read the pages. Throws when that is not possible; the file is as before then.
  */
 export function rebuildIndexes(path: string, names: readonly string[]): void {
   using db = new DatabaseSync(path, { defensive: false })
@@ -74,9 +74,9 @@ export function rebuildIndexes(path: string, names: readonly string[]): void {
 }
 
 /**
- * Puts a copy of a file that no server uses into the folder `damaged` beside it, before its indexes are made again;
- * returns its path. The copy of an attempt that did not end stays. Throws when the disk has no room for it and the
- * attempt.
+ * Puts a copy of a file that no server uses into the folder `damaged` beside it, before its indexes are made
+ * again; returns its path. The copy of an attempt that did not end stays. Throws when the disk has no room
+ * for it and the attempt.
  */
 export function setAside(path: string): string {
   const folder = join(dirname(path), 'damaged')

@@ -127,7 +127,7 @@ export class Database {
     }
   }
 
-  /** A statement that failed reports its error again at its next use: it is made anew. */
+  /** A statement that failed reports its error again at its next use: it is prepared again. */
   #failed(sql: string, error: unknown): unknown {
     this.#statements.delete(sql)
     return toStorageProblem(error, this.path)
@@ -193,7 +193,10 @@ export class Database {
     this.transaction(() => this.#db.exec(`PRAGMA user_version = ${version}`))
   }
 
-  /** Throws a Problem when neither the first nor the last row of a table can be read: nothing leads to its rows. */
+  /**
+   * Throws a Problem when neither the first nor the last row of a table can be read: nothing leads to its
+   * rows.
+   */
   assertReadable(table: string): void {
     try {
       this.get(`SELECT rowid FROM ${table} ORDER BY rowid LIMIT 1`)
@@ -221,9 +224,10 @@ export class Database {
   }
 
   /**
-   * Opens what is at the path of the file now; never creates it. After a failure the file that was open stays open
-   * for reads while it is in place; otherwise it is let go of first. `verify` throws for another database than the
-   * one that was open, which is closed then: the next attempt must not take it for that one.
+   * Opens what is at the path of the file now; never creates it. After a failure the file that was open stays
+   * open for reads while it is in place; otherwise it is let go of first. `verify` throws for another
+   * database than the one that was open, which is closed then: the next attempt must not take it for that
+   * one.
    */
   reopen(verify: () => void = () => {}): void {
     const old = this.isOpen && this.isInPlace ? this.#db : undefined
@@ -332,7 +336,9 @@ export class Database {
     return this.#db.isOpen
   }
 
-  /** Throws a Problem when an open file was removed or replaced: the next start would not have what it has. */
+  /**
+   * Throws a Problem when an open file was removed or replaced: the next start would not have what it has.
+   */
   assertInPlace(): void {
     let moved: string | undefined
     try {

@@ -4,9 +4,9 @@ import { type Stats, statSync } from 'node:fs'
 const suffixes = ['', '-wal', '-shm']
 
 /**
- * Which files of a database are open, by device and inode. A file that was removed or replaced takes writes and
- * syncs as before, and the next start does not have them: what is committed counts only while the open files are
- * those at the paths.
+ * Which files of a database are open, by device and inode. A file that was removed or replaced takes writes
+ * and syncs as before, and the next start does not have them: what is committed counts only while the open
+ * files are those at the paths.
  */
 export class FilePlace {
   readonly #path: string
@@ -18,7 +18,10 @@ export class FilePlace {
     this.findMoved()
   }
 
-  /** The path of an open file that is not there any more; undefined when all are. Throws when it cannot be known. */
+  /**
+   * The path of an open file that is not there any more; undefined when all are. Throws when it cannot be
+   * known.
+   */
   findMoved(): string | undefined {
     for (const suffix of suffixes) {
       const path = this.#path + suffix

@@ -5,8 +5,8 @@ import { isDamaged } from './storage-failure.ts'
 const ordinalsSql = 'SELECT ordinal FROM conversation INDEXED BY conversation_created WHERE is_visible = 1'
 
 /**
- * Rows of a query over `conversation`, without those of records on damaged pages. `sql` gets a condition, whose
- * value is the last.
+ * Rows of a query over `conversation`, without those of records on damaged pages. `sql` gets a condition,
+ * whose value is the last.
  */
 export function readableRows<R extends readonly unknown[]>(
   db: Database,

@@ -77,8 +77,8 @@ export class StorageHealth {
   }
 
   /**
-   * Throws a Problem unless all other databases are open in place: the directory, and the lock that one of them
-   * holds, may be those of another server by now.
+   * Throws a Problem unless all other databases are open in place: the directory, and the lock that one of
+   * them holds, may be those of another server by now.
    */
   assertOthersInPlace(db: Database): void {
     for (const database of this.#databases) database.assertInPlace(db)
@@ -240,8 +240,8 @@ export class DatabaseHealth {
 
 /**
  * Makes a database usable again on the same file, or on the file that is at its path now. The file stays open
- * for reads while its disk takes no writes or nothing is at its path, and is let go of when it cannot be opened
- * any more. A write-ahead log that was removed is moved into the file first.
+ * for reads while its disk takes no writes or nothing is at its path, and is let go of when it cannot be
+ * opened any more. A write-ahead log that was removed is moved into the file first.
  */
 export async function recoverDatabase(db: Database, reopen: () => void = () => db.reopen()): Promise<void> {
   try {

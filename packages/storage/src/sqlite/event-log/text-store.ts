@@ -128,8 +128,8 @@ export class TextStore {
   }
 
   /**
-   * Indexes messages of a conversation for about `sliceMs`, up to twice as long where many wait; returns whether
-   * there are more.
+   * Indexes messages of a conversation for about `sliceMs`, up to twice as long where many wait; returns
+   * whether there are more.
    */
   index(ordinal: number, sliceMs: number): boolean {
     const [head] =
@@ -194,8 +194,8 @@ export class TextStore {
   }
 
   /**
-   * Rows of messages with the needle, in the order and up to the limit of the selection. Yields after each slice
-   * of what it reads beyond the index, where other work may be done.
+   * Rows of messages with the needle, in the order and up to the limit of the selection. Yields after each
+   * slice of what it reads beyond the index, where other work may be done.
    */
   *search(selection: Selection, needle: Needle, sliceMs: number): Generator<void, number[]> {
     const { extent, limit, isDescending, start } = selection

@@ -30,10 +30,10 @@ export interface TextResponse {
 const sliceMs = 25
 
 /**
- * Indexes and searches in turns. A search reads what is not indexed yet from the log, so that it finds everything,
- * in slices as short as those of the builder; of all searches one has a slice in a turn. However many clients
- * search, half of the time and more goes to the index, which ends that work: one search at a time to its end held the
- * builder off for as long as somebody searched.
+ * Indexes and searches in turns. A search reads what is not indexed yet from the log, so that it finds
+ * everything, in slices as short as those of the builder; of all searches one has a slice in a turn. However
+ * many clients search, half of the time and more goes to the index, which ends that work: one search at a
+ * time to its end held the builder off for as long as somebody searched.
  */
 class IndexWorker {
   readonly #store: TextStore

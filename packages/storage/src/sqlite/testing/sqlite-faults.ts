@@ -17,7 +17,9 @@ const files = new Map<string, FileFaults>()
 const databases = new WeakMap<StatementSync, DatabaseSync>()
 let isInstalled = false
 
-/** From now on the statements of a database of this thread ask a plan. Call it before the database is opened. */
+/**
+ * From now on the statements of a database of this thread ask a plan. Call it before the database is opened.
+ */
 export function injectFaults(path: string): FileFaults & Disposable {
   install()
   const faults: FileFaults = { plan: noFaults, onCut: () => {} }

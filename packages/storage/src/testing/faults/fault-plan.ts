@@ -40,7 +40,9 @@ export class Trace implements FaultPlan {
   }
 }
 
-/** A fault at the point with this number, from 0. When it lasts, all points after it fail until the plan ends. */
+/**
+ * A fault at the point with this number, from 0. When it lasts, all points after it fail until the plan ends.
+ */
 export class FaultAt implements FaultPlan {
   readonly #at: number
   readonly #fault: Fault
