@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { chmod, chown, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +19,9 @@ test.skipIf(process.platform === 'win32')('a file is read when its user alone ma
   await chmod(path, 0o400)
   expect(await readPrivateFile(path)).toBe('text')
   await symlink('file', join(root, 'link'))
-  for (const name of ['link', 'missing', '.']) expect(await readPrivateFile(join(root, name))).toBeUndefined()
+  execFileSync('mkfifo', ['-m', '600', join(root, 'pipe')])
+  for (const name of ['link', 'missing', '.', 'pipe'])
+    expect(await readPrivateFile(join(root, name))).toBeUndefined()
 })
 
 test.skipIf(process.getuid?.() !== 0)('a file of another user is not read', async () => {

@@ -9,7 +9,9 @@ import { open } from 'node:fs/promises'
  */
 export async function readPrivateFile(path: string): Promise<string | undefined> {
   try {
-    await using file = await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0))
+    // A named pipe would wait for its writer.
+    const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0)
+    await using file = await open(path, flags)
     const stats = await file.stat()
     const isPrivate =
       process.platform === 'win32' || (stats.uid === process.getuid?.() && (stats.mode & 0o077) === 0)

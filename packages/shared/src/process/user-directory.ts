@@ -1,0 +1,30 @@
+import { userInfo } from 'node:os'
+import { isAbsolute, join } from 'node:path'
+
+type Env = Readonly<Record<string, string | undefined>>
+
+/** `$XDG_CONFIG_HOME/slipway`, else `~/.config/slipway`. */
+export function configDirectory(env: Env): string {
+  return join(userDirectory(env, 'XDG_CONFIG_HOME', '.config'), 'slipway')
+}
+
+/** `$XDG_DATA_HOME/slipway`, else `~/.local/share/slipway`: the data directory of the private server. */
+export function userDataDirectory(env: Env): string {
+  return join(userDirectory(env, 'XDG_DATA_HOME', '.local/share'), 'slipway')
+}
+
+/** A relative path counts as unset, as the XDG specification says: it would be another one in each directory. */
+function userDirectory(env: Env, name: string, usual: string): string {
+  const value = env[name] ?? ''
+  if (isAbsolute(value)) return value
+  const home = env.HOME ?? ''
+  return join(isAbsolute(home) ? home : homeOfAccount(), usual)
+}
+
+function homeOfAccount(): string {
+  try {
+    return userInfo().homedir
+  } catch {
+    throw new Error('This user has no home directory: set HOME to an absolute path.')
+  }
+}
