@@ -9,7 +9,8 @@ const userPath =
 const wholeDirectory =
   /^(?:\/|~[\w-]*|\.|\.\.|\*|\/(?:home|Users)\/[^/]+|\/(?:home|opt|root|run|srv|var|Users|Applications|mnt|media)|(?:\.\.\/)+\.\.)$/
 /** Settings of programs in a home directory, which shells and others run or read at their next start. */
-const homeSettings = /^\/(?:root|(?:home|Users)\/[^/]+)\/\.(?!slipway\/worktrees\/)[^/]/
+const homeSettings =
+  /^\/(?:root|(?:home|Users)\/[^/]+)\/\.(?!slipway\/worktrees\/|local\/share\/slipway-servers\/[^/]+\/worktrees\/)[^/]/
 const diskDevice =
   /^\/dev\/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper\/|md\d|dm-|loop\d|mem$|kmem$|port$|ram\d)/
 const secretPath =
@@ -20,7 +21,7 @@ const secretPath =
  * processes, also by file patterns.
  */
 const serverData =
-  /(?:^|[/@=:,])(?:\.slipway(?:-sandboxes)?(?:\/(?!worktrees\/[^/](?!.*\.\.))|$)|secret\.key(?:$|[,:])|\.s(?:l(?:i\w*)?)?[*?[]|sec(?:r|re|ret|ret\.k?e?y?)?[*?[]|[*?]\w*ret\.key$)|(?:^|[@=:,])\/proc\/.*(?:\/(?:environ|mem|root|cwd|fd)(?:\/|$)|[*?[])/
+  /(?:^|[/@=:,])(?:(?:\.slipway(?:-sandboxes)?|slipway-servers\/[^/]+)(?:\/(?!worktrees\/[^/](?!.*\.\.))|$)|slipway-servers$|secret\.key(?:$|[,:])|\.s(?:l(?:i\w*)?)?[*?[]|sec(?:r|re|ret|ret\.k?e?y?)?[*?[]|[*?]\w*ret\.key$)|(?:^|[@=:,])\/proc\/.*(?:\/(?:environ|mem|root|cwd|fd)(?:\/|$)|[*?[])/
 /** Longer paths cannot be opened. */
 const maxPath = 4096
 
