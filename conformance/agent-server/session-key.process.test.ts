@@ -5,6 +5,7 @@ import { chmod, mkdtemp, readdir, readFile, realpath, rm, stat, writeFile } from
 import { tmpdir } from 'node:os'
 import { join, relative, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { usualDataDirectory } from '@slipway/shared/process'
 import { afterAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import {
@@ -31,9 +32,12 @@ async function createDirectory(): Promise<string> {
   return path
 }
 
+/** Of the user who starts servers and commands. */
+const home = await createDirectory()
+
 /** A server that makes its own key; the command finds its data directory in `directory`. */
 async function startKeyed(directory: string, env: Readonly<Record<string, string>> = {}) {
-  const data = join(directory, '.slipway')
+  const { path: data } = await usualDataDirectory('agent', { env: { XDG_DATA_HOME: home }, directory })
   const server = await startAgentServer(data, { SLIPWAY_NO_KEY: '', ...env })
   const keyPath = join(data, 'session.key')
   const key = (await readFile(keyPath, 'utf8')).trim()
@@ -45,7 +49,7 @@ async function runCli(directory: string, args: readonly string[], env: Record<st
   const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM)_/.test(name))
   const child = spawn(process.execPath, [cliMain, ...args], {
     cwd: directory,
-    env: { ...Object.fromEntries(inherited), ...env },
+    env: { ...Object.fromEntries(inherited), XDG_DATA_HOME: home, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const closed = once(child, 'close')

@@ -132,7 +132,7 @@ hour('a server in the background, MCP servers and secrets', async () => {
     { name: 'local', is_current: false },
   ])
   const again = await day.run(['serve', '--port', '0'], { code: 1 })
-  expect(again.stderr).toContain(join(day.project, '.slipway'))
+  expect(again.stderr).toContain(join(day.home, '.local/share/slipway-servers/project-'))
   expect(await day.shell('git status --porcelain')).toBe('')
 
   const { stdout } = await day.run(['mcp', 'add', 'notes', '--', process.execPath, mcpServer])
@@ -357,12 +357,14 @@ hour('uninstalled: what is left is what docs/guide/install.md names', async () =
   const places = [
     '.local/share/slipway',
     '.local/share/slipway-components',
+    '.local/share/slipway-servers',
     '.config/slipway',
     '.cache/slipway',
   ]
   for (const place of places) expect(page).toContain(`| \`~/${place}\``)
   // The text index is built behind the server.
-  const own = /^\.local\/share\/slipway\/(conversations\/[0-9a-f]{32}|index\.\w+)$/
+  const own =
+    /^\.local\/share\/(slipway\/(conversations\/[0-9a-f]{32}|index\.\w+)$|slipway-servers\/project-)/
   const left = (await day.listHome()).filter((path) => !own.test(path) && !isComponents.test(path))
   expect(left).toEqual([
     '.config',
@@ -383,6 +385,7 @@ hour('uninstalled: what is left is what docs/guide/install.md names', async () =
       'session.key',
       'sessions',
     ].map((name) => `.local/share/slipway/${name}`),
+    '.local/share/slipway-servers',
   ])
   expect(await readdir(join(day.directory, 'tmp'))).toEqual([])
   expect(await day.processes()).toEqual([])

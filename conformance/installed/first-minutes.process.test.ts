@@ -108,7 +108,7 @@ minute('a home directory that cannot be written', async () => {
 
   const refused = await user.run(['run', 'hello'], { ...options, code: 1 })
   expect(refused.stderr).toMatch(
-    /^slipway: Cannot write .*read-only\/\.local\/share\/slipway: permission denied .*\nSet XDG_DATA_HOME to .*"slipway serve"\.\n$/,
+    /^slipway: Cannot write .*read-only\/\.local\/share\/slipway: permission denied .*\nSet XDG_DATA_HOME to .*"slipway serve --data DIR"\.\n$/,
   )
   const config = await user.run(['config', 'set', 'model.name', 'a/b'], { ...options, code: 1 })
   expect(config.stderr).toContain('Set XDG_CONFIG_HOME to')
@@ -123,8 +123,8 @@ minute('a home directory that cannot be written', async () => {
   expect((await user.run(['run', 'hello'], elsewhere)).stdout).toContain('· finished')
   await user.run(['stop'], elsewhere)
 
-  const server = await user.start(['serve', '--port', '0', '--no-console'], env, options)
-  expect((await user.run(['run', 'hello'], options)).stdout).toContain('· finished')
+  const server = await user.start(['serve', '--port', '0', '--no-console', '--data', 'own'], env, options)
+  expect((await user.run(['run', 'hello', '--data', 'own'], options)).stdout).toContain('· finished')
   expect(await server.stop()).toBe(0)
   await chmod(share, 0o755)
 })

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { copyFile, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { usualDataDirectory } from '@slipway/shared/process'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { startAgentServer } from '../support/agent-server.ts'
 import { MockProvider } from '../support/mock-provider.ts'
@@ -48,7 +49,7 @@ const recordedBlock = 'npx slipway import examples/sample-log/sample.jsonl'
 const runBlock = 'export LLM_API_KEY=...'
 const firstTaskBlock = 'export LLM_MODEL=anthropic/claude-sonnet-4-5'
 const localModelBlock = 'npx slipway run "Write a greeting'
-const curlBlock = 'KEY="x-session-api-key: $(cat .slipway/session.key)"'
+const curlBlock = 'KEY="x-session-api-key: $(cat "$(npx slipway data)/session.key")"'
 const cliRunBlock = 'export LLM_MODEL=anthropic/NAME'
 const configBlock = 'npx slipway config set model.name'
 const gatewayBlock = 'curl -si http://127.0.0.1:8000/v1/chat/completions'
@@ -66,8 +67,10 @@ beforeAll(async () => {
   await symlink(join(root, 'examples'), join(runner.directory, 'examples'))
   await copyFile(join(root, 'examples/sample-log/sample.jsonl'), join(runner.directory, 'log.jsonl'))
   // With a key of its own, where the commands look for it.
-  server = await startAgentServer(join(runner.directory, '.slipway'), { SLIPWAY_NO_KEY: '' })
-  sessionKey = (await readFile(join(runner.directory, '.slipway/session.key'), 'utf8')).trim()
+  const { directory } = runner
+  const { path: data } = await usualDataDirectory('agent', { env: { HOME: directory }, directory })
+  server = await startAgentServer(data, { SLIPWAY_NO_KEY: '' })
+  sessionKey = (await readFile(join(data, 'session.key'), 'utf8')).trim()
 })
 afterAll(async () => {
   await server.stop()

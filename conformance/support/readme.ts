@@ -76,6 +76,7 @@ export class ExampleRunner implements AsyncDisposable {
   /** `npx` runs the sources. Commands that follow a log end after some seconds, which is no failure. */
   async #installCommands(): Promise<void> {
     const commands = {
+      slipway: `exec node ${cliMain} "$@"`,
       npx: `case "$1 $2" in
   "node "*) shift; exec node "$@" ;;
   "slipway tail") shift; timeout 4 node ${cliMain} "$@"; [ $? -eq 124 ] ;;

@@ -11,12 +11,12 @@ startCompileCache()
 const { relaxHeapGrowth } = await import('./server/heap.ts')
 relaxHeapGrowth()
 const { serve } = await import('./serve.ts')
-const { abortAtStopSignals, takeEnvironment } = await import('@slipway/shared/process')
+const { abortAtStopSignals, takeEnvironment, usualDataDirectory } = await import('@slipway/shared/process')
 const { values } = parseArgs({
   options: {
     host: { type: 'string', default: '127.0.0.1' },
     port: { type: 'string', default: '8000' },
-    data: { type: 'string', default: '.slipway' },
+    data: { type: 'string' },
     socket: { type: 'string' },
     web: { type: 'string' },
     database: { type: 'string' },
@@ -27,7 +27,7 @@ await serve({
   host: values.host,
   port: Number(values.port),
   socket: values.socket,
-  data: values.data,
+  data: values.data ?? (await usualDataDirectory('agent', { env: process.env })).path,
   web: values.web,
   env: { ...takeEnvironment(process.env), ...databaseSetting },
   signal: abortAtStopSignals().signal,

@@ -4,14 +4,14 @@ import { startCompileCache } from '@slipway/shared/compile-cache'
 
 /** The sandbox server alone: `node main.js --host --port --data --database --agent-server <its main.js>`. */
 startCompileCache()
-const { abortAtStopSignals, dropEmptySettings } = await import('@slipway/shared/process')
+const { abortAtStopSignals, dropEmptySettings, usualDataDirectory } = await import('@slipway/shared/process')
 const { serve } = await import('./serve.ts')
 dropEmptySettings(process.env)
 const { values } = parseArgs({
   options: {
     host: { type: 'string', default: '127.0.0.1' },
     port: { type: 'string', default: '3000' },
-    data: { type: 'string', default: '.slipway-sandboxes' },
+    data: { type: 'string' },
     'agent-server': { type: 'string' },
     'new-key': { type: 'boolean', default: false },
     database: { type: 'string' },
@@ -22,7 +22,7 @@ const agentServer = values['agent-server'] ?? resolve(root, 'packages/agent-serv
 await serve({
   host: values.host,
   port: Number(values.port),
-  data: values.data,
+  data: values.data ?? (await usualDataDirectory('sandbox', { env: process.env })).path,
   env:
     values.database === undefined ? process.env : { ...process.env, SLIPWAY_DATABASE_URL: values.database },
   agent: { command: [process.execPath, agentServer], readable: programFiles(root) },

@@ -60,7 +60,7 @@ export async function verifyCommand(target: string, isJson: boolean): Promise<vo
 /** Writes a new data directory. */
 export async function restoreCommand(
   source: string,
-  { data, step }: { readonly data: string; readonly step?: number },
+  { data, step }: { readonly data: string; readonly step?: number | undefined },
   isJson: boolean,
 ): Promise<void> {
   const result = await restore(source, data, step)

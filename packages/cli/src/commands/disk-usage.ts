@@ -40,15 +40,15 @@ interface CompactOptions {
 
 /** Gives free space of the databases back: by itself, or through the server that uses the directory. */
 export async function compactCommand(
-  data: string,
+  findData: () => Promise<string>,
   { isJson, isRemote, connect }: CompactOptions,
 ): Promise<void> {
   let databases: readonly CompactedDatabase[]
   try {
-    databases = isRemote ? await compactOnServer(await connect(), undefined) : await compact(data)
+    databases = isRemote ? await compactOnServer(await connect(), undefined) : await compact(await findData())
   } catch (error) {
     if (!(error instanceof DirectoryInUseError)) throw error
-    const directory = await realpath(data)
+    const directory = await realpath(await findData())
     if (await exists(join(directory, 'control.db')))
       throw new Error(
         `${error.message} A sandbox server gives space back by itself: stop it to compact the rest.`,

@@ -4,13 +4,14 @@ import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import { startConsole } from '../console/console-start.ts'
 import { openBrowser } from '../console/open-browser.ts'
 import { type Config, readEnvironment, serverEnvironment } from '../context/config.ts'
+import { findStartData } from '../context/data-directory.ts'
 import { paint, printNote } from '../output/terminal.ts'
 
 /** Starts the sandbox server; resolves when the signal has stopped it. */
-export async function sandboxServerCommand(options: {
+export async function sandboxServerCommand(flags: {
   readonly host: string
   readonly port: number
-  readonly data: string
+  readonly data?: string
   /** URL of a PostgreSQL database. */
   readonly database?: string
   readonly isKeyWanted: boolean
@@ -22,6 +23,7 @@ export async function sandboxServerCommand(options: {
   readonly isJson: boolean
   readonly signal: AbortSignal
 }): Promise<void> {
+  const options = { ...flags, data: await findStartData(flags.data, flags.config.env, 'sandbox') }
   const { isJson, hasConsole, isOpened, database, config, ...server } = options
   const env: Config['env'] = {
     ...serverEnvironment(config, 'sandbox_server', config.env),

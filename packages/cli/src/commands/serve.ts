@@ -4,15 +4,16 @@ import { takeEnvironment } from '@slipway/shared/process'
 import { startConsole } from '../console/console-start.ts'
 import { openBrowser } from '../console/open-browser.ts'
 import { type Config, serverEnvironment } from '../context/config.ts'
+import { findStartData } from '../context/data-directory.ts'
 import { removeServerAddress, writeServerAddress } from '../context/server-address.ts'
 import { paint, printNote } from '../output/terminal.ts'
 
 /** Starts the agent server; resolves when the signal has stopped it. */
-export async function serveCommand(options: {
+export async function serveCommand(flags: {
   readonly host: string
   readonly port: number
   readonly socket?: string
-  readonly data: string
+  readonly data?: string
   readonly web?: string
   /** URL of a PostgreSQL database. */
   readonly database?: string
@@ -28,6 +29,7 @@ export async function serveCommand(options: {
   readonly isJson: boolean
   readonly signal: AbortSignal
 }): Promise<void> {
+  const options = { ...flags, data: await findStartData(flags.data, flags.config.env) }
   const { isJson, database, hasConsole, isOpened, untilUnused, config, ...server } = options
   const own = takeEnvironment(config.env)
   const env: Config['env'] = {

@@ -5,8 +5,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { Problem } from '@slipway/protocol'
 import { errorCode, makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import { asRecord, isRecord } from '@slipway/shared/json'
+import { configDirectory } from '@slipway/shared/process'
 import { findSecretTexts } from '@slipway/shared/redaction'
-import { configDirectory } from './contexts.ts'
 import { checkValue, fileSettings, fileTables, requireSetting, variableText } from './file-settings.ts'
 
 type Env = Readonly<Record<string, string | undefined>>

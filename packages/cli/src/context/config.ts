@@ -10,14 +10,6 @@ export interface ModelConfig {
   readonly apiKey: Secret | undefined
 }
 
-/** Of the server of a directory. */
-const defaultDataDirectory = '.slipway'
-
-/** Whether a setting names the data directory. */
-export function isDataNamed({ dataDirectory }: Pick<Config, 'dataDirectory'>): boolean {
-  return dataDirectory !== defaultDataDirectory
-}
-
 type Env = Record<string, string | undefined>
 
 export interface Config {
@@ -25,8 +17,8 @@ export interface Config {
   readonly url: string
   /** Sent as `X-Session-API-Key`; of a list, as a server takes it, the first. */
   readonly sessionApiKey: Secret | undefined
-  /** Data directory of the agent server, unless `--data` says otherwise; its session key is there. */
-  readonly dataDirectory: string
+  /** Data directory of the agent server that a setting names; its session key is there. */
+  readonly dataDirectory: string | undefined
   /** Where the sandbox server is, unless `--url` says otherwise. */
   readonly sandboxUrl: string
   /** Sent to the sandbox server as `Authorization: Bearer`; of a list, as a server takes it, the first. */
@@ -65,7 +57,7 @@ export function readConfig(env: Env, file: ConfigFile): Config {
   return {
     url: env.SLIPWAY_URL || usualUrls.agent,
     sessionApiKey: firstKey(env.SLIPWAY_SESSION_API_KEY),
-    dataDirectory: agent.SLIPWAY_DATA_DIRECTORY || defaultDataDirectory,
+    dataDirectory: agent.SLIPWAY_DATA_DIRECTORY || undefined,
     sandboxUrl: env.SLIPWAY_SANDBOX_URL || usualUrls.sandbox,
     apiKey: firstKey(env.SLIPWAY_API_KEY),
     fileKeys: {

@@ -1,8 +1,8 @@
-import { userInfo } from 'node:os'
-import { dirname, isAbsolute, join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import { exists, makeDirectory, readPrivateFile, writeFileAtomic } from '@slipway/shared/fs'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import { configDirectory } from '@slipway/shared/process'
 import { Secret } from '@slipway/shared/redaction'
 
 export type ServerKind = 'agent' | 'sandbox'
@@ -29,32 +29,6 @@ export interface Contexts {
 }
 
 type Env = Readonly<Record<string, string | undefined>>
-
-/** `$XDG_CONFIG_HOME/slipway`, else `~/.config/slipway`. */
-export function configDirectory(env: Env): string {
-  return join(userDirectory(env, 'XDG_CONFIG_HOME', '.config'), 'slipway')
-}
-
-/** `$XDG_DATA_HOME/slipway`, else `~/.local/share/slipway`. */
-export function userDataDirectory(env: Env): string {
-  return join(userDirectory(env, 'XDG_DATA_HOME', '.local/share'), 'slipway')
-}
-
-/** A relative path counts as unset, as the XDG specification says: it would be another one in each directory. */
-function userDirectory(env: Env, name: string, usual: string): string {
-  const value = env[name] ?? ''
-  if (isAbsolute(value)) return value
-  const home = env.HOME ?? ''
-  return join(isAbsolute(home) ? home : homeOfAccount(), usual)
-}
-
-function homeOfAccount(): string {
-  try {
-    return userInfo().homedir
-  } catch {
-    throw new Problem('bad_request', 'This user has no home directory: set HOME to an absolute path.')
-  }
-}
 
 /** The file of the contexts; it holds keys, so it is private. */
 export function contextsPath(env: Env): string {

@@ -1,9 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { CallError, Client } from '@slipway/client'
-import { exists } from '@slipway/shared/fs'
-import { findLockHolder } from '@slipway/shared/process'
+import { findLockHolder, userDataDirectory } from '@slipway/shared/process'
 import type { Secret } from '@slipway/shared/redaction'
-import { userDataDirectory } from './contexts.ts'
 import { readServerAddress, type ServerAddress } from './server-address.ts'
 import { isAlive, processCommand, processStart } from './server-process.ts'
 import { findSessionKey } from './session-key.ts'
@@ -69,11 +67,4 @@ export async function findHolder(env: Env): Promise<Holder | undefined> {
 async function holder(pid: number, isServer: boolean): Promise<Holder> {
   const command = await processCommand(pid)
   return { pid, command: command.join(' '), isServer: isServer || command.includes('serve') }
-}
-
-/** `data` where it is named or there; else the private server's directory where that is there. */
-export async function findDataDirectory(data: string, isNamed: boolean, env: Env): Promise<string> {
-  if (isNamed || (await exists(data))) return data
-  const ofUser = userDataDirectory(env)
-  return (await exists(ofUser)) ? ofUser : data
 }

@@ -9,10 +9,10 @@ import {
   repair,
 } from '@slipway/agent-server/maintenance'
 import { exists } from '@slipway/shared/fs'
+import { userDataDirectory } from '@slipway/shared/process'
 import { findUnknownSettings } from '../context/check-settings.ts'
 import { type Config, serverEnvironment } from '../context/config.ts'
-import { userDataDirectory } from '../context/contexts.ts'
-import { findDataDirectory } from '../context/private-server.ts'
+import { findUsedData } from '../context/data-directory.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { paint, print } from '../output/terminal.ts'
 import { examineModel, examinePorts } from './network.ts'
@@ -20,9 +20,8 @@ import { examinePrivateServer } from './private-server.ts'
 import { findSavedModel } from './saved-model.ts'
 
 interface DoctorFlags {
-  readonly data: string
-  /** The flag or a setting names `data`; otherwise it is what commands use here. */
-  readonly isDataNamed: boolean
+  /** The flag or a setting names it; otherwise it is what commands use here. */
+  readonly data: string | undefined
   readonly deep: boolean
   readonly repair: boolean
 }
@@ -44,8 +43,9 @@ export async function doctorCommand(
   isJson: boolean,
 ): Promise<number> {
   const { env } = config
-  const data = await findDataDirectory(flags.data, flags.isDataNamed, env)
-  const hasData = flags.isDataNamed || (await exists(data))
+  const data = await findUsedData(flags.data, env)
+  const isNamed = flags.data !== undefined
+  const hasData = isNamed || (await exists(data))
   const isPrivate = resolve(data) === userDataDirectory(env)
   const saved = isPrivate && config.model.name === undefined ? await findSavedModel(env) : undefined
   const repaired = isRepairing && hasData ? await repair(data) : []
@@ -53,7 +53,7 @@ export async function doctorCommand(
     ...(await examineEnvironment(env)),
     ...(await examineSettings(config)),
     ...(await examinePorts()),
-    ...(flags.isDataNamed && !isPrivate ? [] : await examinePrivateServer(env)),
+    ...(isNamed && !isPrivate ? [] : await examinePrivateServer(env)),
     ...(await examineModel(saved ?? config.model)),
     ...(await examineRepository('.')),
     ...(hasData ? await examine({ data, isDeep: deep || isRepairing }) : [await examineMissingData(env)]),

@@ -1,5 +1,5 @@
 import type { Finding } from '@slipway/agent-server/maintenance'
-import { userDataDirectory } from '../context/contexts.ts'
+import { userDataDirectory } from '@slipway/shared/process'
 import { askServer, findHolder, findPrivateServer } from '../context/private-server.ts'
 import { differingVariables } from '../context/shell-variables.ts'
 

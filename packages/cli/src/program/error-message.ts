@@ -1,7 +1,8 @@
 import { CallError, ConnectionError } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 import { errorCode } from '@slipway/shared/fs'
-import { configDirectory, type ServerKind, userDataDirectory } from '../context/contexts.ts'
+import { configDirectory, userDataDirectory } from '@slipway/shared/process'
+import type { ServerKind } from '../context/contexts.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 
 /** What is known of the server that was asked. */
@@ -54,7 +55,9 @@ function unwritableHome(error: unknown, env: Env): string | undefined {
   if (places.length === 0) return undefined
   const names = places.map(([name]) => name)
   const directories = sanitizeLine(places.map(([, directory]) => directory).join(' and '))
-  const otherwise = names.includes('XDG_DATA_HOME') ? ', or start a server in one with "slipway serve"' : ''
+  const otherwise = names.includes('XDG_DATA_HOME')
+    ? ', or start a server in one with "slipway serve --data DIR"'
+    : ''
   return (
     `Cannot write ${directories}: ${reason} (${sanitizeLine(path)}).\n` +
     `Set ${names.join(' and ')} to a directory that you may write${otherwise}.`
@@ -104,7 +107,7 @@ function keyAdvice(keySource: string | undefined): string {
   if (ofContext !== undefined) return ofContext
   const next =
     'Set SLIPWAY_SESSION_API_KEY to the session key of the server. A server on this machine that made its own has it in\n' +
-    'the file session.key of its data directory: name the directory with --data (default .slipway), as its user.'
+    'the file session.key of its data directory: name the directory with --data ("slipway data" prints the usual one), as its user.'
   const problem =
     keySource === undefined
       ? 'No key was sent.'

@@ -1,7 +1,8 @@
-import { type Command, Option } from 'commander'
+import { userDataDirectory } from '@slipway/shared/process'
+import type { Command } from 'commander'
 import type { CommandContext } from '../context/command-context.ts'
-import { type Config, isDataNamed } from '../context/config.ts'
-import { findDataDirectory } from '../context/private-server.ts'
+import type { Config } from '../context/config.ts'
+import { findData, findUsedData } from '../context/data-directory.ts'
 import { printNote } from '../output/terminal.ts'
 import { ageFlag, integerFlag } from './flags.ts'
 import type { ConversationDeps, ServerSelection } from './server-selection.ts'
@@ -13,49 +14,46 @@ interface MaintenanceDeps {
   readonly deps: Pick<ConversationDeps, 'context'>
 }
 
+const usualData = 'default: see "slipway data"'
+
 /** The commands that work on the files of a data directory. */
 export function addMaintenanceCommands(
   slipway: Command,
   { config, outcome, selection, deps }: MaintenanceDeps,
 ): void {
   const isJson = () => slipway.opts<{ json: boolean }>().json
-  const command = (name: string, description: string, usual?: string) =>
+  const { env, dataDirectory } = config
+  const command = (name: string, description: string, usual = usualData) =>
     slipway
       .command(name)
       .description(description)
-      .addOption(
-        new Option('--data <directory>', 'data directory').default(
-          config.dataDirectory,
-          isDataNamed(config) ? undefined : usual,
-        ),
-      )
-  const isNamed = (command: Command) => command.getOptionValueSource('data') === 'cli' || isDataNamed(config)
-  /** The named directory, else the one that is there; a note says so when it is another than commands use here. */
-  const dataOf = async (command: Command): Promise<string> => {
-    const { data } = command.opts<{ data: string }>()
-    const found = await findDataDirectory(data, isNamed(command), config.env)
-    if (found !== data) printNote(`Data directory of your private server: ${found}`)
+      .option('--data <directory>', `data directory; ${usual}`, dataDirectory)
+  /** The named directory, else the one that is there; a note says so when it is another than servers use here. */
+  const dataOf = async ({ data }: DataFlag): Promise<string> => {
+    const found = await findUsedData(data, env)
+    if (data === undefined && found === userDataDirectory(env))
+      printNote(`Data directory of your private server: ${found}`)
     return found
   }
-  const usual = 'the one of this directory, else that of your private server'
+  const usual = 'default: the one of this directory, else that of your private server'
   command('backup', 'add a step to a backup of a data directory, also while a server uses it', usual)
     .argument('<directory>', 'directory of the backup; created at the first one')
     .option('--without-secrets', 'leave out keys and stored secrets', false)
     .option('--full', 'copy the whole log again', false)
     .option('--verify', 'only verify the backup: read all of it, and rebuild its newest log', false)
     .option('--list', 'only list the steps of the backup: time, conversations, size', false)
-    .action(async (target: string, options: BackupFlags, command: Command) => {
+    .action(async (target: string, options: BackupFlags) => {
       const { backupCommand, listBackupCommand, verifyCommand } = await import('../commands/backup.ts')
       if (options.list) return await listBackupCommand(target, isJson())
       if (options.verify) return await verifyCommand(target, isJson())
-      await backupCommand(target, { ...options, data: await dataOf(command) }, isJson())
+      await backupCommand(target, { ...options, data: await dataOf(options) }, isJson())
     })
   command('restore', 'write a new data directory from a backup')
     .argument('<directory>', 'directory of the backup')
     .option('--step <number>', 'this step; default: the newest', integerFlag(1, 1_000_000_000))
-    .action(async (source: string, options: { data: string; step?: number }) => {
+    .action(async (source: string, { data, step }: DataFlag & { step?: number }) => {
       const { restoreCommand } = await import('../commands/backup.ts')
-      await restoreCommand(source, options, isJson())
+      await restoreCommand(source, { data: await findData(data, env), step }, isJson())
     })
   command(
     'doctor',
@@ -69,20 +67,20 @@ export function addMaintenanceCommands(
       false,
     )
     .addHelpText('after', '\nExit codes: 0 nothing is wrong, 1 something is; warnings alone are 0.')
-    .action(async (options: { data: string; deep: boolean; repair: boolean }, command: Command) => {
+    .action(async ({ data, deep, repair }: DataFlag & { deep: boolean; repair: boolean }) => {
       const { doctorCommand } = await import('../doctor/doctor.ts')
-      outcome.code = await doctorCommand({ ...options, isDataNamed: isNamed(command) }, config, isJson())
+      outcome.code = await doctorCommand({ data, deep, repair }, config, isJson())
     })
   command('du', 'show what a data directory takes on the disk, and its largest conversations', usual)
     .option('--limit <number>', 'conversations to list', integerFlag(0, 1_000_000), 20)
-    .action(async ({ limit }: { limit: number }, command: Command) => {
+    .action(async (options: DataFlag & { limit: number }) => {
       const { usageCommand } = await import('../commands/disk-usage.ts')
-      await usageCommand(await dataOf(command), limit, isJson())
+      await usageCommand(await dataOf(options), options.limit, isJson())
     })
   command('compact', 'give the free space of the databases back; a running server does it itself').action(
-    async ({ data }: { data: string }) => {
+    async ({ data }: DataFlag) => {
       const { compactCommand } = await import('../commands/disk-usage.ts')
-      await compactCommand(data, {
+      await compactCommand(() => findData(data, env), {
         isJson: isJson(),
         isRemote: slipway.getOptionValueSource('url') === 'cli',
         connect: async () => {
@@ -92,6 +90,7 @@ export function addMaintenanceCommands(
       })
     },
   )
+  addDataCommand(slipway, config)
   slipway
     .command('migrate')
     .description('copy a data directory into PostgreSQL, or back; no server may run')
@@ -101,6 +100,19 @@ export function addMaintenanceCommands(
     .action(async (places: { from: string; to: string }) => {
       const { migrateCommand } = await import('../commands/backup.ts')
       await migrateCommand(places, isJson())
+    })
+}
+
+function addDataCommand(slipway: Command, config: Config): void {
+  slipway
+    .command('data')
+    .description('print the data directory of a server that is started here; its session.key is there')
+    .option('--sandboxes', 'that of the sandbox server', false)
+    .option('--adopt', 'use the one that lies in this directory: you vouch for it', false)
+    .action(async ({ sandboxes, adopt: isAdopting }: { sandboxes: boolean; adopt: boolean }) => {
+      const { dataCommand } = await import('../commands/verbs/data.ts')
+      const kind = sandboxes ? 'sandbox' : 'agent'
+      await dataCommand(config, { kind, isAdopting }, slipway.opts<{ json: boolean }>().json)
     })
 }
 
@@ -118,8 +130,11 @@ export function addPruneCommand(slipway: Command, context: () => CommandContext)
     })
 }
 
-interface BackupFlags {
-  readonly data: string
+interface DataFlag {
+  readonly data?: string
+}
+
+interface BackupFlags extends DataFlag {
   readonly withoutSecrets: boolean
   readonly full: boolean
   readonly verify: boolean

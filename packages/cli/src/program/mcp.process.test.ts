@@ -34,7 +34,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'slipway-mcp-test-'))
   file = join(directory, 'mcp-server.mjs')
   await writeFile(file, program)
-  const args = ['serve', '--port', '0', '--data', '.slipway', '--json', '--no-console']
+  const args = ['serve', '--port', '0', '--json', '--no-console']
   server = spawnCommand(args, { cwd: directory, env: { HOME: directory, SLIPWAY_LOG_LEVEL: 'error' } })
   server.stderr.resume()
   const [line] = await once(createInterface({ input: server.stdout }), 'line')

@@ -1,11 +1,11 @@
 import { Problem } from '@slipway/protocol'
-import { abortAtStopSignals } from '@slipway/shared/process'
+import { abortAtStopSignals, userDataDirectory } from '@slipway/shared/process'
 import { Argument, Command, CommanderError, Option } from 'commander'
 import ownPackage from '../../package.json' with { type: 'json' }
 import { assertSettingsKnown } from '../context/check-settings.ts'
-import { type Config, isDataNamed, readConfig, readEnvironment } from '../context/config.ts'
+import { type Config, readConfig, readEnvironment } from '../context/config.ts'
 import { configPath, noConfigFile, readConfigFile } from '../context/config-file.ts'
-import { userDataDirectory } from '../context/contexts.ts'
+import { findData } from '../context/data-directory.ts'
 import { replaceLastFlag } from '../conversation/source/find-id.ts'
 import { print, printNote, printResult } from '../output/terminal.ts'
 import { addComponentCommands } from './component-commands.ts'
@@ -155,18 +155,17 @@ export function buildProgram(config: Config, outcome: { code: number }, signal: 
   addOpenCommand(slipway, selection)
   for (const command of slipway.commands.slice(otherCommands)) {
     command
-      .addOption(
-        new Option(
-          '--data <directory>',
-          'data directory of a server on this machine, for its session key',
-        ).default(config.dataDirectory, isDataNamed(config) ? undefined : usualServer),
+      .option(
+        '--data <directory>',
+        `data directory of a server on this machine, for its session key; default: that of ${usualServer}`,
+        config.dataDirectory,
       )
       .hook('preAction', async () => {
+        const { data } = command.opts<{ data?: string }>()
         // A console outlives the command: it needs a server that does too.
-        if (command.name() === 'open')
-          return await selection.selectRunning(command.opts<{ data: string }>().data)
+        if (command.name() === 'open') return await selection.selectRunning(data)
         const start = startingCommands.includes(command.name()) ? 'ifNeeded' : 'withConversations'
-        await selection.select(command.opts<{ data: string }>().data, ['agent', 'sandbox'], start)
+        await selection.select(data, ['agent', 'sandbox'], start)
       })
   }
   return { slipway, selection, deps: { ...deps, config, selection } }
@@ -181,7 +180,7 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     .option('--socket <path>', 'listen on a Unix socket instead')
     .option(
       '--data <directory>',
-      'data directory of the logs (or SLIPWAY_DATA_DIRECTORY)',
+      'data directory of the logs (or SLIPWAY_DATA_DIRECTORY); default: see "slipway data"',
       config.dataDirectory,
     )
     .option('--web <directory>', 'serve an unpacked web client (or SLIPWAY_WEB)')
@@ -201,13 +200,14 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     .description('go on with the log that a data directory has now, such as an older copy, as a new history')
     .option(
       '--data <directory>',
-      'data directory of the logs (or SLIPWAY_DATA_DIRECTORY)',
+      'data directory of the logs (or SLIPWAY_DATA_DIRECTORY); default: see "slipway data"',
       config.dataDirectory,
     )
     .option('--empty', 'there is no log any more: start an empty one', false)
-    .action(async (options: { data: string; empty: boolean }) => {
+    .action(async ({ data, empty }: { data?: string; empty: boolean }) => {
       const { acceptLogCommand } = await import('../commands/accept-log.ts')
-      await acceptLogCommand({ ...options, isJson: slipway.opts<{ json: boolean }>().json })
+      const { json: isJson } = slipway.opts<{ json: boolean }>()
+      await acceptLogCommand({ data: await findData(data, config.env), empty, isJson })
     })
   slipway
     .command('demo')
@@ -226,14 +226,14 @@ function addOpenCommand(slipway: Command, selection: ServerSelection): void {
     .command('open')
     .description('open the console of a running agent server or sandbox server; the link signs in once')
     .option('--no-browser', 'only print the link')
-    .action(async ({ browser, data }: { browser: boolean; data: string }) => {
+    .action(async ({ browser, data }: { browser: boolean; data?: string }) => {
+      const ofUser = userDataDirectory(readEnvironment())
       if (selection.isPrivate) {
         const next = 'slipway stop, then slipway serve --open --data'
-        const directory = userDataDirectory(readEnvironment())
-        throw new Problem('bad_request', `The private server has no console. Use: ${next} ${directory}`)
+        throw new Problem('bad_request', `The private server has no console. Use: ${next} ${ofUser}`)
       }
       const { openCommand } = await import('../console/open-command.ts')
-      await openCommand(selection.consoleServer(), { data, isOpened: browser })
+      await openCommand(selection.consoleServer(), { data: data ?? ofUser, isOpened: browser })
     })
 }
 
@@ -241,7 +241,7 @@ interface ServeFlags {
   readonly host: string
   readonly port: number
   readonly socket?: string
-  readonly data: string
+  readonly data?: string
   readonly web?: string
   readonly database?: string
   readonly key: boolean

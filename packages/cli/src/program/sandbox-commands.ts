@@ -1,4 +1,5 @@
 import { SandboxServerClient } from '@slipway/client'
+import { userDataDirectory } from '@slipway/shared/process'
 import type { Command } from 'commander'
 import type { SandboxServerContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
@@ -41,7 +42,7 @@ export function addSandboxServerCommands(
 interface SandboxServerFlags {
   readonly host: string
   readonly port: number
-  readonly data: string
+  readonly data?: string
   readonly database?: string
   readonly newKey: boolean
   readonly console: boolean
@@ -54,7 +55,7 @@ function addServerCommand(slipway: Command, config: Config, signal: AbortSignal)
     .description('start the sandbox server, which runs conversations in sandboxes')
     .option('--host <host>', 'address to listen on', '127.0.0.1')
     .option('--port <port>', 'port to listen on; 0 is any free one', integerFlag(0, 65_535), 3000)
-    .option('--data <directory>', 'data directory', '.slipway-sandboxes')
+    .option('--data <directory>', 'data directory; default: see "slipway data --sandboxes"')
     .option('--database <url>', 'store everything in PostgreSQL (or SLIPWAY_DATABASE_URL)')
     .option('--new-key', 'create and print another API key of the administrator', false)
     .option('--no-console', 'serve no console (or SLIPWAY_CONSOLE=false)')
@@ -83,15 +84,17 @@ function addSandboxCommands(slipway: Command, run: RunWithClient, config: Config
     .description(
       'open the console of a running sandbox server, as "open" does with its context; the link signs in once',
     )
-    .option('--data <directory>', 'where the browser finds the link', config.dataDirectory)
+    .option('--data <directory>', 'where the browser finds the link; default: the one of your private server')
     .option('--no-browser', 'only print the link')
-    .action(async ({ browser, data }: { browser: boolean; data: string }) => {
-      const { openCommand } = await import('../console/open-command.ts')
-      await run(({ client, isJson, signal }) => {
-        const createToken = () => client.call('createConsoleToken', { signal })
-        return openCommand({ url: client.url, createToken, isJson }, { data, isOpened: browser })
-      })
-    })
+    .action(
+      async ({ browser, data = userDataDirectory(config.env) }: { browser: boolean; data?: string }) => {
+        const { openCommand } = await import('../console/open-command.ts')
+        await run(({ client, isJson, signal }) => {
+          const createToken = () => client.call('createConsoleToken', { signal })
+          return openCommand({ url: client.url, createToken, isJson }, { data, isOpened: browser })
+        })
+      },
+    )
   const sandbox = slipway.command('sandbox').description('list, start, pause, resume and delete sandboxes')
   addSandboxList(sandbox.command('ls'), run)
   sandbox

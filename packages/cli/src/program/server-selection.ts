@@ -2,22 +2,17 @@ import { join, resolve } from 'node:path'
 import { Client, SandboxServerClient } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 import { exists } from '@slipway/shared/fs'
+import { userDataDirectory } from '@slipway/shared/process'
 import type { Secret } from '@slipway/shared/redaction'
 import type { Command } from 'commander'
 import type { CommandContext } from '../context/command-context.ts'
 import { type Config, usualUrls } from '../context/config.ts'
-import {
-  contextsPath,
-  isLocal,
-  namedServer,
-  readContexts,
-  type ServerKind,
-  userDataDirectory,
-} from '../context/contexts.ts'
+import { contextsPath, isLocal, namedServer, readContexts, type ServerKind } from '../context/contexts.ts'
+import { findData, findKeyOfData } from '../context/data-directory.ts'
 import { findPrivateServer } from '../context/private-server.ts'
 import { findServer } from '../context/server-address.ts'
 import { detectServerKind } from '../context/server-kind.ts'
-import { findSessionKey, isOwnAddress } from '../context/session-key.ts'
+import { isOwnAddress } from '../context/session-key.ts'
 import { privateServerEnvironment } from '../context/shell-variables.ts'
 import { agentSource } from '../conversation/source/agent-source.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
@@ -81,12 +76,12 @@ export class ServerSelection {
 
   /**
    * The flag `--url`, else `--context` or `SLIPWAY_CONTEXT`, else the variable of the address, else the
-   * current context, else the server of this machine: the one of `data` when that exists and is not the
+   * current context, else the server of this machine: the one of `data`, or of this directory, when that exists and is not the
    * directory of the private one, at the address that it has written there; else the private one of the sessions, which is started as `start` says.
    * `kinds`: those that the command can use, the first by default.
    */
   async select(
-    data: string,
+    data: string | undefined,
     kinds: readonly [ServerKind, ...ServerKind[]],
     start: PrivateStart = 'withConversations',
   ): Promise<SelectedServer> {
@@ -95,7 +90,7 @@ export class ServerSelection {
   }
 
   /** As `select` for conversations, without starting anything: a private server that does not run is none. */
-  async selectRunning(data: string): Promise<void> {
+  async selectRunning(data: string | undefined): Promise<void> {
     this.#startsNothing = true
     const { SLIPWAY_URL, SLIPWAY_SANDBOX_URL } = this.#config.env
     const isSandbox = Boolean(SLIPWAY_SANDBOX_URL) && !SLIPWAY_URL
@@ -167,7 +162,7 @@ export class ServerSelection {
   }
 
   async #find(
-    data: string,
+    data: string | undefined,
     kinds: readonly [ServerKind, ...ServerKind[]],
     start: PrivateStart,
   ): Promise<SelectedServer> {
@@ -180,8 +175,9 @@ export class ServerSelection {
     const withFileKey = async (url: string) => {
       const own = config.fileKeys[kind]
       if (own !== undefined && (await isOwnAddress(url))) return { key: own, keySource: config.file.path }
-      const key = kind === 'agent' ? await findSessionKey(url, data) : undefined
-      return { key, keySource: key && join(resolve(data), 'session.key') }
+      if (kind !== 'agent') return { key: undefined, keySource: undefined }
+      const { key, directory = '' } = await findKeyOfData(url, data, config.env)
+      return { key, keySource: key && join(resolve(directory), 'session.key') }
     }
     const withKey = async (url: string, key = keys[kind]): Promise<SelectedServer> => ({
       kind,
@@ -196,8 +192,8 @@ export class ServerSelection {
     const contexts = await readContexts(contextsPath(config.env))
     const local = name !== undefined && isLocal(contexts, name)
     // A directory that is named means its server.
-    const isNamed = !name && kind === 'agent' && resolve(data) !== resolve(config.dataDirectory)
-    const named = isNamed ? await findServer(data, this.#signal) : undefined
+    const isNamed = !name && kind === 'agent' && data !== config.dataDirectory
+    const named = isNamed && data !== undefined ? await findServer(data, this.#signal) : undefined
     if (named !== undefined) return await withKey(named)
     const chosen = local ? undefined : name || contexts.current
     const server = chosen === undefined ? undefined : namedServer(contexts, chosen)
@@ -212,13 +208,14 @@ export class ServerSelection {
         `The context ${name} is ${article[server.kind]}; this needs ${article[kind]}.`,
       )
     }
-    const isPrivate = resolve(data) === userDataDirectory(config.env)
-    if (kind === 'agent' && (start === 'session' || isPrivate || !(await exists(data)))) {
+    const isPrivate = data !== undefined && resolve(data) === userDataDirectory(config.env)
+    const here = () => findData(data, config.env)
+    if (kind === 'agent' && (start === 'session' || isPrivate || !(await exists(await here())))) {
       const own = await this.#startPrivate(start, local ? usualUrls.agent : defaultUrl)
       if (own !== undefined)
         return { kind, url: own.url, key: own.key, keySource: 'the private server', isPrivate: true }
     }
-    const found = kind === 'agent' ? await findServer(data, this.#signal) : undefined
+    const found = kind === 'agent' ? await findServer(await here(), this.#signal) : undefined
     return await withKey(found ?? (local ? usualUrls[kind] : defaultUrl))
   }
 

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
+import { userDataDirectory } from '@slipway/shared/process'
 import type { CommandContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
-import { userDataDirectory } from '../context/contexts.ts'
 import type { SelectedModel } from '../conversation/agent-request.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { paint, printNote } from '../output/terminal.ts'

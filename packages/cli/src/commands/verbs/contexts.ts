@@ -12,16 +12,16 @@ import {
   type ServerKind,
   writeContexts,
 } from '../../context/contexts.ts'
+import { findKeyOfData } from '../../context/data-directory.ts'
 import { detectServerKind } from '../../context/server-kind.ts'
-import { findSessionKey } from '../../context/session-key.ts'
 import { isInteractive } from '../../conversation/confirmation-prompt.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { paint, print, printResult, table } from '../../output/terminal.ts'
 
 interface ContextsContext {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Of the agent server of this machine: commands find its session key there. */
-  readonly dataDirectory: string
+  /** Of the agent server of this machine, where a setting names it: commands find its session key there. */
+  readonly dataDirectory: string | undefined
   readonly isJson: boolean
   readonly signal: AbortSignal
 }
@@ -77,7 +77,7 @@ export async function addContextCommand(
   if (kind === undefined)
     throw new Problem('bad_request', `No Slipway server answers at ${sanitizeLine(url)}.`)
   const key = await readKey(options, kind)
-  const sentKey = key ?? (kind === 'agent' ? await findSessionKey(url, dataDirectory) : undefined)
+  const sentKey = key ?? (kind === 'agent' ? (await findKeyOfData(url, dataDirectory, env)).key : undefined)
   const test =
     kind === 'agent'
       ? new Client({ url, sessionApiKey: sentKey }).call('countConversations', { signal })
