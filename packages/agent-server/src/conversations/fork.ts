@@ -99,10 +99,7 @@ async function copyEvents(
   }
 }
 
-function toImportEvent({ bytes, instant }: StoredEvent): ReceivedEvent {
-  return toReceivedEvent(bytes, JSON.parse(bytes.toString()), {
-    keep: true,
-    lastInstant: instant,
-    now: instant,
-  })
+function toImportEvent(event: StoredEvent): ReceivedEvent {
+  const { bytes, instant } = event
+  return toReceivedEvent(bytes, JSON.parse(bytes.toString()), { keep: true, last: event, now: instant })
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { importMeta, Problem, type ValidationIssue, validationIssues } from '@slipway/protocol'
+import { importMeta, type Moment, Problem, type ValidationIssue, validationIssues } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
 import {
   duplicateIssues,
@@ -64,7 +64,7 @@ class ImportRun {
   #isFirst = true
   #batch: { line: number; event: ReceivedEvent }[] = []
   #batchBytes = 0
-  #lastInstant: number | undefined
+  #last: Moment | undefined
   #count = 0
   #status: string | undefined
 
@@ -87,10 +87,10 @@ class ImportRun {
     await this.#getSession()
     const event = toReceivedEvent(bytes, value, {
       keep: this.#options.keep,
-      lastInstant: this.#lastInstant,
+      last: this.#last,
       now: this.#options.now(),
     })
-    this.#lastInstant = event.instant
+    this.#last = event
     this.#status = readExecutionStatus(value) ?? this.#status
     this.#batch.push({ line: line.number, event })
     this.#batchBytes += event.bytes.length
@@ -121,7 +121,7 @@ class ImportRun {
   async #getSession(): Promise<ImportSession> {
     if (this.#session === undefined) {
       this.#session = await this.#storage.startImport(this.#id)
-      this.#lastInstant = this.#session.lastInstant
+      this.#last = this.#session.last
     }
     return this.#session
   }

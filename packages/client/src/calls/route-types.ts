@@ -13,7 +13,7 @@ type SchemaOutput<S> = S extends { readonly _zod: { readonly output: infer O } }
 /** A number or a switch that is a text in an address. */
 type PlainValue<O> = [NonNullable<O>] extends [number | boolean] ? NonNullable<O> : never
 
-/** Moments, such as `timestamp__gte`, are texts before parsing and numbers after it. */
+/** Moments, such as `timestamp__gte`, are texts before parsing and bounds after it. */
 type TimeBound = `${string}__${string}` | 'at'
 
 /** Members of a query may be numbers and switches: the client writes them as texts. */

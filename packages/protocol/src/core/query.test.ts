@@ -1,7 +1,14 @@
 import { expect, test } from 'vitest'
 import type * as z from 'zod'
 import { parseInstant } from './instant.ts'
-import { emptyAsUndefined, eventSearchQuery, eventSortOrder, queryBoolean, queryInteger } from './query.ts'
+import {
+  emptyAsUndefined,
+  eventSearchQuery,
+  eventSortOrder,
+  queryBoolean,
+  queryInstant,
+  queryInteger,
+} from './query.ts'
 import { validationIssues } from './validation-issues.ts'
 
 function parse(schema: z.ZodType, value: unknown) {
@@ -69,6 +76,16 @@ test('a plus of an offset may have arrived as a blank', () => {
   expect(parse(eventSearchQuery, { timestamp__gte: '2026-03-01 10:00' })).toMatchObject({
     timestamp__gte: parseInstant('2026-03-01T10:00:00Z'),
   })
+})
+
+test('a bound keeps all its digits, and is rounded up where times are instants', () => {
+  const text = '2026-03-01T10:00:00.0000019Z'
+  const instant = parseInstant(text) ?? 0
+  expect(parse(eventSearchQuery, { timestamp__lt: text })).toMatchObject({
+    timestamp__lt: { instant, finer: '9' },
+  })
+  expect(parse(queryInstant, text)).toBe(instant + 1)
+  expect(parse(queryInstant, 'x')).toMatchObject([{ loc: ['query'] }])
 })
 
 test('booleans have the usual spellings and no others', () => {

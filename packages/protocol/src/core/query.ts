@@ -1,21 +1,26 @@
 import * as z from 'zod'
-import { type Instant, parseBound } from './instant.ts'
+import { type Bound, firstInstant, type Instant, parseMoment } from './instant.ts'
 
 /** Spec 2.4 EventSortOrder. */
 export const eventSortOrder = z.enum(['TIMESTAMP', 'TIMESTAMP_DESC']).meta({ id: 'EventSortOrder' })
 export type EventSortOrder = z.infer<typeof eventSortOrder>
 
-/** A moment in a query string as an instant. A `+` of the offset that arrived as a blank is accepted. */
-export const queryInstant = z
+/** A moment in a query string, to its last digit. A `+` of the offset that arrived as a blank is accepted. */
+export const queryMoment = z
   .string()
-  .transform((text, ctx): Instant => {
-    const instant = parseBound(
+  .transform((text, ctx): Bound => {
+    const moment = parseMoment(
       text.replace(/ (\d{2}:?\d{2})$/, (all, offset, at) => (at > 10 ? `+${offset}` : all)),
     )
-    if (instant !== undefined) return instant
+    if (moment !== undefined) return moment.finer === undefined ? moment.instant : moment
     ctx.addIssue({ code: 'invalid_format', format: 'datetime', input: text })
     return z.NEVER
   })
+  .meta({ type: 'string', format: 'date-time' })
+
+/** A bound of times that are not finer than instants. */
+export const queryInstant = queryMoment
+  .transform((bound): Instant => firstInstant(bound))
   .meta({ type: 'string', format: 'date-time' })
 
 /** A text in a query string, absent when it is empty. */
@@ -29,10 +34,10 @@ export const eventFilter = z.object({
   kind: queryText.meta({ description: 'Keep only events of this kind, for example ActionEvent.' }),
   source: queryText.meta({ description: 'Keep only events of this source: agent, user or environment.' }),
   body: queryText.meta({ description: 'Keep only messages whose text contains this, in any case.' }),
-  timestamp__gte: queryInstant.optional().meta({ description: 'Keep events at or after this moment.' }),
-  timestamp__lt: queryInstant.optional().meta({ description: 'Keep events before this moment.' }),
+  timestamp__gte: queryMoment.optional().meta({ description: 'Keep events at or after this moment.' }),
+  timestamp__lt: queryMoment.optional().meta({ description: 'Keep events before this moment.' }),
 })
-/** After parsing: empty texts are undefined, moments are instants in microseconds. */
+/** After parsing: empty texts are undefined, moments are bounds. */
 export type EventFilter = z.output<typeof eventFilter>
 
 const integerText = z.string().transform((text, ctx): number => {

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { emptyAsUndefined, queryBoolean, queryInstant, queryInteger } from '../core/query.ts'
+import { emptyAsUndefined, queryBoolean, queryInteger, queryMoment } from '../core/query.ts'
 import { queryCursor, resync } from './cursor.ts'
 import { event } from './event.ts'
 
@@ -11,7 +11,7 @@ import { event } from './event.ts'
 export const eventsSocketQuery = z.object({
   session_api_key: z.string().optional(),
   resend_mode: emptyAsUndefined(z.enum(['all', 'since'])),
-  after_timestamp: emptyAsUndefined(queryInstant),
+  after_timestamp: emptyAsUndefined(queryMoment),
   resend_all: emptyAsUndefined(queryBoolean),
   after: queryCursor.optional(),
 })

@@ -4,8 +4,8 @@ import {
   eventFilter,
   pageQuery,
   queryFlag,
-  queryInstant,
   queryInteger,
+  queryMoment,
   queryText,
 } from '../core/query.ts'
 import { ok } from '../core/responses.ts'
@@ -24,7 +24,7 @@ export const eventRange = {
     'From the position `first`, or from the first event at or after the moment `at`. The item i has the position first + i. At most 4 MiB, with at least one event: go on behind the last item.',
   query: z.object({
     first: emptyAsUndefined(position),
-    at: queryInstant.optional(),
+    at: queryMoment.optional(),
     limit: queryInteger(1, 500).default(100),
   }),
   responses: ok(
@@ -92,8 +92,8 @@ export const textSearchQuery = z.object({
     .min(1)
     .max(1_000)
     .meta({ description: 'Find messages whose text contains this, in any case.' }),
-  timestamp__gte: queryInstant.optional().meta({ description: 'Of messages at or after this moment.' }),
-  timestamp__lt: queryInstant.optional().meta({ description: 'Of messages before this moment.' }),
+  timestamp__gte: queryMoment.optional().meta({ description: 'Of messages at or after this moment.' }),
+  timestamp__lt: queryMoment.optional().meta({ description: 'Of messages before this moment.' }),
   page_id: pageQuery.shape.page_id,
   limit: queryInteger(1, 100).default(20),
 })

@@ -1,4 +1,4 @@
-import { Problem, parseInstant } from '@slipway/protocol'
+import { type Moment, Problem, parseInstant } from '@slipway/protocol'
 import { ByteBudget, ByteBudgetError, type ByteBudgetOptions, type ByteLease } from '@slipway/shared/async'
 import { LruMap } from '@slipway/shared/collections'
 import { createCounter } from '@slipway/shared/metrics'
@@ -177,14 +177,14 @@ export class EventIngest {
     if (newEvents.length === 0) return undefined
     const [last] = record.head === 0 ? [] : await storage.log.read(row.id, record.head - 1, 1)
     const status = findLastStatus(newEvents)
-    let lastInstant = last?.instant
+    let previous: Moment | undefined = last
     const received = newEvents.map(({ bytes, value }) => {
       const event = toReceivedEvent(bytes, value, {
         keep: true,
-        lastInstant,
+        last: previous,
         now: this.#deps.clock.now() * 1000,
       })
-      lastInstant = event.instant
+      previous = event
       return event
     })
     const bytes = received.reduce((sum, event) => sum + event.bytes.length, 0)

@@ -307,12 +307,12 @@ function importContract(open: OpenStorage): void {
     await importEvents(storage, [receivedEvent('a', 100, { kind: 'MessageEvent', text: 'hello' })])
     const before = await visibleState(storage)
     const session = await storage.startImport(conversation)
-    expect([session.nextPosition, session.lastInstant]).toEqual([2, 100])
+    expect([session.nextPosition, session.last?.instant]).toEqual([2, 100])
     await session.add([
       receivedEvent('b', 50, { kind: 'MessageEvent', text: 'hello' }),
       receivedEvent('c', 60),
     ])
-    expect([session.nextPosition, session.lastInstant]).toEqual([4, 60])
+    expect([session.nextPosition, session.last?.instant]).toEqual([4, 60])
     expect(await visibleState(storage)).toEqual(before)
     expect(await log.get(conversation, ['b'])).toEqual([undefined])
     const fromHidden = log.search(conversation, { limit: 1, sort_order: 'TIMESTAMP', page_id: 'b' })

@@ -1,3 +1,4 @@
+import type { Moment } from '@slipway/protocol'
 import type { ReceivedEvent, RecordUpdate } from '../event-log/event-log.ts'
 
 /**
@@ -8,8 +9,8 @@ import type { ReceivedEvent, RecordUpdate } from '../event-log/event-log.ts'
 export interface ImportSession {
   /** Position of the next new event. */
   readonly nextPosition: number
-  /** Instant of the last event added (or of the log's last event), undefined when there is none. */
-  readonly lastInstant: number | undefined
+  /** Moment of the last event added (or of the log's last event), undefined when there is none. */
+  readonly last: Moment | undefined
   /**
    * Adds events in order, in a transaction of their own. Call it with some hundreds of events and await it.
    * Rejects with a Problem `conflict` when another event has the same id and other bytes (without

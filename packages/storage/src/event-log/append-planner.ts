@@ -1,5 +1,5 @@
 import { hash, randomUUID } from 'node:crypto'
-import type { Instant } from '@slipway/protocol/instant'
+import { type Instant, type Moment, nextInstant } from '@slipway/protocol/instant'
 import { Problem } from '@slipway/protocol/problem'
 import { type EventDraft, isReceivedEvent, type ReceivedEvent, type StoredEvent } from './event-log.ts'
 import { serializeEvent } from './serialize-event.ts'
@@ -13,10 +13,22 @@ export interface Extent {
   readonly head: number
   /** The greatest instant so far. */
   readonly lastInstant: Instant | undefined
-  /** Every instant is at or above its predecessor's, so that order of time is order of position. */
+  /**
+   * Every instant is at or above its predecessor's, and none is finer, so that order of time is order of position.
+   */
   readonly isInOrder: boolean
+  /** Some events have moments that are finer than instants. */
+  readonly hasFiner: boolean
   /** Sum of the lengths of its events. */
   readonly bytes: number
+}
+
+export const emptyExtent: Extent = {
+  head: 0,
+  lastInstant: undefined,
+  isInOrder: true,
+  hasFiner: false,
+  bytes: 0,
 }
 
 /** `results` has the new events and those that were stored already, in the order of the call. */
@@ -81,8 +93,7 @@ export class AppendPlanner {
       if (!serializeEvent(draft, id, existing.instant).equals(existing.bytes)) throw conflict(id)
       return existing
     }
-    const { lastInstant } = this.#extent
-    const instant = lastInstant === undefined ? this.#now : Math.max(this.#now, lastInstant + 1)
+    const instant = nextInstant(this.#now, this.#extent.lastInstant)
     const bytes = serializeEvent(draft, id, instant)
     return this.#add({ id, storedId: id, instant, kind, source, key, bytes })
   }
@@ -101,22 +112,33 @@ export class AppendPlanner {
     return this.#byStoredId.get(storedId) ?? this.#find(storedId)
   }
 
-  #add({ id, storedId, instant, kind, source, key, bytes }: EventValues): StoredEvent {
-    const { head, lastInstant, isInOrder } = this.#extent
+  #add({ id, storedId, instant, finer, kind, source, key, bytes }: EventValues): StoredEvent {
+    const { head, lastInstant, isInOrder, hasFiner } = this.#extent
     const position = head + 1
     if (position >= positionsPerConversation) throw new Problem('too_large', 'The conversation is full')
-    const event = { position, id, instant, bytes }
+    const event = newStoredEvent(position, id, { instant, finer }, bytes)
     this.#newEvents.push({ event, storedId, kind, source, key })
     this.#byStoredId.set(storedId, event)
     const isNext = lastInstant === undefined || instant >= lastInstant
     this.#extent = {
       head: position,
       lastInstant: isNext ? instant : lastInstant,
-      isInOrder: isInOrder && isNext,
+      isInOrder: isInOrder && isNext && !finer,
+      hasFiner: hasFiner || Boolean(finer),
       bytes: this.#extent.bytes + bytes.length,
     }
     return event
   }
+}
+
+/** Without a member for what is finer where nothing is, as nearly always. */
+export function newStoredEvent(
+  position: number,
+  id: string,
+  { instant, finer }: Moment,
+  bytes: Buffer,
+): StoredEvent {
+  return finer ? { position, id, instant, finer, bytes } : { position, id, instant, bytes }
 }
 
 function conflict(id: string): Problem {

@@ -1,4 +1,4 @@
-import { formatInstant, leafEventIdKey } from '@slipway/protocol'
+import { compareMoments, formatInstant, leafEventIdKey } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Storage } from '../conversations/storage.ts'
@@ -623,7 +623,7 @@ function expectedPositions(events: readonly ReceivedEvent[], filter: Partial<Eve
       (event) =>
         body === undefined || (event.kind === 'MessageEvent' && event.text.includes(body.toLowerCase())),
     )
-    .filter((event) => event.instant >= timestamp__gte && event.instant < timestamp__lt)
+    .filter((event) => compareMoments(event, timestamp__gte) >= 0 && compareMoments(event, timestamp__lt) < 0)
     .sort((a, b) => a.instant - b.instant || a.position - b.position)
     .map(({ position }) => position)
 }

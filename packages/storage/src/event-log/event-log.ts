@@ -1,12 +1,10 @@
-import type { EventFilter, EventSortOrder, Instant, leafEventIdKey } from '@slipway/protocol'
+import type { EventFilter, EventSortOrder, leafEventIdKey, Moment } from '@slipway/protocol'
 
-/** An event of the log. Immutable: readers share the object. */
-export interface StoredEvent {
+/** An event of the log, with the moment of its timestamp. Immutable: readers share the object. */
+export interface StoredEvent extends Moment {
   /** 1, 2, 3 ... in its conversation, without gap or repeat. */
   readonly position: number
   readonly id: string
-  /** Its timestamp, in microseconds. */
-  readonly instant: Instant
   /** The stored JSON text, UTF-8: what every reader gets, byte for byte. Never change it in place. */
   readonly bytes: Buffer
 }
@@ -24,10 +22,9 @@ export interface EventDraft {
 }
 
 /** An event from outside, already validated; its bytes are stored unchanged. */
-export interface ReceivedEvent {
+export interface ReceivedEvent extends Moment {
   readonly bytes: Buffer
   readonly id: string
-  readonly instant: Instant
   readonly kind: string
   /** Its own, or the default of its kind (spec 2.2). */
   readonly source: string
@@ -99,7 +96,7 @@ export interface EncodedPage {
  * - An event that is appended twice (same id, same bytes) is stored once, and both calls return it; the same
  *   id with other content is a Problem `conflict`. A draft with an id is compared as if it had the stored
  *   event's timestamp.
- * - Order of `search` is (instant, position); descending is the exact reverse. A walk of all pages returns no
+ * - Order of `search` is (moment, position); descending is the exact reverse. A walk of all pages returns no
  *   event twice and every event that was there when it began.
  * - `tail` yields each event after `after` once, in order of position, whenever it starts.
  * - Stored bytes are served bytes: no method parses them (the text index does, after the append).

@@ -7,7 +7,7 @@ import {
   toReceivedEvent,
 } from './received-event.ts'
 
-const options = { keep: false, lastInstant: undefined, now: 1_000_000 }
+const options = { keep: false, last: undefined, now: 1_000_000 }
 
 function parseReceived(text: string, more = {}) {
   const bytes = Buffer.from(text)
@@ -29,7 +29,7 @@ test('an event with id and timestamp keeps its bytes', () => {
 })
 
 test('a missing id or timestamp is inserted at the front, and the other bytes stay', () => {
-  const event = parseReceived('{ "kind":"PauseEvent"}', { lastInstant: 5_000_000 })
+  const event = parseReceived('{ "kind":"PauseEvent"}', { last: { instant: 5_000_000 } })
   expect(event.bytes.toString()).toBe(
     `{"id":"${event.id}","timestamp":"1970-01-01T00:00:05.000001Z", "kind":"PauseEvent"}`,
   )
@@ -47,7 +47,8 @@ test('a missing source is the default of the kind', () => {
 
 test('with keep, a timestamp that is no date-time sorts at the instant of its predecessor', () => {
   expect(
-    parseReceived('{"id":"a","kind":"X","timestamp":"yesterday"}', { keep: true, lastInstant: 77 }).instant,
+    parseReceived('{"id":"a","kind":"X","timestamp":"yesterday"}', { keep: true, last: { instant: 77 } })
+      .instant,
   ).toBe(77)
 })
 

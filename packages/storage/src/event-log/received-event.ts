@@ -8,8 +8,10 @@ import {
   findDuplicateMember,
   formatInstant,
   hasDuplicateMember,
+  type Moment,
   maxDepth,
-  parseInstant,
+  nextInstant,
+  parseMoment,
   type ValidationIssue,
   validateEvent,
 } from '@slipway/protocol'
@@ -61,26 +63,28 @@ export function eventIssues(value: Record<string, unknown>, keep: boolean): read
 
 /**
  * The event for the log. A missing id or timestamp is inserted at the front of its text (the timestamp
- * strictly above `lastInstant`); the other bytes stay. With `keep`, a timestamp that is no date-time sorts at
- * its predecessor's instant.
+ * strictly above that of `last`, its predecessor); the other bytes stay. With `keep`, a timestamp that is no
+ * date-time sorts at its predecessor's moment.
  */
 export function toReceivedEvent(
   bytes: Buffer,
   value: Record<string, unknown>,
-  options: { readonly keep: boolean; readonly lastInstant: number | undefined; readonly now: number },
+  options: { readonly keep: boolean; readonly last: Moment | undefined; readonly now: number },
 ): ReceivedEvent {
   const kind = String(value.kind)
-  const { keep, lastInstant = 0, now } = options
+  const { keep, last = { instant: 0 }, now } = options
   const added: Record<string, string> = {}
   let { id, timestamp } = value
   if (typeof id !== 'string') added.id = id = randomUUID()
   if (typeof timestamp !== 'string')
-    added.timestamp = timestamp = formatInstant(Math.max(now, lastInstant + 1))
+    added.timestamp = timestamp = formatInstant(nextInstant(now, last.instant))
+  const { instant, finer } = parseMoment(String(timestamp)) ?? last
   const source = typeof value.source === 'string' ? value.source : (defaultSource(kind) ?? '')
   return {
     bytes: Object.keys(added).length === 0 ? bytes : insertMembers(bytes, added),
     id: String(id),
-    instant: parseInstant(String(timestamp)) ?? lastInstant,
+    instant,
+    ...(finer ? { finer } : {}),
     kind,
     source,
     keepDuplicateId: keep,

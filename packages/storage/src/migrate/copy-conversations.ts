@@ -102,9 +102,9 @@ async function copyEvents(
         events.map((event) => {
           const value: unknown = JSON.parse(event.bytes.toString())
           if (!isRecord(value)) throw new Error(`Position ${event.position} of ${id} is no object`)
-          const options = { keep: true, lastInstant: event.instant, now: event.instant }
-          const { id: eventId, instant } = event
-          return { ...toReceivedEvent(event.bytes, value, options), id: eventId, instant }
+          const options = { keep: true, last: event, now: event.instant }
+          const { id: eventId, instant, finer } = event
+          return { ...toReceivedEvent(event.bytes, value, options), id: eventId, instant, finer }
         }),
       )
       position = events.at(-1)?.position ?? head
@@ -155,7 +155,9 @@ async function digest({ log }: Storage, { id, head }: ConversationRecord): Promi
     const events = await log.read(id, position, eventsPerBatch, bytesPerBatch)
     for (const event of events) {
       if (event.position !== ++position) throw new Error(`Position ${position} of ${id} is missing`)
-      hash.update(`${position} ${event.instant} ${event.bytes.length}\n`).update(event.bytes)
+      hash
+        .update(`${position} ${event.instant} ${event.finer ?? ''} ${event.bytes.length}\n`)
+        .update(event.bytes)
     }
     if (events.length === 0) throw new Error(`Position ${position + 1} of ${id} is missing`)
   }

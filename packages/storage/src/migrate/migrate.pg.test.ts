@@ -164,10 +164,10 @@ async function fill(directory: string): Promise<void> {
   await storage.deliveries.advance('receiver', parent, { position: 5, updated_at: 9 })
   for (const lines of recordedLogs()) {
     const session = await storage.startImport(randomUUID())
-    let lastInstant: number | undefined
+    let last: ReturnType<typeof toReceivedEvent> | undefined
     const received = lines.map((line) => {
-      const event = toReceivedEvent(Buffer.from(line), JSON.parse(line), { keep: true, lastInstant, now: 1 })
-      lastInstant = event.instant
+      const event = toReceivedEvent(Buffer.from(line), JSON.parse(line), { keep: true, last, now: 1 })
+      last = event
       return event
     })
     for (let at = 0; at < received.length; at += 500) await session.add(received.slice(at, at + 500))

@@ -3,6 +3,7 @@ import { recordsContract } from '../conversations/conversation-records.contract.
 import { unknownCommitContract } from '../conversations/unknown-commit.contract.ts'
 import { deliveriesContract } from '../deliveries/deliveries.contract.ts'
 import { eventLogContract } from '../event-log/event-log.contract.ts'
+import { momentsContract } from '../event-log/moments.contract.ts'
 import { loseNextCommit } from './testing/lose-next-commit.ts'
 import { describePostgres, openTestStorage } from './testing/test-database.ts'
 
@@ -11,6 +12,7 @@ vi.setConfig({ testTimeout: 300_000 })
 
 describePostgres('storage on PostgreSQL', () => {
   eventLogContract(openTestStorage)
+  momentsContract(openTestStorage)
   recordsContract(openTestStorage)
   unknownCommitContract(openTestStorage, loseNextCommit)
   deliveriesContract(openTestStorage)

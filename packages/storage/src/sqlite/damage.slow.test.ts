@@ -570,7 +570,8 @@ test('a directory of the version before opens, and its files know its log from t
         db.prepare('UPDATE event SET body = ? WHERE row = ?').run(readBody(blobRows(db), body), row)
       db.exec(
         `DROP TRIGGER event_removed; DROP TABLE event_blob; DROP TABLE blob;
-         ALTER TABLE conversation DROP COLUMN checksum; PRAGMA user_version = ${logMigrations.length - 3}`,
+         ALTER TABLE event DROP COLUMN finer; ALTER TABLE conversation DROP COLUMN has_finer;
+         ALTER TABLE conversation DROP COLUMN checksum; PRAGMA user_version = ${logMigrations.length - 4}`,
       )
     }
     db.close()

@@ -6,6 +6,7 @@ import { recordsContract } from '../conversations/conversation-records.contract.
 import { unknownCommitContract } from '../conversations/unknown-commit.contract.ts'
 import { deliveriesContract } from '../deliveries/deliveries.contract.ts'
 import { eventLogContract } from '../event-log/event-log.contract.ts'
+import { momentsContract } from '../event-log/moments.contract.ts'
 import type { OpenStorage } from '../testing/fixtures.ts'
 import { openStorage } from './storage.ts'
 import { loseNextCommit } from './testing/lose-next-commit.ts'
@@ -44,6 +45,7 @@ test('databases are readable by their user alone, also those of earlier versions
 })
 
 eventLogContract(open)
+momentsContract(open)
 recordsContract(open)
 unknownCommitContract(open, loseNextCommit)
 deliveriesContract(open)

@@ -24,6 +24,7 @@ import { SqliteDeliveries } from './deliveries/deliveries.ts'
 import { SqliteEventLog, type StorageContext } from './event-log/event-log.ts'
 import { EventRows } from './event-log/event-rows.ts'
 import { IndexGuard } from './event-log/index-check.ts'
+import { keyFinerDigits } from './event-log/key-finer-digits.ts'
 import { KindSourceIndex } from './event-log/kind-source-index.ts'
 import { LogHeads } from './event-log/log-heads.ts'
 import { LimitGuard, type StorageLimits } from './event-log/storage-limits.ts'
@@ -60,6 +61,7 @@ export async function openStorage({
     const others = [markPath, indexPath].filter(existsSync)
     assertLogIsThere(path, others[0] ?? (known && lock.path))
     const db = openLog(path, log)
+    keyFinerDigits(db)
     const readLogIdentity = () => must(readIdentity(db), 'the identity of the log')
     const identity = readLogIdentity()
     const mark = new HighWaterMark(markPath, identity, db, log)

@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
+import { finerOrder } from '../testing/finer-lines.ts'
+import { positions } from '../testing/fixtures.ts'
 import { temporaryDirectory } from '../testing/temporary-directory.ts'
 import { openControlPlaneStore } from './control-plane/control-plane-store.ts'
 import { controlPlaneMigrations } from './control-plane/schema.ts'
@@ -78,6 +80,33 @@ test.each(fixtures.filter(({ name }) => name === 'log'))(
     expect(readRows(copy, events)).toEqual(before)
   },
 )
+
+test('events that an earlier version sorted by microseconds are sorted to the last digit', async () => {
+  using directory = temporaryDirectory()
+  const path = unpack({ file: 'finer-v9.db.gz', name: 'log' }, directory.path)
+  const events = 'SELECT row, id, body FROM event ORDER BY row'
+  const before = readRows(path, events)
+  for (const _ of ['migrated', 'opened again']) {
+    await using storage = await openStorage({ directory: directory.path })
+    const order = { limit: 10, sort_order: 'TIMESTAMP' } as const
+    for (const query of [order, { ...order, body: 'LINE' }, { ...order, kind: 'MessageEvent' }])
+      expect(positions((await storage.log.search(id, query)).items)).toEqual(finerOrder)
+    expect(
+      await storage.log.count(id, { timestamp__lt: { instant: 1_772_359_200_000_000, finer: '9' } }),
+    ).toBe(4)
+    const [record, plain] = await storage.conversations.get([id, importedId])
+    expect([record?.head, plain?.head]).toEqual([finerOrder.length, 1])
+    // A page id of that version, of the event at position 2.
+    const { items } = await storage.log.search(id, { ...order, page_id: 'p2_AAAAAjL-P_wwY-WjW9pk' })
+    expect(positions(items)).toEqual(finerOrder.slice(2))
+  }
+  expect(readRows(path, events)).toEqual(before)
+  expect(verifyLog(path, { isThorough: true })).toMatchObject({ damaged: [], problems: [] })
+  expect(readRows(path, 'SELECT id, has_finer FROM conversation')).toEqual([
+    { id, has_finer: 1 },
+    { id: importedId, has_finer: 0 },
+  ])
+})
 
 test.each(fixtures.filter(({ name }) => name === 'control'))(
   '$file is migrated after a copy, with its rows',

@@ -1,4 +1,4 @@
-import { type Instant, invalidInput } from '@slipway/protocol'
+import { type Bound, invalidInput } from '@slipway/protocol'
 import type { ConversationRecord } from '../conversations/conversation-records.ts'
 import type { EventLog } from '../event-log/event-log.ts'
 import { rangeBytes } from '../event-log/page-bytes.ts'
@@ -12,7 +12,7 @@ const maxBytes = 4 * 1024 * 1024
 export async function readRange(
   log: Pick<EventLog, 'read' | 'search'>,
   { id, head }: Pick<ConversationRecord, 'id' | 'head'>,
-  query: { readonly first?: number | undefined; readonly at?: Instant | undefined; readonly limit: number },
+  query: { readonly first?: number | undefined; readonly at?: Bound | undefined; readonly limit: number },
 ): Promise<Buffer> {
   const { at, limit } = query
   if (at !== undefined && query.first !== undefined)
@@ -26,7 +26,7 @@ export async function readRange(
 async function positionAt(
   log: Pick<EventLog, 'search'>,
   id: string,
-  at: Instant,
+  at: Bound,
   head: number,
 ): Promise<number> {
   const { items } = await log.search(id, { timestamp__gte: at, limit: 1, sort_order: 'TIMESTAMP' })

@@ -1,4 +1,4 @@
-import type { EventFilter, Instant } from '@slipway/protocol'
+import { compareMoments, type EventFilter, type Instant } from '@slipway/protocol'
 import type { StoredEvent } from '../event-log/event-log.ts'
 import { kindSpellings } from '../event-log/kind-source-numbers.ts'
 import { type TimelineEntry, timelineEntry } from './timeline-entry.ts'
@@ -16,6 +16,8 @@ export interface Bucket {
 /** Entries of consecutive positions. Equal entries are one object. */
 export class TimelineChunk {
   readonly #instants: Float64Array
+  /** What is finer than the instants, of the few events that have it, by index. */
+  readonly #finer = new Map<number, string>()
   readonly #numbers: Uint16Array
   readonly #entries: TimelineEntry[] = []
   readonly #numberOf = new Map<string, number>()
@@ -39,6 +41,7 @@ export class TimelineChunk {
       this.#numberOf.set(key, number)
     }
     this.#instants[this.#length] = event.instant
+    if (event.finer !== undefined) this.#finer.set(this.#length, event.finer)
     this.#numbers[this.#length++] = number
   }
 
@@ -77,8 +80,9 @@ export class TimelineChunk {
     )
     return (at: number): boolean => {
       if (isMatch[this.#numbers[at] ?? 0] !== true) return false
-      const instant = this.#instants[at] ?? 0
-      return (from === undefined || instant >= from) && (before === undefined || instant < before)
+      const moment = { instant: this.#instants[at] ?? 0, finer: this.#finer.get(at) }
+      const isFrom = from === undefined || compareMoments(moment, from) >= 0
+      return isFrom && (before === undefined || compareMoments(moment, before) < 0)
     }
   }
 }

@@ -8,6 +8,7 @@ import type {
   TagFilter,
 } from '../../conversations/conversation-records.ts'
 import { groupChildren } from '../../conversations/group-children.ts'
+import { emptyExtent } from '../../event-log/append-planner.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { Value } from '../database/database.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
@@ -249,7 +250,7 @@ function insertRecord(group: GroupPlan, record: NewRecord, moment: Instant): voi
   const texts = [toBytes(title), JSON.stringify(tags), tagKeys(tags), toBytes(status), toBytes(request)]
   group.run(insertSql, [ordinal, id, ...texts, parent, moment, group.server])
   if (sealed !== undefined) group.run(putSealedSql, [ordinal, sealed])
-  group.add(id, ordinal, { head: 0, lastInstant: undefined, isInOrder: true, bytes: 0 })
+  group.add(id, ordinal, emptyExtent)
 }
 
 function newRecord(record: NewRecord, moment: Instant): ConversationRecord {

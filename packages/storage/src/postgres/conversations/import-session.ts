@@ -1,7 +1,7 @@
-import { Problem } from '@slipway/protocol'
+import { type Moment, Problem } from '@slipway/protocol'
 import type { ImportSession } from '../../conversations/import-session.ts'
 import { HeldElsewhere } from '../../conversations/leases.ts'
-import type { Extent } from '../../event-log/append-planner.ts'
+import { type Extent, emptyExtent } from '../../event-log/append-planner.ts'
 import type { ReceivedEvent, RecordUpdate } from '../../event-log/event-log.ts'
 import { isDatabaseFailure } from '../database/database-failure.ts'
 import { lookedUpIds, type StorageContext } from '../event-log/event-log.ts'
@@ -10,12 +10,11 @@ import type { LogHead } from '../group-commit/log-heads.ts'
 import { updateTexts } from './conversation-records.ts'
 import type { Leftover, Purge } from './purge.ts'
 
-const empty: Extent = { head: 0, lastInstant: undefined, isInOrder: true, bytes: 0 }
 const insertInvisibleSql = `INSERT INTO conversation (ordinal, id, tags, tag_keys, status, created_at, updated_at, is_visible, server)
   VALUES ($1, $2, '{}', '{}', 'idle', $3, $3, false, $4)`
 const putLeftoverSql = `INSERT INTO leftover (ordinal, above, server) VALUES ($1, $2, $3)
   ON CONFLICT (ordinal) DO UPDATE SET above = excluded.above, server = excluded.server`
-const instantSql = 'SELECT instant FROM event WHERE conversation = $1 AND position = $2'
+const momentSql = 'SELECT instant, finer FROM event WHERE conversation = $1 AND position = $2'
 
 /** Locks the conversation for appends, and records its head, so that a crash can be cleaned up. */
 export async function startImport(
@@ -52,8 +51,10 @@ export async function startImport(
         }
       },
     })
-    const [last] = start === undefined ? [] : await db.query<[number]>(instantSql, [ordinal, start.head])
-    return new PostgresImportSession({ context, purge, conversation, ordinal, start }, last?.[0])
+    const values = [ordinal, start?.head ?? 0]
+    const [row] = start === undefined ? [] : await db.query<[number, string]>(momentSql, values)
+    const last = row && { instant: row[0], finer: row[1] }
+    return new PostgresImportSession({ context, purge, conversation, ordinal, start }, last)
   } catch (error) {
     if (!isLocked) throw error
     // It may be stored all the same. What a new conversation leaves is removed after the next open.
@@ -87,21 +88,21 @@ interface ImportOptions {
 class PostgresImportSession implements ImportSession {
   readonly #options: ImportOptions
   #extent: Extent
-  #lastInstant: number | undefined
+  #last: Moment | undefined
   #isOver = false
 
-  constructor(options: ImportOptions, lastInstant: number | undefined) {
+  constructor(options: ImportOptions, last: Moment | undefined) {
     this.#options = options
-    this.#extent = options.start ?? empty
-    this.#lastInstant = lastInstant
+    this.#extent = options.start ?? emptyExtent
+    this.#last = last
   }
 
   get nextPosition(): number {
     return this.#extent.head + 1
   }
 
-  get lastInstant(): number | undefined {
-    return this.#lastInstant
+  get last(): Moment | undefined {
+    return this.#last
   }
 
   async add(events: readonly ReceivedEvent[]): Promise<void> {
@@ -119,7 +120,7 @@ class PostgresImportSession implements ImportSession {
           },
           done: () => {
             this.#extent = extent
-            this.#lastInstant = newEvents.at(-1)?.event.instant ?? this.#lastInstant
+            this.#last = newEvents.at(-1)?.event ?? this.#last
           },
         }
       },
@@ -173,7 +174,7 @@ class PostgresImportSession implements ImportSession {
   #publish(group: GroupPlan, update: RecordUpdate): void {
     const { conversation, ordinal } = this.#options
     const { title, tags, ...state } = update
-    const head = group.find(conversation) ?? group.add(conversation, ordinal, empty)
+    const head = group.find(conversation) ?? group.add(conversation, ordinal, emptyExtent)
     updateTexts(group, { ordinal }, update)
     group.run('UPDATE conversation SET is_visible = true WHERE ordinal = $1 AND NOT is_visible', [ordinal])
     group.run('DELETE FROM leftover WHERE ordinal = $1', [ordinal])

@@ -1,8 +1,9 @@
 import type { LogFunction } from '@slipway/protocol'
 import pg from 'pg'
 import type { PostgresDatabase, Session } from './database.ts'
+import { keyFinerDigits } from './key-finer-digits.ts'
 import { lockName } from './lock-name.ts'
-import { migrations } from './schema.ts'
+import { finerVersion, migrations } from './schema.ts'
 
 /** PostgreSQL 14. */
 const minVersion = 140_000
@@ -83,6 +84,7 @@ async function migrate(session: Session): Promise<void> {
   for (const statements of migrations.slice(version)) {
     for (const statement of statements.split(';')) await session.run(statement)
   }
+  if (version > 0 && version < finerVersion) await keyFinerDigits(session)
   await session.run('UPDATE slipway_schema SET version = $1', [migrations.length])
 }
 

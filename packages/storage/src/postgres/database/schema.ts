@@ -82,4 +82,11 @@ export const migrations: readonly string[] = [
    ALTER TABLE leftover ADD COLUMN server text COLLATE "C"`,
   `ALTER TABLE user_limit ADD COLUMN max_sandboxes bigint;
    CREATE INDEX sandbox_of_users ON sandbox (created_at, id) WHERE owner IS NOT NULL AND wanted <> 'gone'`,
+  // The digits of a moment below its instant; `keyFinerDigits` finds those of the events of earlier versions.
+  `ALTER TABLE event ADD COLUMN finer text COLLATE "C" NOT NULL DEFAULT '';
+   ALTER TABLE message ADD COLUMN finer text COLLATE "C" NOT NULL DEFAULT '';
+   ALTER TABLE conversation ADD COLUMN has_finer boolean NOT NULL DEFAULT false`,
 ]
+
+/** The version since which events have their digits below instants. */
+export const finerVersion = 5

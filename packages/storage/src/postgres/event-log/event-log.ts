@@ -55,13 +55,13 @@ export interface StorageContext {
 
 const selectByIdsSql = `SELECT ${eventColumns} FROM event
   WHERE conversation = $1 AND sha256(id) = ANY($2::bytea[]) AND position <= $3`
-const selectIdSql = 'SELECT id, instant FROM event WHERE conversation = $1 AND position = $2'
+const selectIdSql = 'SELECT id, instant, finer FROM event WHERE conversation = $1 AND position = $2'
 /** The first position that is missing in a range. */
 const selectGapSql = `SELECT position + 1 FROM (
     SELECT position, lead(position) OVER (ORDER BY position) AS next
     FROM event WHERE conversation = $1 AND position BETWEEN $2 AND $3
   ) AS range WHERE next > position + 1 ORDER BY position LIMIT 1`
-const selectRangeSql = `SELECT position, id, instant, body FROM (
+const selectRangeSql = `SELECT position, id, instant, body, finer FROM (
     SELECT *, sum(octet_length(body)) OVER (ORDER BY position) - octet_length(body) AS preceding FROM (
       SELECT ${eventColumns} FROM event WHERE conversation = $1 AND position > $2 AND position <= $3
       ORDER BY position LIMIT ${rowsPerRead}
@@ -327,9 +327,10 @@ export class PostgresEventLog implements EventLog {
     const position = decodeEventPageId(text)
     if (position !== undefined && position <= head.head) {
       const values = [head.ordinal, position]
-      const [row] = await this.#context.db.query<[Buffer, number]>(selectIdSql, values)
+      const [row] = await this.#context.db.query<[Buffer, number, string]>(selectIdSql, values)
       if (row !== undefined) {
-        const event = toStoredEvent([position, ...row, row[0]])
+        const [id, instant, finer] = row
+        const event = toStoredEvent([position, id, instant, id, finer])
         if (isPageIdOf(text, head.id, position, event.id)) return event
       }
     }

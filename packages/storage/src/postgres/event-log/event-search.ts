@@ -1,3 +1,4 @@
+import { type Bound, firstInstant, type Moment } from '@slipway/protocol'
 import type { EventQuery } from '../../event-log/event-log.ts'
 import type { PostgresDatabase, Value } from '../database/database.ts'
 import { type EventRow, eventColumns } from '../group-commit/group-plan.ts'
@@ -16,30 +17,57 @@ export interface Selection {
 
 /** An event by its place, or one that the statement itself looks up; without it the page is empty. */
 export type PageStart =
-  | { readonly instant: number; readonly position: number }
+  | (Moment & { readonly position: number })
   | { readonly lookup: 'position' | 'sha256(id)'; readonly value: number | Buffer }
 
-/** Conditions of a table with the columns conversation, position and instant, and their values. */
+/** Conditions of a table with the columns conversation, position, instant and finer, and their values. */
 function conditions({ head, query, start }: Selection, table: string) {
+  const { hasFiner } = head
   const values: Value[] = [head.ordinal, head.head]
   const where = [`${table}.conversation = $1`, `${table}.position <= $2`]
   const add = (value: Value) => `$${values.push(value)}`
   const { timestamp__gte, timestamp__lt, sort_order } = query
-  if (timestamp__gte !== undefined) where.push(`${table}.instant >= ${add(timestamp__gte)}`)
-  if (timestamp__lt !== undefined) where.push(`${table}.instant < ${add(timestamp__lt)}`)
+  const compare = (comparison: '>=' | '<', bound: Bound) => {
+    if (!hasFiner) return where.push(`${table}.instant ${comparison} ${add(firstInstant(bound))}`)
+    const { instant, finer = '' } = typeof bound === 'number' ? { instant: bound } : bound
+    return where.push(
+      `(${table}.instant, ${table}.finer) ${comparison} (${add(instant)}::bigint, ${add(finer)}::text)`,
+    )
+  }
+  if (timestamp__gte !== undefined) compare('>=', timestamp__gte)
+  if (timestamp__lt !== undefined) compare('<', timestamp__lt)
   if (start !== undefined) {
     const comparison = sort_order === 'TIMESTAMP_DESC' ? '<=' : '>='
-    const place =
-      'lookup' in start ? lookUp(start.lookup, add(start.value)) : [start.instant, start.position].map(add)
-    const at = `(${place[0]}::bigint, ${place[1]}::integer)`
-    where.push(`(${table}.instant, ${table}.position) ${comparison} ${at}`)
+    const place = 'lookup' in start ? lookUp(start.lookup, add(start.value)) : placeOf(start, hasFiner, add)
+    const at = placeColumns(hasFiner).map((column) => `${place[column]}::${types[column]}`)
+    const columns = placeColumns(hasFiner).map((column) => `${table}.${column}`)
+    where.push(`(${columns.join(', ')}) ${comparison} (${at.join(', ')})`)
   }
   return { where, values, add }
 }
 
-function lookUp(column: string, value: string): readonly string[] {
+const types = { instant: 'bigint', finer: 'text', position: 'integer' } as const
+type Place = Partial<Record<keyof typeof types, string>>
+
+/**
+ * The order of a search. The indexes know instants alone: where moments are finer, events of one instant are sorted.
+ */
+function placeColumns(hasFiner: boolean): readonly (keyof typeof types)[] {
+  return hasFiner ? ['instant', 'finer', 'position'] : ['instant', 'position']
+}
+
+function placeOf(
+  { instant, finer = '', position }: Moment & { readonly position: number },
+  hasFiner: boolean,
+  add: (value: Value) => string,
+): Place {
+  return { instant: add(instant), ...(hasFiner ? { finer: add(finer) } : {}), position: add(position) }
+}
+
+function lookUp(column: string, value: string): Place {
   const from = `FROM event AS first WHERE first.conversation = $1 AND ${column} = ${value} AND first.position <= $2`
-  return [`(SELECT first.instant ${from})`, `(SELECT first.position ${from})`]
+  const select = (name: string) => `(SELECT first.${name} ${from})`
+  return { instant: select('instant'), finer: select('finer'), position: select('position') }
 }
 
 /** A page: a range of an index, or a merge of the ranges of several kinds and sources. */
@@ -54,9 +82,10 @@ export async function selectEvents(
   const { where, values, add } = conditions(selection, table)
   if (body) where.push(`message.folded LIKE ${add(likePattern(body))}`)
   const direction = query.sort_order === 'TIMESTAMP_DESC' ? 'DESC' : 'ASC'
+  const ordered = placeColumns(selection.head.hasFiner)
   const order = (of: string) =>
-    `ORDER BY ${of}.instant ${direction}, ${of}.position ${direction} LIMIT ${limit}`
-  const columns = `${table}.conversation, ${table}.position, ${table}.instant`
+    `ORDER BY ${ordered.map((column) => `${of}.${column} ${direction}`).join(', ')} LIMIT ${limit}`
+  const columns = ['conversation', ...ordered].map((column) => `${table}.${column}`).join(', ')
   let page = `SELECT ${columns} FROM ${table} WHERE ${where.join(' AND ')} ${order(table)}`
   if (kindSources !== undefined) {
     const parameter = add(kindSources)

@@ -1,6 +1,12 @@
 import type { Instant } from '@slipway/protocol'
 import { HeldElsewhere } from '../../conversations/leases.ts'
-import { type AppendPlan, AppendPlanner, type Extent, originalId } from '../../event-log/append-planner.ts'
+import {
+  type AppendPlan,
+  AppendPlanner,
+  type Extent,
+  newStoredEvent,
+  originalId,
+} from '../../event-log/append-planner.ts'
 import type { EventDraft, ReceivedEvent, RecordUpdate, StoredEvent } from '../../event-log/event-log.ts'
 import type { KindSource, KindSourceNumbers } from '../../event-log/kind-source-numbers.ts'
 import type { Rows, Session, Value } from '../database/database.ts'
@@ -197,6 +203,7 @@ export class GroupPlan {
       text('request'),
       this.#context.now(),
       all.map(({ epoch }) => epoch),
+      all.map(({ extent }) => extent.hasFiner),
     ]
   }
 }
@@ -211,22 +218,24 @@ const putSealedSql = `INSERT INTO vault (ordinal, sealed) VALUES ($1, $2)
 
 /** All events of a group and all heads in one statement: the ids and the bodies are slices of two values. */
 const writeSql = `WITH events AS (
-    INSERT INTO event (conversation, position, instant, facet, id, body)
+    INSERT INTO event (conversation, position, instant, facet, id, body, finer)
     SELECT conversation, position, instant, facet, substring($7::bytea FROM id_at FOR id_length),
-      substring($9::bytea FROM body_at FOR body_length)
-    FROM unnest($1::bigint[], $2::integer[], $3::bigint[], $4::integer[], $5::integer[], $6::integer[], $8::integer[], $10::integer[])
-      AS new (conversation, position, instant, facet, id_at, id_length, body_at, body_length)
+      substring($9::bytea FROM body_at FOR body_length), coalesce(finer, '')
+    FROM unnest($1::bigint[], $2::integer[], $3::bigint[], $4::integer[], $5::integer[], $6::integer[], $8::integer[], $10::integer[], $11::text[])
+      AS new (conversation, position, instant, facet, id_at, id_length, body_at, body_length, finer)
   ), messages AS (
-    INSERT INTO message (conversation, position, instant, facet, folded)
-    SELECT * FROM unnest($11::bigint[], $12::integer[], $13::bigint[], $14::integer[], $15::text[])
+    INSERT INTO message (conversation, position, instant, facet, folded, finer)
+    SELECT conversation, position, instant, facet, folded, coalesce(finer, '')
+    FROM unnest($12::bigint[], $13::integer[], $14::bigint[], $15::integer[], $16::text[], $17::text[])
+      AS new (conversation, position, instant, facet, folded, finer)
   ), heads AS (
     UPDATE conversation SET head = new.head, last_instant = new.last_instant, in_order = new.in_order,
-      bytes = new.bytes, status = coalesce(new.status, conversation.status),
+      has_finer = new.has_finer, bytes = new.bytes, status = coalesce(new.status, conversation.status),
       stats = coalesce(new.stats, conversation.stats), request = coalesce(new.request, conversation.request),
-      updated_at = greatest(conversation.updated_at + 1, $25::bigint)
-    FROM unnest($16::bigint[], $17::integer[], $18::integer[], $19::bigint[], $20::boolean[], $21::bigint[], $22::bytea[], $23::bytea[], $24::bytea[],
-        $26::integer[])
-      AS new (ordinal, expected, head, last_instant, in_order, bytes, status, stats, request, epoch)
+      updated_at = greatest(conversation.updated_at + 1, $27::bigint)
+    FROM unnest($18::bigint[], $19::integer[], $20::integer[], $21::bigint[], $22::boolean[], $23::bigint[], $24::bytea[], $25::bytea[], $26::bytea[],
+        $28::integer[], $29::boolean[])
+      AS new (ordinal, expected, head, last_instant, in_order, bytes, status, stats, request, epoch, has_finer)
     WHERE conversation.ordinal = new.ordinal AND conversation.head = new.expected AND conversation.epoch = new.epoch
     RETURNING 1
   )
@@ -237,6 +246,8 @@ class EventColumns {
   readonly #numbers: number[][] = Array.from({ length: 8 }, () => [])
   readonly #messages: number[][] = Array.from({ length: 4 }, () => [])
   readonly #folded: string[] = []
+  readonly #finer: string[] = []
+  readonly #finerOfMessages: string[] = []
   readonly #ids: Buffer[] = []
   readonly #bodies: Buffer[] = []
   #idBytes = 0
@@ -246,10 +257,12 @@ class EventColumns {
     return this.#ids.length === 0
   }
 
-  add(ordinal: number, storedId: string, facet: number, { position, instant, bytes }: StoredEvent): void {
+  add(ordinal: number, storedId: string, facet: number, event: StoredEvent): void {
+    const { position, instant, finer = '', bytes } = event
     const id = Buffer.from(storedId)
     const at = [this.#idBytes + 1, id.length, this.#bodyBytes + 1, bytes.length]
     push(this.#numbers, [ordinal, position, instant, facet, ...at])
+    this.#finer.push(finer)
     this.#ids.push(id)
     this.#bodies.push(bytes)
     this.#idBytes += id.length
@@ -258,17 +271,24 @@ class EventColumns {
     if (folded === undefined) return
     push(this.#messages, [ordinal, position, instant, facet])
     this.#folded.push(folded)
+    this.#finerOfMessages.push(finer)
   }
 
-  /** The values of `$1` to `$15` of `writeSql`. */
+  /** The values of `$1` to `$17` of `writeSql`. */
   values(): Value[] {
     const [conversations = [], positions = [], instants = [], kindSources = [], ...slices] = this.#numbers
     const [idAt = [], idLengths = [], bodyAt = [], bodyLengths = []] = slices
     const ids = Buffer.concat(this.#ids)
     const bodies = Buffer.concat(this.#bodies)
     const events = [conversations, positions, instants, kindSources, idAt, idLengths, ids]
-    return [...events, bodyAt, bodies, bodyLengths, ...this.#messages, this.#folded]
+    const bodyColumns = [bodyAt, bodies, bodyLengths, withoutEmpty(this.#finer)]
+    return [...events, ...bodyColumns, ...this.#messages, this.#folded, withoutEmpty(this.#finerOfMessages)]
   }
+}
+
+/** Nothing to send, as nearly always: the missing values are null. */
+function withoutEmpty(texts: readonly string[]): readonly string[] {
+  return texts.some((text) => text !== '') ? texts : []
 }
 
 function push(columns: readonly number[][], row: readonly number[]): void {
@@ -280,10 +300,16 @@ function definedMembers<T extends object>(value: T): Partial<T> {
 }
 
 /** The event of a row. */
-export function toStoredEvent([position, storedId, instant, body]: EventRow): StoredEvent {
-  return { position, id: originalId(storedId.toString()), instant, bytes: body }
+export function toStoredEvent([position, storedId, instant, body, finer]: EventRow): StoredEvent {
+  return newStoredEvent(position, originalId(storedId.toString()), { instant, finer }, body)
 }
 
 /** The columns of `eventColumns`. */
-export type EventRow = readonly [position: number, storedId: Buffer, instant: number, body: Buffer]
-export const eventColumns = 'event.position, event.id, event.instant, event.body'
+export type EventRow = readonly [
+  position: number,
+  storedId: Buffer,
+  instant: number,
+  body: Buffer,
+  finer: string,
+]
+export const eventColumns = 'event.position, event.id, event.instant, event.body, event.finer'

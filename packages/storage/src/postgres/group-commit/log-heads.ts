@@ -34,13 +34,14 @@ type Row = readonly [
   head: number,
   lastInstant: number | null,
   isInOrder: boolean,
+  hasFiner: boolean,
   bytes: number,
   server: string | null,
   epoch: number,
   kindSources: number,
 ]
 
-const selectSql = `SELECT id, ordinal, head, last_instant, in_order, bytes, server, epoch,
+const selectSql = `SELECT id, ordinal, head, last_instant, in_order, has_finer, bytes, server, epoch,
     (SELECT count(*) FROM facet) FROM conversation
   WHERE id = ANY($1::text[]) AND is_visible`
 const maxHeads = 5_000
@@ -93,9 +94,9 @@ export class LogHeads {
     if (missing.length === 0) return found
     const changes = this.#changes
     for (const row of await this.#db.query<Row>(selectSql, [missing])) {
-      const [id, ordinal, head, lastInstant, isInOrder, bytes, server, epoch, kindSources] = row
+      const [id, ordinal, head, lastInstant, isInOrder, hasFiner, bytes, server, epoch, kindSources] = row
       if (this.#shared !== undefined) await this.#onKindSources(kindSources)
-      const extent = { head, lastInstant: lastInstant ?? undefined, isInOrder, bytes }
+      const extent = { head, lastInstant: lastInstant ?? undefined, isInOrder, hasFiner, bytes }
       const newest = this.#cached(id) ?? this.#loaded({ id, ordinal, server, epoch }, extent)
       if (changes === this.#changes) this.#heads.set(id, newest)
       found.set(id, newest)
@@ -107,8 +108,8 @@ export class LogHeads {
   next(head: LogHead, extent: Extent): LogHead {
     const version = ++this.#lastVersion
     const isPastChanged = head.isInOrder !== extent.isInOrder || !extent.isInOrder
-    const { lastInstant, isInOrder, bytes } = extent
-    const changed = { head: extent.head, lastInstant, isInOrder, bytes }
+    const { lastInstant, isInOrder, hasFiner, bytes } = extent
+    const changed = { head: extent.head, lastInstant, isInOrder, hasFiner, bytes }
     return { ...head, ...changed, version, generation: isPastChanged ? version : head.generation }
   }
 

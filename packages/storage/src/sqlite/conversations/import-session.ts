@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { Problem } from '@slipway/protocol'
+import { type Moment, Problem } from '@slipway/protocol'
 import type { ImportSession } from '../../conversations/import-session.ts'
-import type { Extent } from '../../event-log/append-planner.ts'
+import { type Extent, emptyExtent } from '../../event-log/append-planner.ts'
 import type { ReceivedEvent, RecordUpdate } from '../../event-log/event-log.ts'
 import { isStorageFailure } from '../database/storage-failure.ts'
 import { updateConversation } from '../event-log/conversation-row.ts'
@@ -26,7 +26,7 @@ export async function startImport(
       isLocked = true
       const start = heads.find(conversation)
       let ordinal = start?.ordinal ?? 0
-      const lastInstant = start && events.getIdAndInstant(ordinal, start.head)?.instant
+      const last = start && events.getIdAndMoment(ordinal, start.head)
       return {
         apply: () => {
           if (start === undefined) ordinal = insertInvisible(context, conversation)
@@ -34,7 +34,7 @@ export async function startImport(
           const sql = 'INSERT OR REPLACE INTO leftover (ordinal, above) VALUES (?, ?)'
           db.run(sql, ordinal, start?.head ?? 0)
         },
-        done: () => new SqliteImportSession({ context, purge, conversation, ordinal, start }, lastInstant),
+        done: () => new SqliteImportSession({ context, purge, conversation, ordinal, start }, last),
       }
     })
   } catch (error) {
@@ -66,8 +66,6 @@ function insertInvisible({ db, now }: StorageContext, conversation: string): num
   return row[0]
 }
 
-const emptyExtent: Extent = { head: 0, lastInstant: undefined, isInOrder: true, bytes: 0 }
-
 interface ImportOptions {
   readonly context: StorageContext
   readonly purge: Purge
@@ -80,21 +78,21 @@ interface ImportOptions {
 class SqliteImportSession implements ImportSession {
   readonly #options: ImportOptions
   #extent: Extent
-  #lastInstant: number | undefined
+  #last: Moment | undefined
   #isOver = false
 
-  constructor(options: ImportOptions, lastInstant: number | undefined) {
+  constructor(options: ImportOptions, last: Moment | undefined) {
     this.#options = options
     this.#extent = options.start ?? emptyExtent
-    this.#lastInstant = lastInstant
+    this.#last = last
   }
 
   get nextPosition(): number {
     return this.#extent.head + 1
   }
 
-  get lastInstant(): number | undefined {
-    return this.#lastInstant
+  get last(): Moment | undefined {
+    return this.#last
   }
 
   async add(events: readonly ReceivedEvent[]): Promise<void> {
@@ -107,7 +105,7 @@ class SqliteImportSession implements ImportSession {
         apply: () => context.events.insert(ordinal, newEvents),
         done: () => {
           this.#extent = extent
-          this.#lastInstant = newEvents.at(-1)?.event.instant ?? this.#lastInstant
+          this.#last = newEvents.at(-1)?.event ?? this.#last
         },
       }
     })

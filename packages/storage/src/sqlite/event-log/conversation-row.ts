@@ -27,6 +27,8 @@ export function updateConversation(
     head: extent.head,
     last_instant: extent.lastInstant ?? null,
     in_order: extent.isInOrder ? 1 : 0,
+    // Only where it changes: the log of an earlier version keeps its mark.
+    has_finer: extent.hasFiner ? 1 : undefined,
     bytes: extent.bytes,
     // Only where it changes: the indexes depend on it.
     is_visible: isVisible && 1,

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type EventFilter, type Instant, type LogFunction, Problem } from '@slipway/protocol'
+import { type EventFilter, firstInstant, type Instant, type LogFunction, Problem } from '@slipway/protocol'
 import { Waiter } from '@slipway/shared/async'
 import type { ImportLocks } from '../../conversations/import-locks.ts'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
@@ -30,6 +30,7 @@ import { countRange, rowBounds, type Selection, selectRows } from './event-searc
 import type { IndexGuard } from './index-check.ts'
 import type { KindSourceIndex } from './kind-source-index.ts'
 import type { LogHead, LogHeads } from './log-heads.ts'
+import { selectByMoment } from './moment-search.ts'
 import { rowBase } from './schema.ts'
 import { splicePage } from './spliced-page.ts'
 import type { LimitGuard } from './storage-limits.ts'
@@ -284,8 +285,9 @@ export class SqliteEventLog implements EventLog {
       ordinal: head.ordinal,
       extent: head,
       isDescending: sort_order === 'TIMESTAMP_DESC',
-      from: timestamp__gte,
-      before: timestamp__lt,
+      from: timestamp__gte && firstInstant(timestamp__gte),
+      before: timestamp__lt && firstInstant(timestamp__lt),
+      bounds: { from: timestamp__gte, before: timestamp__lt },
       kindSources: this.#context.kindSources.matching(kind || undefined, source || undefined, key),
       start: page_id ? this.#findPageStart(head, page_id) : undefined,
       limit: limit + 1,
@@ -295,15 +297,16 @@ export class SqliteEventLog implements EventLog {
   #findPageStart(head: LogHead, text: string): Selection['start'] {
     const start = this.#findByPageId(head, text) ?? this.#findVisible(head, text)
     if (start === undefined) throw isPageIdIn(text, head.id) ? pageOfOtherHistory(head.head) : unknownPageId()
-    return { instant: start.instant, row: rowBase(head.ordinal) + start.position }
+    const { instant, finer, position } = start
+    return { instant, finer, row: rowBase(head.ordinal) + position }
   }
 
   #findByPageId({ id, ordinal, head }: LogHead, text: string): Omit<StoredEvent, 'bytes'> | undefined {
     const position = decodeEventPageId(text)
     if (position === undefined || position > head) return undefined
-    const idAndInstant = this.#context.events.getIdAndInstant(ordinal, position)
-    return idAndInstant !== undefined && isPageIdOf(text, id, position, idAndInstant.id)
-      ? { position, ...idAndInstant }
+    const found = this.#context.events.getIdAndMoment(ordinal, position)
+    return found !== undefined && isPageIdOf(text, id, position, found.id)
+      ? { position, ...found }
       : undefined
   }
 
@@ -333,7 +336,8 @@ export class SqliteEventLog implements EventLog {
 
   #readSelection(selection: Selection): StoredEvent[] {
     const { db, events } = this.#context
-    const rows = events.named(selection.ordinal, () => selectRows(db, selection))
+    const select = selection.extent.hasFiner ? selectByMoment : selectRows
+    const rows = events.named(selection.ordinal, () => select(db, selection))
     if (selection.kindSources === undefined && selection.extent.isInOrder)
       events.verifyDense(rows, rowBounds(db, selection), selection)
     return rows.map((row) => events.verify(row))

@@ -1,9 +1,10 @@
-import type { Instant } from '@slipway/protocol'
+import type { Instant, Moment } from '@slipway/protocol'
 import {
   type AppendPlan,
   AppendPlanner,
   type Extent,
   type NewEvent,
+  newStoredEvent,
   originalId,
   positionsPerConversation,
 } from '../../event-log/append-planner.ts'
@@ -22,6 +23,7 @@ export type EventRow = readonly [
   instant: Instant,
   body: Uint8Array,
   checksum: number | null,
+  finer: string,
 ]
 
 /** An `EventRow` with the length of its stored body in bytes instead of it. */
@@ -31,16 +33,17 @@ export type EventMeta = readonly [
   instant: Instant,
   bodyLength: number,
   checksum: number | null,
+  finer: string,
 ]
 
 /** The columns of an `EventRow`. */
-export const eventColumns = 'row, id, instant, body, checksum'
+export const eventColumns = 'row, id, instant, body, checksum, finer'
 
 const insertSql =
-  'INSERT INTO event (row, conversation, id, instant, facet, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)'
+  'INSERT INTO event (row, conversation, id, instant, facet, body, checksum, finer) VALUES (?, ?, ?, ?, ?, ?, ?, ?)'
 const selectByIdSql = `SELECT ${eventColumns} FROM event INDEXED BY event_id WHERE conversation = ? AND id = ?`
 const selectRowSql = `SELECT ${eventColumns} FROM event WHERE row = ?`
-const selectIdAndInstantSql = 'SELECT id, instant FROM event WHERE row = ?'
+const selectIdAndMomentSql = 'SELECT id, instant, finer FROM event WHERE row = ?'
 const selectRangeSql = `SELECT ${eventColumns} FROM event WHERE row > ? AND row <= ? ORDER BY row`
 
 const selectEndSql = 'SELECT row, instant FROM event WHERE row >= ? AND row < ? ORDER BY row LIMIT 2'
@@ -82,11 +85,11 @@ export class EventRows {
     const statement = this.#db.prepare(insertSql)
     for (const { event, storedId, kind, source, key } of newEvents) {
       const kindSource = this.#kindSources.getNumber(kind, source, key)
-      const { position, instant, bytes } = event
+      const { position, instant, finer = '', bytes } = event
       const row = base + position
-      const checksum = eventChecksum(row, storedId, instant, bytes)
+      const checksum = eventChecksum(row, storedId, event, bytes)
       const body = storeBody(this.#db, row, bytes)
-      statement.run(row, ordinal, storedId, instant, kindSource, body, checksum)
+      statement.run(row, ordinal, storedId, instant, kindSource, body, checksum, finer)
     }
   }
 
@@ -119,10 +122,11 @@ export class EventRows {
   }
 
   /** Does not read the bytes. */
-  getIdAndInstant(ordinal: number, position: number): Pick<StoredEvent, 'id' | 'instant'> | undefined {
-    const find = () => this.#db.get<[string, Instant]>(selectIdAndInstantSql, rowBase(ordinal) + position)
+  getIdAndMoment(ordinal: number, position: number): (Moment & { readonly id: string }) | undefined {
+    const find = () =>
+      this.#db.get<[string, Instant, string]>(selectIdAndMomentSql, rowBase(ordinal) + position)
     const row = this.named(ordinal, find, () => position)
-    return row && { id: originalId(row[0]), instant: row[1] }
+    return row && { id: originalId(row[0]), instant: row[1], finer: row[2] }
   }
 
   /** The events at these positions, without removed ones. */
@@ -177,16 +181,20 @@ export class EventRows {
   }
 
   /** Whether an event is what was written. Events of versions before checksums match. */
-  matchesChecksum([row, storedId, instant, , checksum]: EventRow | EventMeta, body: Uint8Array): boolean {
-    return checksum === null || checksum === eventChecksum(row, storedId, instant, body)
+  matchesChecksum(
+    [row, storedId, instant, , checksum, finer]: EventRow | EventMeta,
+    body: Uint8Array,
+  ): boolean {
+    return checksum === null || checksum === eventChecksum(row, storedId, { instant, finer }, body)
   }
 
   /** The event of a row. Throws a DamageError when it is not what was written. */
   verify(eventRow: EventRow): StoredEvent {
-    const [row, storedId, instant, body] = eventRow
+    const [row, storedId, instant, body, , finer] = eventRow
     const bytes = this.#readBody(row, body)
     if (!this.matchesChecksum(eventRow, bytes)) this.#fail(row, 'does not match its checksum')
-    return { position: row % positionsPerConversation, id: originalId(storedId), instant, bytes }
+    const position = row % positionsPerConversation
+    return newStoredEvent(position, originalId(storedId), { instant, finer }, bytes)
   }
 
   #readBody(row: number, body: Uint8Array): Buffer {

@@ -1,4 +1,4 @@
-import type { Instant } from '@slipway/protocol'
+import type { Bound, Instant, Moment } from '@slipway/protocol'
 import type { Extent } from '../../event-log/append-planner.ts'
 import type { Database } from '../database/database.ts'
 import { type EventRow, eventColumns } from './event-rows.ts'
@@ -9,20 +9,21 @@ export interface Selection {
   readonly ordinal: number
   readonly extent: Extent
   readonly isDescending: boolean
-  /** Instants: `from` inclusive, `before` exclusive. */
+  /** `from` is inclusive, `before` exclusive: as instants, which are enough for a log without finer moments. */
   readonly from?: Instant | undefined
   readonly before?: Instant | undefined
+  readonly bounds: { readonly from?: Bound | undefined; readonly before?: Bound | undefined }
   /** Numbers of `KindSourceIndex`; undefined means all. */
   readonly kindSources?: readonly number[] | undefined
   /** The first event of the page. */
-  readonly start?: { readonly instant: Instant; readonly row: number } | undefined
+  readonly start?: (Moment & { readonly row: number }) | undefined
   readonly limit: number
 }
 
 /** Index ranges that one statement merges; the results of several statements are merged here. */
 const maxKindSourcesPerStatement = 64
 
-/** A page without text search: a range of rows, or a merge of index ranges. */
+/** A page without text search of a log without finer moments: a range of rows, or a merge of index ranges. */
 export function selectRows(db: Database, selection: Selection): EventRow[] {
   const { kindSources, extent, limit } = selection
   if (kindSources === undefined)

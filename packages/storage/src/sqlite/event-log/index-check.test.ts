@@ -13,6 +13,7 @@ const head = {
   head: 20,
   lastInstant: 0,
   isInOrder: true,
+  hasFiner: false,
   bytes: 0,
   version: 0,
   generation: 0,

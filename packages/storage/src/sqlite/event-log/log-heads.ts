@@ -19,6 +19,7 @@ type Row = readonly [
   head: number,
   lastInstant: Instant | null,
   inOrder: number,
+  hasFiner: number,
   bytes: number,
 ]
 
@@ -30,7 +31,7 @@ interface LogHeadsOptions {
   readonly mark?: { write(ordinal: number, head: number): void }
 }
 
-const selectSql = `SELECT ordinal, head, last_instant, in_order, bytes FROM conversation WHERE id = ? AND is_visible = 1`
+const selectSql = `SELECT ordinal, head, last_instant, in_order, has_finer, bytes FROM conversation WHERE id = ? AND is_visible = 1`
 
 /**
  * Extents of conversations, read on demand; the most recently used ones stay in memory. Updates of a
@@ -113,9 +114,13 @@ export class LogHeads implements TransactionParticipant {
     return head
   }
 
-  #newHead(id: string, [ordinal, head, lastInstant, inOrder, bytes]: Row): LogHead {
+  #newHead(id: string, [ordinal, head, lastInstant, inOrder, hasFiner, bytes]: Row): LogHead {
     const version = ++this.#lastVersion
-    const extent = { head, lastInstant: lastInstant ?? undefined, isInOrder: inOrder === 1, bytes }
-    return { id, ordinal, ...extent, version, generation: version }
+    const order = {
+      lastInstant: lastInstant ?? undefined,
+      isInOrder: inOrder === 1,
+      hasFiner: hasFiner === 1,
+    }
+    return { id, ordinal, head, ...order, bytes, version, generation: version }
   }
 }

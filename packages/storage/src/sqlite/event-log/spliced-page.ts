@@ -82,7 +82,7 @@ function* bodiesOf(json: Buffer, metas: readonly EventMeta[]): Generator<[EventM
 }
 
 function metaSql(isDescending: boolean): string {
-  return `SELECT row, id, instant, length(body), checksum FROM event WHERE row BETWEEN ? AND ?
+  return `SELECT row, id, instant, length(body), checksum, finer FROM event WHERE row BETWEEN ? AND ?
     ORDER BY row ${direction(isDescending)}`
 }
 

@@ -1,5 +1,6 @@
 import { existsSync, rmSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { compareMoments, type Moment } from '@slipway/protocol/instant'
 import { messageTexts } from '@slipway/protocol/message-texts'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { DamagedRowError } from '../../event-log/damage.ts'
@@ -19,6 +20,7 @@ import { eventChecksum } from './checksum.ts'
 import { compareRows, rowBounds, type Selection } from './event-search.ts'
 import { areIndexesRight, type IndexGroup } from './index-check.ts'
 import { isSealed, removeSeal, writeSeal } from './index-seal.ts'
+import { countByMoment } from './moment-search.ts'
 import { rowBase } from './schema.ts'
 
 const allHeadsSql = (condition: string) => `SELECT ordinal, head FROM conversation WHERE ${condition}`
@@ -41,10 +43,10 @@ const pagesPerMerge = 500
 /** Messages of the log after the last indexed position. */
 export const unindexedSql = (
   order: 'ASC' | 'DESC',
-) => `SELECT row, id, instant, body, facet, checksum FROM event
+) => `SELECT row, id, instant, body, facet, checksum, finer FROM event
   INDEXED BY event_message WHERE conversation = ? AND facet & 1 AND row BETWEEN ? AND ? ORDER BY row ${order}`
 /** The same without the index of messages, which nobody has compared with the rows yet. */
-export const newMessagesSql = `SELECT row, id, instant, body, facet, checksum FROM event NOT INDEXED
+export const newMessagesSql = `SELECT row, id, instant, body, facet, checksum, finer FROM event NOT INDEXED
   WHERE row BETWEEN ? AND ? AND facet & 1 ORDER BY row`
 /** Candidates by trigrams, verified: a needle is a run of bytes in `parts`. */
 export const matchSql = (order: 'ASC' | 'DESC') =>
@@ -69,8 +71,9 @@ type UnindexedRow = readonly [
   body: Uint8Array,
   facet: number,
   checksum: number | null,
+  finer: string,
 ]
-type Hit = readonly [row: number, facet: number, instant: number]
+type Hit = readonly [row: number, facet: number, instant: number, finer?: string | undefined]
 
 interface Range {
   readonly low: number
@@ -199,8 +202,8 @@ export class TextStore {
    */
   *search(selection: Selection, needle: Needle, sliceMs: number): Generator<void, number[]> {
     const { extent, limit, isDescending, start } = selection
-    const order = compareRows(isDescending)
-    const first: Hit | undefined = start && [start.row, 0, start.instant]
+    const order = extent.hasFiner ? compareHits(isDescending) : compareRows(isDescending)
+    const first: Hit | undefined = start && [start.row, 0, start.instant, start.finer]
     const hits: Hit[] = []
     for (const hit of this.#findHits(selection, needle, sliceMs)) {
       if (hit === undefined) yield
@@ -224,6 +227,7 @@ export class TextStore {
   /** Counts the events that match the filters other than a needle. */
   count(selection: Selection): number {
     const { ordinal, extent, kindSources, from, before } = selection
+    if (extent.hasFiner) return countByMoment(this.#log, selection)
     const low = from ?? Number.MIN_SAFE_INTEGER
     const high = (before ?? Number.MAX_SAFE_INTEGER) - 1
     const lastRow = rowBase(ordinal) + extent.head
@@ -309,11 +313,16 @@ export class TextStore {
 
   /** Matches in order of position; in a log in order of time from the start of the page. */
   *#findHits(selection: Selection, needle: Needle, sliceMs: number): SlicedHits {
-    const { kindSources, from, before } = selection
+    const { extent, kindSources, from, before } = selection
     for (const hit of this.#findInRanges(selection, needle, sliceMs)) {
-      const [, facet = 0, instant = 0] = hit ?? []
+      const [row = 0, facet = 0, instant = 0] = hit ?? []
       if (hit !== undefined) {
         if (kindSources !== undefined && !kindSources.includes(facet)) continue
+        if (extent.hasFiner) {
+          const moment = this.#momentOf(row)
+          if (isWithin(selection, moment)) yield [row, facet, moment.instant, moment.finer]
+          continue
+        }
         if ((from !== undefined && instant < from) || (before !== undefined && instant >= before)) continue
       }
       yield hit
@@ -343,6 +352,13 @@ export class TextStore {
       else low = (last ?? rest.high) + 1
       if (last !== undefined) yield undefined
     }
+  }
+
+  /** The index of texts has instants alone. */
+  #momentOf(row: number): Moment {
+    const sql = 'SELECT instant, finer FROM event WHERE row = ?'
+    const [instant, finer] = this.#log.get<[number, string]>(sql, row) ?? [0, '']
+    return { instant, finer }
   }
 
   *#findIndexed(selection: Selection, needle: Needle, { low, high }: Range): Generator<Hit> {
@@ -401,6 +417,17 @@ export class TextStore {
   }
 }
 
+function compareHits(isDescending: boolean): (a: Hit, b: Hit) => number {
+  const sign = isDescending ? -1 : 1
+  const moment = ([, , instant, finer]: Hit): Moment => ({ instant, finer })
+  return (a, b) => sign * (compareMoments(moment(a), moment(b)) || a[0] - b[0])
+}
+
+function isWithin({ bounds: { from, before } }: Selection, moment: Moment): boolean {
+  const isFrom = from === undefined || compareMoments(moment, from) >= 0
+  return isFrom && (before === undefined || compareMoments(moment, before) < 0)
+}
+
 function countSql(index: string, facet: string): string {
   return `SELECT count(*) FROM event INDEXED BY ${index}
     WHERE conversation = ?1 AND instant BETWEEN ?2 AND ?3 AND row <= ?4 ${facet}`
@@ -412,9 +439,11 @@ function kindSourceMark(number: number): string {
 }
 
 /** Throws when the event is not what was written: nobody would find its text. */
-function parseMessageTexts(log: Database, [row, id, instant, stored, , checksum]: UnindexedRow): string[] {
+function parseMessageTexts(log: Database, event: UnindexedRow): string[] {
+  const [row, id, instant, stored, , checksum, finer] = event
   const body = readBody(log, stored)
-  if (checksum !== null && checksum !== eventChecksum(row, id, instant, body)) throw new DamagedRowError(row)
+  if (checksum !== null && checksum !== eventChecksum(row, id, { instant, finer }, body))
+    throw new DamagedRowError(row)
   try {
     return messageTexts(JSON.parse(body.toString('utf8')))
   } catch {

@@ -167,7 +167,15 @@ function fillGap(db: DatabaseSync, { event, ordinal, row, damaged }: Gap): void 
   const body = serializeEvent({ kind: errorKind, source, code, detail }, storedId, instant)
   db.prepare(
     'INSERT INTO event (row, conversation, id, instant, facet, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)',
-  ).run(row, ordinal, storedId, instant, facetNumber(db), body, eventChecksum(row, storedId, instant, body))
+  ).run(
+    row,
+    ordinal,
+    storedId,
+    instant,
+    facetNumber(db),
+    body,
+    eventChecksum(row, storedId, { instant }, body),
+  )
   db.prepare('UPDATE conversation SET updated_at = updated_at + 1 WHERE ordinal = ?').run(ordinal)
   // The fold of the log may have read the damaged event.
   db.prepare('UPDATE vault SET snapshot = NULL, snapshot_position = NULL WHERE ordinal = ?').run(ordinal)

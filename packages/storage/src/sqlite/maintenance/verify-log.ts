@@ -41,6 +41,7 @@ type EventRow = readonly [
   instant: number | null,
   body: Uint8Array,
   checksum: number | null,
+  finer: string,
 ]
 
 export const surplusReason = 'is behind the end of the log'
@@ -64,11 +65,11 @@ export function verifyOpenLog(db: DatabaseSync, options: VerifyOptions = {}): Lo
   const problems = checkFile(db, isThorough)
   const damaged: DamagedEvent[] = []
   const counts = { conversations: 0, events: 0, unchecked: 0 }
-  const hasChecksums =
-    rowsOf(db, "SELECT 1 FROM pragma_table_info('event') WHERE name = 'checksum'").length > 0
-  const checksum = hasChecksums ? 'checksum' : 'NULL'
+  const columns = new Set(rowsOf<[string]>(db, "SELECT name FROM pragma_table_info('event')").flat())
+  const checksum = columns.has('checksum') ? 'checksum' : 'NULL'
+  const finerColumn = columns.has('finer') ? 'finer' : "''"
   const select = db.prepare(
-    `SELECT row, id, CASE WHEN abs(instant) <= ${Number.MAX_SAFE_INTEGER} THEN instant END, body, ${checksum}
+    `SELECT row, id, CASE WHEN abs(instant) <= ${Number.MAX_SAFE_INTEGER} THEN instant END, body, ${checksum}, ${finerColumn}
      FROM event WHERE row > ? AND row < ? ORDER BY row`,
   )
   select.setReturnArrays(true)
@@ -88,7 +89,7 @@ export function verifyOpenLog(db: DatabaseSync, options: VerifyOptions = {}): Lo
     let isFirst = isPartial
     const rows = select.iterate(base + expected - 1, base + positionsPerConversation)
     try {
-      for (const [row, id, instant, body, sum] of rows as unknown as Iterable<EventRow>) {
+      for (const [row, id, instant, body, sum, finer] of rows as unknown as Iterable<EventRow>) {
         const position = row - base
         if (position > head) {
           if (leftovers.has(ordinal) || damaged.length >= maxFindings) break
@@ -105,7 +106,7 @@ export function verifyOpenLog(db: DatabaseSync, options: VerifyOptions = {}): Lo
           continue
         }
         if (sum === null) counts.unchecked++
-        else if (sum !== eventChecksum(row, id, instant, readBody(blobs, body))) {
+        else if (sum !== eventChecksum(row, id, { instant, finer }, readBody(blobs, body))) {
           fail(position, 'does not match its checksum')
           continue
         }
