@@ -1,8 +1,9 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import pg from 'pg'
 import { expect, test } from 'vitest'
 import { OwnAgentServer } from '../../support/agent-fixture.ts'
-import { startAgentServer } from '../../support/agent-server.ts'
+import { databaseSettings, startAgentServer } from '../../support/agent-server.ts'
 import { messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
 const queries = [
@@ -54,9 +55,7 @@ test('a list leaves out a conversation whose events are damaged, and has all oth
   const damaged = await server.api.import(line('damaged'))
   const right = await server.api.import(line('right'))
   await server.stop()
-  using db = new DatabaseSync(join(server.data, 'log.db'))
-  db.exec("UPDATE event SET body = CAST(replace(CAST(body AS TEXT), 'damaged', 'changed') AS BLOB)")
-  db.close()
+  await damageEvents(server.data)
   await server.start()
   for (const query of ['', '?include_skills=true']) {
     const list = await server.api.requestJson<{ items: { id: string }[] }>(
@@ -69,3 +68,17 @@ test('a list leaves out a conversation whose events are damaged, and has all oth
   expect(single.status).toBe(503)
   expect(JSON.stringify(single.body)).toContain(damaged)
 })
+
+/** Behind the back of the server; on PostgreSQL, whose own checksums cover the bodies, by removing the row. */
+async function damageEvents(data: string): Promise<void> {
+  const { SLIPWAY_DATABASE_URL } = await databaseSettings(data)
+  if (SLIPWAY_DATABASE_URL === undefined) {
+    using db = new DatabaseSync(join(data, 'log.db'))
+    db.exec("UPDATE event SET body = CAST(replace(CAST(body AS TEXT), 'damaged', 'changed') AS BLOB)")
+    return
+  }
+  const client = new pg.Client({ connectionString: SLIPWAY_DATABASE_URL })
+  await client.connect()
+  await client.query("DELETE FROM event WHERE id = 'of-damaged'")
+  await client.end()
+}
