@@ -26,10 +26,11 @@ describePostgres('settings of PostgreSQL that change', () => {
     await admin(`CREATE DATABASE ${name}`)
     return Object.assign(new URL(postgres.url), { pathname: `/${name}` }).href
   }
-  /** Changes a setting for new connections, and ends the others. */
-  const change = (name: string, setting: string) =>
-    admin(`ALTER DATABASE ${name} SET ${setting};
-      SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`)
+  /** Changes a setting for new connections, and ends the others when it is committed. */
+  const change = async (name: string, setting: string) => {
+    await admin(`ALTER DATABASE ${name} SET ${setting}`)
+    await admin(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`)
+  }
   /** Notes the setting with which each statement of a table is committed. */
   const noteSettings = (url: string, table: string) =>
     runSql(
