@@ -205,7 +205,8 @@ test('a damaged index of the log, a wrong text index and an unpublished import a
   change(
     server.data,
     `INSERT INTO leftover SELECT ordinal, head FROM conversation WHERE id = '${ids[0]}';
-     INSERT INTO event SELECT row + 1, conversation, 'unpublished', instant, facet, body, checksum FROM event
+     INSERT INTO event (row, conversation, id, instant, facet, body, checksum)
+       SELECT row + 1, conversation, 'unpublished', instant, facet, body, checksum FROM event
      WHERE conversation = (SELECT ordinal FROM conversation WHERE id = '${ids[0]}') ORDER BY row DESC LIMIT 1`,
   )
   const dropped = await doctor(server.data, ['--repair'])
