@@ -38,8 +38,6 @@ export interface AppOptions
   readonly openapi: object
   readonly sockets?: readonly SocketRoute[]
   readonly proxyRoutes?: readonly ProxyRoute[]
-  /** Whether pages of a host are those of other programs: sessions of the console do not count there. */
-  isForeignHost?(host: string): boolean
   /** The path below which a proxy shows this server (`/slipway`). Requests are served with and without it. */
   readonly basePath?: string | (() => string)
   /** `/openapi.json` and `/docs` need no caller. */

@@ -178,6 +178,17 @@ test('without keys, a foreign page may not read, write or open a socket', async 
   }
 })
 
+test('pages of programs at another loopback name of the port are foreign', async () => {
+  await using trial = await open({ keys, isForeignHost: (host) => host.startsWith('127.0.0.1:') })
+  const own = { origin: `http://localhost:${trial.port}`, host: `127.0.0.1:${trial.port}` }
+  const key = { 'x-session-api-key': 'k1' }
+  const write = async (headers: Record<string, string>) =>
+    (await trial.call('/api/thing', { method: 'POST', headers: { ...headers, ...key } })).status
+  expect(await write(own)).toBe(200)
+  expect(await write({ origin: `http://127.0.0.1:${trial.port}`, host: `localhost:${trial.port}` })).toBe(403)
+  expect(await write({ origin: `http://127.0.0.1:${trial.port}`, host: own.host })).toBe(200)
+})
+
 test('with keys, a foreign page may send a GET but not read the reply', async () => {
   await using trial = await open({ keys })
   const headers = { origin: 'https://evil.example', 'x-session-api-key': 'k1' }

@@ -21,6 +21,8 @@ export interface GuardOptions {
   readonly allowedHosts?: readonly string[]
   /** Whether a Host header names the server at another address, as that of a proxy before it. */
   isOwnHost?(host: string): boolean
+  /** Whether pages of a host are those of other programs: nothing of the server's own pages counts there. */
+  isForeignHost?(host: string): boolean
   /**
    * Origins (`https://example.org`) whose pages may call besides those of the server itself; a function
    * returns the current ones, as for keys. A pattern has to match the whole origin, in lower case.
@@ -178,7 +180,10 @@ export class Guard {
     const { names, patterns } = this.#normalizedOrigins(this.#origins())
     if (names.has(lower) || patterns.some((pattern) => pattern.test(lower))) return true
     const name = /^https?:\/\/(.+)$/.exec(lower)?.[1]
-    return name !== undefined && sameServerName(name) === sameServerName(host.toLowerCase())
+    if (name === undefined) return false
+    // On the same port another loopback name would make pages of programs those of the server.
+    if (this.#options.isForeignHost?.(name)) return name === host.toLowerCase()
+    return sameServerName(name) === sameServerName(host.toLowerCase())
   }
 
   /**
