@@ -76,14 +76,16 @@ export function consoleHandlers(options: {
     async startConsoleSession({ body, header, peer, peerAddress }) {
       const sender = `${peer()} ${peerAddress()}`
       assertOwnPage(header)
-      tokens.assertMayTry(sender)
+      const isKey = body.token === undefined
+      // A token cannot be guessed: whoever sends wrong ones, or keys, keeps nobody with a link out.
+      if (isKey) tokens.assertMayTry(sender)
       const offered = body.token === undefined ? body.key : tokens.find(body.token)
       const user = offered === undefined ? undefined : await accounts.findUser(offered)
       // A session makes no other by itself, or it would never end; its tokens do, for another browser.
-      const isSessionKey = body.token === undefined && isConsoleKey(offered ?? '')
+      const isSessionKey = isKey && isConsoleKey(offered ?? '')
       if (offered === undefined || user === undefined || isSessionKey) {
-        tokens.countFailure(sender)
-        throw new Problem('unauthorized', body.token === undefined ? 'Wrong key' : usedLink)
+        if (isKey) tokens.countFailure(sender)
+        throw new Problem('unauthorized', isKey ? 'Wrong key' : usedLink)
       }
       if (body.token !== undefined) {
         if (!body.replace) await assertSameUser(user, header)
