@@ -34,8 +34,8 @@ export interface AppOptions
     ObserverOptions,
     LifecycleOptions,
     FallbackOptions {
-  /** Served at `/openapi.json` and shown at `/docs`. */
-  readonly openapi: object
+  /** Served at `/openapi.json` and shown at `/docs`; without it these are paths like others. */
+  readonly openapi?: object
   readonly sockets?: readonly SocketRoute[]
   readonly proxyRoutes?: readonly ProxyRoute[]
   /** The path below which a proxy shows this server (`/slipway`). Requests are served with and without it. */
@@ -167,7 +167,28 @@ export class App {
 
   /** Adds what every server serves besides its routes. */
   complete(): this {
-    const { metrics, openDocs = false, openapi } = this.#options
+    const { metrics, openapi } = this.#options
+    if (openapi !== undefined) this.#addDocs(openapi)
+    if (metrics !== undefined) {
+      const { registry, isOpen } = metrics
+      const render = async () => ({
+        bytes: Buffer.from(await registry.render()),
+        contentType: registry.contentType,
+      })
+      this.#addInternal('/metrics', isOpen, render, metricsRoute)
+    }
+    for (const prefix of this.#proxy.prefixes) {
+      for (const path of [prefix || '/', `${prefix}/*`]) {
+        this.#fallbacks.reserve(path)
+        const forward = this.#forwarding(path)
+        this.#router.add(path, [], forward, () => forward)
+      }
+    }
+    return this
+  }
+
+  #addDocs(openapi: object): void {
+    const { openDocs = false } = this.#options
     let document: { readonly path: string; readonly bytes: Buffer } | undefined
     this.#addInternal('/openapi.json', openDocs, () => {
       const { path } = this.#basePath
@@ -186,22 +207,6 @@ export class App {
     for (const path of ['/docs', '/docs/*']) {
       this.#addInternal(path, openDocs, (raw) => apiDocsReply(raw.url ?? '', (name) => getHeader(raw, name)))
     }
-    if (metrics !== undefined) {
-      const { registry, isOpen } = metrics
-      const render = async () => ({
-        bytes: Buffer.from(await registry.render()),
-        contentType: registry.contentType,
-      })
-      this.#addInternal('/metrics', isOpen, render, metricsRoute)
-    }
-    for (const prefix of this.#proxy.prefixes) {
-      for (const path of [prefix || '/', `${prefix}/*`]) {
-        this.#fallbacks.reserve(path)
-        const forward = this.#forwarding(path)
-        this.#router.add(path, [], forward, () => forward)
-      }
-    }
-    return this
   }
 
   /**

@@ -66,6 +66,32 @@ export async function listen(app: App, options: ListenOptions): Promise<Listenin
   return { ...address, close, serveUntil }
 }
 
+/** How often a free port is looked for that the other loopback address has, too. */
+const maxPortAttempts = 5
+
+/**
+ * Listens at 127.0.0.1 and, where it exists, at the same port of ::1: browsers try both for `localhost` and
+ * the names below it, and another user of the machine who had one would be sent what opens the other. `open`
+ * is called for each; port 0 is any that both have free.
+ */
+export async function listenOnLoopback(
+  open: (address: PortAddress) => Promise<Listening>,
+  port = 0,
+): Promise<Listening> {
+  for (let attempt = 1; ; attempt++) {
+    const first = await open({ host: '127.0.0.1', port })
+    try {
+      const second = await open({ host: '::1', port: first.port })
+      return { ...first, close: async () => void (await Promise.all([first.close(), second.close()])) }
+    } catch (error) {
+      const code = error instanceof Error ? errorCode(error.cause ?? error) : undefined
+      if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT') return first
+      await first.close()
+      if (code !== 'EADDRINUSE' || port !== 0 || attempt === maxPortAttempts) throw error
+    }
+  }
+}
+
 async function bind(app: App, options: ListenOptions): Promise<Pick<Listening, 'url' | 'port'>> {
   try {
     if ('socketPath' in options) {

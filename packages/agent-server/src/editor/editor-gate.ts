@@ -4,12 +4,12 @@ import {
   createApp,
   type Listening,
   listen,
+  listenOnLoopback,
   type ProxyRequest,
   type Reply,
   unixSocketUrl,
 } from '@slipway/http'
 import { type LogFunction, Problem } from '@slipway/protocol'
-import { errorCode } from '@slipway/shared/fs'
 import type { Secret } from '@slipway/shared/redaction'
 
 export interface EditorGateOptions {
@@ -28,27 +28,10 @@ export interface EditorGateOptions {
   readonly log: LogFunction
 }
 
-/** How often a free port is looked for that the other loopback address has, too. */
-const maxPortAttempts = 5
-
-/**
- * Opens the gate at its address; for 127.0.0.1 also at ::1, because the address says `localhost`: another
- * user of the machine who listens there would be sent the token. Rejects when one of them is in use.
- */
+/** Opens the gate at its address; for 127.0.0.1 also at ::1, because the address says `localhost`. */
 export async function openEditorGates(options: EditorGateOptions): Promise<Listening> {
-  for (let attempt = 1; ; attempt++) {
-    const first = await openEditorGate(options)
-    if (options.host !== '127.0.0.1') return first
-    try {
-      const second = await openEditorGate({ ...options, host: '::1', port: first.port })
-      return { ...first, close: async () => void (await Promise.all([first.close(), second.close()])) }
-    } catch (error) {
-      const code = error instanceof Error ? errorCode(error.cause ?? error) : undefined
-      if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT') return first
-      await first.close()
-      if (code !== 'EADDRINUSE' || options.port !== 0 || attempt === maxPortAttempts) throw error
-    }
-  }
+  if (options.host !== '127.0.0.1') return await openEditorGate(options)
+  return await listenOnLoopback((address) => openEditorGate({ ...options, ...address }), options.port)
 }
 
 /**
@@ -68,7 +51,6 @@ async function openEditorGate(options: EditorGateOptions): Promise<Listening> {
     {},
     {},
     {
-      openapi: {},
       keys: [token],
       // The cookie that opens it belongs to one name.
       isOwnHost: () => true,

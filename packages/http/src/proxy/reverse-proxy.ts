@@ -224,8 +224,9 @@ export class ReverseProxy {
     this.#sockets.add(net)
     net.once('close', () => this.#sockets.delete(net))
     this.#options.traffic.countProxied('socket')
-    const url = `ws://${target.host}:${target.port}${path}`
-    await bridgeSocket({ raw, net, head, url, headers, signal })
+    const { host, port, socketPath } = target
+    const url = `ws://${host}:${port}${path}`
+    await bridgeSocket({ raw, net, head, url, socketPath, headers, signal })
   }
 
   /** Connects a client with a target; after the 101 bytes pass unchanged. */

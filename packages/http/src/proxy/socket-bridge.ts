@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { connect as connectSocket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { WebSocket, WebSocketServer } from 'ws'
 
@@ -6,8 +7,10 @@ interface BridgeOptions {
   readonly raw: IncomingMessage
   readonly net: Duplex
   readonly head: Buffer
-  /** `ws://127.0.0.1:4000/ws`. */
+  /** `ws://127.0.0.1:4000/ws` */
   readonly url: string
+  /** Of the target, instead of the host and port of the address. */
+  readonly socketPath?: string | undefined
   /** Of the handshake with the target. */
   readonly headers: IncomingHttpHeaders
   /** Closes both ends with 1000. */
@@ -24,8 +27,9 @@ const closeMs = 5_000
  * Passes the messages of a client to a target and back. The target is asked first, because it chooses the
  * subprotocol; where it accepts no WebSocket, that of the client is accepted and closed with 1011.
  */
-export async function bridgeSocket({ raw, net, head, url, headers, signal }: BridgeOptions): Promise<void> {
-  const upstream = await connect(url, headers)
+export async function bridgeSocket(bridge: BridgeOptions): Promise<void> {
+  const { raw, net, head, signal } = bridge
+  const upstream = await connect(bridge)
   if (signal?.aborted || net.destroyed) {
     upstream?.close(1000)
     net.destroy()
@@ -56,7 +60,7 @@ export async function bridgeSocket({ raw, net, head, url, headers, signal }: Bri
 }
 
 /** Undefined: the target does not accept. */
-async function connect(url: string, headers: IncomingHttpHeaders): Promise<WebSocket | undefined> {
+async function connect({ url, socketPath, headers }: BridgeOptions): Promise<WebSocket | undefined> {
   const handshakeOnly = /^(connection|upgrade|host|content-length|transfer-encoding|sec-websocket-.*)$/
   const forwarded = Object.entries(headers).filter(([name]) => !handshakeOnly.test(name))
   const offered = String(headers['sec-websocket-protocol'] ?? '')
@@ -69,6 +73,7 @@ async function connect(url: string, headers: IncomingHttpHeaders): Promise<WebSo
     maxPayload: maxMessageBytes,
     handshakeTimeout: handshakeMs,
     closeTimeout: closeMs,
+    ...(socketPath === undefined ? {} : { createConnection: () => connectSocket(socketPath) }),
   }
   try {
     // Throws for names that are no tokens, or twice.
