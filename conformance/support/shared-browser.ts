@@ -20,7 +20,7 @@ export async function openBrowser(executablePath: string): Promise<Browser> {
 }
 
 export function launchOptions(executablePath: string): LaunchOptions {
-  const rules = 'MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost'
+  const rules = 'MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost , EXCLUDE *.localhost'
   return { executablePath, args: ['--no-sandbox', `--host-resolver-rules=${rules}`] }
 }
 

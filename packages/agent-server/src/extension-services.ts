@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { extensionReaders } from '@slipway/agent'
+import { OriginPool } from '@slipway/http'
 import { type LogFunction, listSkillsRequest, type MarketplaceRegistration } from '@slipway/protocol'
 import { ApplicationBackends } from './applications/application-backends.ts'
 import { ApplicationBridge } from './applications/bridge/application-bridge.ts'
@@ -102,6 +103,7 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
     findReady: (name) => backends.findReady(name),
     hasKeys: options.hasKeys,
   })
+  const origins = new OriginPool({ log })
   const userSkillsRequest = listSkillsRequest.parse({
     load_public: false,
     load_org: false,
@@ -116,7 +118,7 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
     handlers: ({ registry }: { readonly registry: ConversationRegistry }) => ({
       ...skillHandlers({ skills: skillList, installed: skills, publicSkills, pluginList, marketplaces, log }),
       ...pluginHandlers({ plugins: pluginList, installed: plugins, marketplaces, registry }),
-      ...applicationHandlers({ applications, backends }),
+      ...applicationHandlers({ applications, backends, origins }),
       ...bridge.handlers,
     }),
     async [Symbol.asyncDispose]() {
@@ -124,6 +126,7 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
         collectionCache[Symbol.asyncDispose](),
         sourceCache[Symbol.asyncDispose](),
         backends[Symbol.asyncDispose](),
+        origins[Symbol.asyncDispose](),
       ])
     },
   }

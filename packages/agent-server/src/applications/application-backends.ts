@@ -77,7 +77,7 @@ export class ApplicationBackends implements AsyncDisposable {
     if (process === undefined) return { ...prepared, state: 'stopped' }
     const isSlow = isProbed && process.state === 'ready' && !(await process.isHealthy())
     if (!process.isRunning) return { ...prepared, state: process.state, detail: process.detail }
-    const running = { ...prepared, pid: process.pid ?? null, port: process.port }
+    const running = { ...prepared, pid: process.pid ?? null, port: process.door.port }
     // Not stored: the next answer may be another one.
     if (isSlow) return { ...running, state: 'unhealthy', detail: 'backend health check failed' }
     return { ...running, state: process.state }

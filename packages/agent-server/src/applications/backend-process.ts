@@ -1,7 +1,12 @@
+import { randomBytes } from 'node:crypto'
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Workspace } from '@slipway/agent'
-import type { ApplicationBackend } from '@slipway/protocol'
-import { findFreePort } from '@slipway/shared/process'
+import { unixFetch, unixSocketUrl } from '@slipway/http'
+import { type ApplicationBackend, Problem } from '@slipway/protocol'
+import { makeDirectory } from '@slipway/shared/fs'
+import { findFreePort, shortSocketPath } from '@slipway/shared/process'
 import type { OutputTail } from './output-tail.ts'
 
 /** How long an answer about the state waits for the program. */
@@ -18,10 +23,25 @@ interface BackendProcessOptions {
   readonly output: OutputTail
 }
 
+/** Where a program listens, and what it is told of that. */
+interface Door {
+  /** `http://127.0.0.1:40000`, or `http+unix://...`. */
+  readonly url: string
+  /** Null: on a Unix socket. */
+  readonly port: number | null
+  /** Of every request that this server sends. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Of placeholders in its arguments. */
+  readonly values: Readonly<Record<string, string>>
+}
+
+/** Has the key of `{key_file}` in every request of this server. */
+export const applicationKeyHeader = 'x-slipway-application-key'
+
 /** A started program of an application: the leader of a process group that ends with it. */
 export class BackendProcess {
   readonly revision: string
-  readonly port: number
+  readonly door: Door
   readonly pid: number | undefined
   state: 'starting' | 'ready' | 'unhealthy' | 'stopped' = 'starting'
   /** Why it is unhealthy. */
@@ -33,16 +53,16 @@ export class BackendProcess {
   readonly #exited: Promise<unknown>
   readonly #ending = new AbortController()
 
-  private constructor(options: BackendProcessOptions, workspace: Workspace, port: number) {
+  private constructor(options: BackendProcessOptions, workspace: Workspace, door: Door) {
     this.#options = options
     this.#workspace = workspace
     this.revision = options.revision
-    this.port = port
+    this.door = door
     this.ended = this.#ending.signal
     const { backend, artifactDirectory, dataDirectory, output } = options
-    const values = { artifact_dir: artifactDirectory, data_dir: dataDirectory, port: String(port) }
+    const values = { ...door.values, artifact_dir: artifactDirectory, data_dir: dataDirectory }
     const [program = '', ...args] = backend.argv.map((text) =>
-      text.replaceAll(/\{(artifact_dir|data_dir|port)\}/g, (_, name: keyof typeof values) => values[name]),
+      text.replaceAll(placeholder, (whole, name: string) => (values as Door['values'])[name] ?? whole),
     )
     const child = workspace.spawn(program, args)
     child.stdin.end()
@@ -72,7 +92,7 @@ export class BackendProcess {
       env: options.environment,
       isOfServer: true,
     })
-    return new BackendProcess(options, workspace, await findFreePort())
+    return new BackendProcess(options, workspace, await openDoor(options))
   }
 
   get isRunning(): boolean {
@@ -127,12 +147,43 @@ export class BackendProcess {
   async #probe(timeoutMs: number): Promise<boolean> {
     try {
       const signal = AbortSignal.any([AbortSignal.timeout(timeoutMs), this.ended])
-      const url = `http://127.0.0.1:${this.port}${this.#options.backend.health.path}`
-      const answer = await fetch(url, { redirect: 'manual', signal })
+      const { url, headers } = this.door
+      const address = url + this.#options.backend.health.path
+      const answer = await unixFetch(address, { redirect: 'manual', signal, headers })
       await answer.body?.cancel()
       return answer.ok
     } catch {
       return false
     }
   }
+}
+
+const placeholder = /\{(artifact_dir|data_dir|port|socket|key_file)\}/g
+
+/**
+ * By the placeholders of its arguments: with `{socket}` a program listens where this user alone may connect.
+ * A port is open to every user and page of the machine, and the key in `{key_file}` tells their requests
+ * from those of this server.
+ */
+async function openDoor({ backend, dataDirectory }: BackendProcessOptions): Promise<Door> {
+  const names = new Set(backend.argv.flatMap((text) => [...text.matchAll(placeholder)].map(([, name]) => name)))
+  const folder = join(dataDirectory, 'run')
+  await makeDirectory(folder, 0o700)
+  const values: Record<string, string> = {}
+  const headers: Record<string, string> = {}
+  if (names.has('key_file')) {
+    const key = randomBytes(32).toString('base64url')
+    values.key_file = join(folder, 'key')
+    await rm(values.key_file, { force: true })
+    await writeFile(values.key_file, key, { flag: 'wx', mode: 0o600 })
+    headers[applicationKeyHeader] = key
+  }
+  if (names.has('socket')) {
+    const path = await shortSocketPath(folder, 'socket')
+    if (path === undefined) throw new Problem('conflict', `the path of its socket is too long: ${folder}`)
+    await rm(path, { force: true })
+    return { url: unixSocketUrl(path), port: null, headers, values: { ...values, socket: path } }
+  }
+  const port = await findFreePort()
+  return { url: `http://127.0.0.1:${port}`, port, headers, values: { ...values, port: String(port) } }
 }

@@ -3,7 +3,7 @@ import type { RouteTable } from '../core/route.ts'
 import { acpRoutes } from './agents/acp-routes.ts'
 import { subAgentRoutes } from './agents/sub-agent-routes.ts'
 import { toolRoutes } from './agents/tool-routes.ts'
-import { applicationBridgeRoutes, applicationRoutes } from './applications/routes.ts'
+import { applicationBridgeRoutes, applicationLinkRoutes, applicationRoutes } from './applications/routes.ts'
 import { bashRoutes } from './bash/routes.ts'
 import { conversationWorkspaceRoutes } from './conversation-workspaces/routes.ts'
 import { checkpointRoutes } from './conversations/checkpoint-routes.ts'
@@ -64,5 +64,6 @@ export const agentServerRoutes = {
   ...maintenanceRoutes,
   ...metaProfileRoutes,
   ...applicationBridgeRoutes,
+  ...applicationLinkRoutes,
   ...acpRoutes,
 } satisfies RouteTable

@@ -1,4 +1,10 @@
-import { cookieValues, type Handlers, type ProxyRequest, type ProxyRoute } from '@slipway/http'
+import {
+  cookieValues,
+  type Handlers,
+  type ProxyRequest,
+  type ProxyRoute,
+  withoutCredentials,
+} from '@slipway/http'
 import {
   type applicationBridgeRoutes,
   extensionName,
@@ -6,8 +12,7 @@ import {
   serverFailure,
   validationIssues,
 } from '@slipway/protocol'
-import type { BackendProcess } from '../backend-process.ts'
-import { BridgeSessions } from './bridge-sessions.ts'
+import { BridgeSessions, type Program } from './bridge-sessions.ts'
 import { applicationPrefix, type Ingress } from './ingress.ts'
 
 interface ApplicationBridgeOptions {
@@ -15,7 +20,7 @@ interface ApplicationBridgeOptions {
   /** How long a session lasts. */
   readonly sessionMs: number
   /** The ready program of an application. */
-  readonly findReady: (name: string) => Pick<BackendProcess, 'port' | 'ended'> | undefined
+  readonly findReady: (name: string) => Program | undefined
   /** Without keys every page of this machine could open sessions. */
   readonly hasKeys: () => boolean
 }
@@ -86,28 +91,25 @@ export class ApplicationBridge {
         const isPreflight = method === 'OPTIONS' && header('access-control-request-method') !== undefined
         if ((!isSafe || isPreflight) && header('origin') !== ingress.origin)
           throw new Problem('forbidden', 'Origin is not allowed')
-        const { port } = this.#findReady(name)
+        const program = this.#findReady(name)
         if (isPreflight) throw new Problem('method_not_allowed', 'A preflight is answered by this server')
-        const signal = this.#sessions.find(findToken(header) ?? '', name, port)
+        const signal = this.#sessions.find(findToken(header) ?? '', name, program)
         if (signal === undefined) throw new Problem('unauthorized', 'Unauthorized')
         return {
-          url: `http://127.0.0.1:${port}`,
+          url: program.door.url,
           query: withoutKeys(query),
           signal,
           headers: {
-            cookie: undefined,
-            authorization: undefined,
-            'x-session-api-key': undefined,
-            'x-init-api-key': undefined,
-            'x-access-token': undefined,
+            ...withoutCredentials,
             origin: isUpgrade ? undefined : header('origin'),
+            ...program.door.headers,
           },
         }
       },
     }
   }
 
-  #findReady(name: string): Pick<BackendProcess, 'port' | 'ended'> {
+  #findReady(name: string): Program {
     const program = this.#options.findReady(name)
     if (program === undefined) throw serverFailure('unavailable', '503: Canvas App backend is not ready')
     return program

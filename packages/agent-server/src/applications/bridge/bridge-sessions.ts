@@ -1,12 +1,13 @@
 import { hash, randomBytes } from 'node:crypto'
+import type { BackendProcess } from '../backend-process.ts'
+
+export type Program = Pick<BackendProcess, 'door' | 'ended'>
 
 interface Session {
   readonly name: string
   /** The program that it was made for. */
-  readonly port: number
+  readonly program: Program
   readonly ending: AbortController
-  /** Ends it with the program. */
-  readonly programEnded: AbortSignal
   readonly end: () => void
   readonly timer: NodeJS.Timeout
 }
@@ -30,7 +31,7 @@ export class BridgeSessions {
   /** `programEnded` ends it too. */
   create(
     name: string,
-    program: { readonly port: number; readonly ended: AbortSignal },
+    program: Program,
   ): { readonly token: string; readonly expiresMs: number } {
     const own = [...this.#sessions].filter(([, session]) => session.name === name)
     for (const [id] of own.slice(0, Math.max(0, own.length + 1 - maxPerApplication))) this.#end(id)
@@ -40,14 +41,14 @@ export class BridgeSessions {
     const timer = setTimeout(end, this.#lifetimeMs).unref()
     program.ended.addEventListener('abort', end, { once: true })
     const ending = new AbortController()
-    this.#sessions.set(id, { name, port: program.port, ending, programEnded: program.ended, end, timer })
+    this.#sessions.set(id, { name, program, ending, end, timer })
     return { token, expiresMs: Date.now() + this.#lifetimeMs }
   }
 
   /** The signal that aborts when the session ends; undefined when it is none of this program. */
-  find(token: string, name: string, port: number): AbortSignal | undefined {
+  find(token: string, name: string, program: Program): AbortSignal | undefined {
     const session = this.#sessions.get(hash('sha256', token))
-    return session?.name === name && session.port === port ? session.ending.signal : undefined
+    return session?.name === name && session.program === program ? session.ending.signal : undefined
   }
 
   revoke(token: string, name: string): void {
@@ -60,7 +61,7 @@ export class BridgeSessions {
     if (session === undefined) return
     this.#sessions.delete(id)
     clearTimeout(session.timer)
-    session.programEnded.removeEventListener('abort', session.end)
+    session.program.ended.removeEventListener('abort', session.end)
     session.ending.abort()
   }
 }

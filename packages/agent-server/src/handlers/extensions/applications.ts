@@ -1,5 +1,11 @@
-import { fileReply, type Handlers } from '@slipway/http'
-import { type applicationRoutes, Problem, type pluginRoutes } from '@slipway/protocol'
+import { fileReply, type Handlers, isLoopback, type OriginPool } from '@slipway/http'
+import {
+  type applicationLinkRoutes,
+  type applicationRoutes,
+  Problem,
+  type pluginRoutes,
+  serverFailure,
+} from '@slipway/protocol'
 import type { ApplicationBackends } from '../../applications/application-backends.ts'
 import type { InstalledApplications } from '../../applications/installed-applications.ts'
 
@@ -11,8 +17,11 @@ const iconHeaders = {
 export function applicationHandlers(options: {
   readonly applications: InstalledApplications
   readonly backends: ApplicationBackends
-}): Handlers<typeof applicationRoutes & Pick<typeof pluginRoutes, 'listCanvasExtensions'>> {
-  const { applications, backends } = options
+  readonly origins: OriginPool
+}): Handlers<
+  typeof applicationRoutes & typeof applicationLinkRoutes & Pick<typeof pluginRoutes, 'listCanvasExtensions'>
+> {
+  const { applications, backends, origins } = options
   return {
     async listCanvasExtensions() {
       return { json: { canvas_extensions: await applications.list() } }
@@ -62,5 +71,25 @@ export function applicationHandlers(options: {
     async deleteCanvasExtensionBackendData({ params }) {
       return { json: await backends.deleteData(params.extension_name) }
     },
+    async createApplicationLink({ params: { extension_name: name }, header }) {
+      // Some proxies name the server by its own address; the page has that of the proxy.
+      if (!isOfThisMachine(`http://${header('host')}`) || !isOfThisMachine(header('origin') || undefined))
+        throw new Problem(
+          'conflict',
+          'An application has an origin of its own for browsers on the machine of the server only; others reach it at SLIPWAY_APP_BACKEND_URL',
+        )
+      const program = backends.findReady(name)
+      if (program === undefined) throw serverFailure('unavailable', '503: Canvas App backend is not ready')
+      const { door, ended } = program
+      const origin = await origins.open(program, { label: name, ended, target: () => door })
+      const { url, expiresAtMs } = origin.createLink()
+      const expires_at = new Date(expiresAtMs).toISOString()
+      return { json: { url, expires_at }, headers: { 'cache-control': 'no-store' } }
+    },
   }
+}
+
+/** Whether an address, if there is one, leads a browser to the machine that it is on. */
+function isOfThisMachine(url = 'http://localhost'): boolean {
+  return isLoopback((URL.parse(url)?.hostname ?? '').replace(/^\[|\]$/g, ''))
 }

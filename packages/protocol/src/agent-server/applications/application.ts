@@ -35,7 +35,11 @@ const health = z
   })
   .prefault({})
 
-/** The program of an application; `argv` may contain `{artifact_dir}`, `{data_dir}` and `{port}`. */
+/**
+ * The program of an application. `argv` may contain `{artifact_dir}` and `{data_dir}`; where it listens,
+ * `{socket}` or `{port}`; and `{key_file}`, a file with what `X-Slipway-Application-Key` of the server's
+ * requests has.
+ */
 const backend = component('CanvasExtensionBackend', {
   schema_version: z.literal(1),
   artifacts: z.record(z.enum(['linux-amd64', 'linux-arm64']), artifact.optional()),

@@ -111,6 +111,24 @@ export const applicationRoutes = defineRoutes('applications', {
   ),
 })
 
+/** What opens an application at an origin of its own. */
+export const applicationLinkRoutes = defineRoutes('applications', {
+  createApplicationLink: route.post('/api/canvas-extensions/installed/{extension_name}/link', {
+    summary: 'Open an application at an origin of its own',
+    description:
+      'The address works once, within a minute, for a browser on the machine of the server. It leads to the program, at a name and port that no other application has.',
+    params: nameParams,
+    responses: {
+      ...ok(
+        'The address.',
+        component('CanvasAppLink', { url: z.string(), expires_at: z.string() }),
+      ),
+      409: { description: 'The server is called by a name that is not one of its own machine.' },
+      503: { description: 'There is no program that is ready.' },
+    },
+  }),
+})
+
 const bridgeRefusals = {
   403: { description: 'Pages of this origin may not do this.' },
   409: { description: 'The request comes from the origin of the applications itself.' },

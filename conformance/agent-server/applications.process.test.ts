@@ -1,0 +1,82 @@
+import { stat } from 'node:fs/promises'
+import { request } from 'node:http'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Applications } from '../map/extensions/application.ts'
+import { OwnMapServer } from '../map/map-server.ts'
+
+/** Programs of applications: who reaches them. */
+
+/** Tells its arguments and environment to whoever has the key, where it has one. */
+const program = `#!${process.execPath}
+const { createServer } = require('node:http')
+const [where, keyFile] = process.argv.slice(2)
+const key = keyFile && require('node:fs').readFileSync(keyFile, 'utf8')
+createServer((request, response) => {
+  if (key && request.headers['x-slipway-application-key'] !== key) return response.writeHead(403).end('no key')
+  response.end(JSON.stringify({ where, keyFile, env: process.env }))
+}).listen(where)
+`
+interface Told {
+  readonly where: string
+  readonly keyFile: string
+  readonly env: Readonly<Record<string, string>>
+}
+
+const console_ = 'https://console.example'
+let server: OwnMapServer
+let apps: Applications
+beforeAll(async () => {
+  server = await OwnMapServer.open({ key: 'key-of-the-test', env: { SLIPWAY_ALLOWED_ORIGINS: console_ } })
+  apps = new Applications(server)
+}, 60_000)
+afterAll(() => server[Symbol.asyncDispose]())
+
+const backend = (...places: readonly string[]) => ({ argv: ['{artifact_dir}/run.js', ...places] })
+
+/** What the program tells at the origin of its application, and the status. */
+async function ask(name: string): Promise<{ readonly status: number; readonly text: string }> {
+  const { url } = await apps.ask<{ readonly url: string }>(200, 'POST', `installed/${name}/link`)
+  const { host, port, pathname, search } = new URL(url)
+  const call = (path: string, cookie = '') =>
+    new Promise<{ status: number; text: string; cookie: string }>((done, fail) => {
+      const options = { host: '127.0.0.1', port, path, headers: { host, cookie }, agent: false }
+      const outgoing = request(options, async (answer) => {
+        const text = Buffer.concat(await answer.toArray()).toString()
+        const [line = ''] = answer.headers['set-cookie'] ?? []
+        done({ status: answer.statusCode ?? 0, text, cookie: line.split(';')[0] ?? '' })
+      })
+      outgoing.on('error', fail).end()
+    })
+  const { cookie } = await call(pathname + search)
+  return await call('/', cookie)
+}
+
+test('a program with {socket} listens where the user of the server alone may connect', async () => {
+  const started = await apps.start({ name: 'on-socket', program, backend: backend('{socket}') })
+  expect(started.port as number | null).toBeNull()
+  const { status, text } = await ask('on-socket')
+  expect(status).toBe(200)
+  const { where }: Told = JSON.parse(text)
+  const folder = await stat(where.slice(0, where.lastIndexOf('/')))
+  expect((folder.mode & 0o777).toString(8)).toBe('700')
+})
+
+test('another machine, or a proxy, has no origin of its own', async () => {
+  const path = '/api/canvas-extensions/installed/on-socket/link'
+  for (const headers of [{ host: 'box.example' }, { origin: console_ }]) {
+    const status = await new Promise((done, fail) => {
+      const options = { method: 'POST', headers: { ...server.headers, ...headers } }
+      request(server.url + path, options, (answer) => done(answer.resume().statusCode)).on('error', fail).end()
+    })
+    expect(status).toBe(409)
+  }
+})
+
+test('a program with {key_file} tells the requests of the server from others', async () => {
+  const started = await apps.start({ name: 'with-key', program, backend: backend('{port}', '{key_file}') })
+  expect((await fetch(`http://127.0.0.1:${started.port}/`)).status).toBe(403)
+  const { status, text } = await ask('with-key')
+  expect(status).toBe(200)
+  const { keyFile }: Told = JSON.parse(text)
+  expect(((await stat(keyFile)).mode & 0o777).toString(8)).toBe('600')
+})
