@@ -80,10 +80,11 @@ async function attack(target: string): Promise<Record<string, unknown>> {
   })
   await attempt('form', async () => {
     const frame = document.createElement('iframe')
-    frame.name = 'answer'
+    // One for each attack of the page.
+    frame.name = `answer-${document.forms.length}`
     document.body.append(frame)
     const form = document.createElement('form')
-    Object.assign(form, { action: `${target}/act`, method: 'post', target: 'answer' })
+    Object.assign(form, { action: `${target}/act`, method: 'post', target: frame.name })
     document.body.append(form)
     const loaded = new Promise((done) => {
       frame.onload = done
@@ -92,8 +93,8 @@ async function attack(target: string): Promise<Record<string, unknown>> {
     await loaded
     return frame.contentDocument?.title ?? 'unreadable'
   })
-  document.cookie = 'slipway_origin_00000000=planted; Domain=localhost; Path=/'
-  document.cookie = 'planted=1; Domain=localhost; Path=/'
+  for (const name of ['slipway_origin_00000000', 'planted'])
+    Object.assign(document, { cookie: `${name}=1; Domain=localhost; Path=/` })
   found.cookie = document.cookie
   return found
 }
@@ -105,7 +106,9 @@ describe.runIf(chromiumPath !== undefined)('applications in a browser', { timeou
   let apps: Applications
   let page: Page
   /** A page of the server's site with both applications in frames: cookies of frames are shared below it. */
-  const control = createServer((_, response) => response.setHeader('content-type', 'text/html').end('<h1>Control'))
+  const control = createServer((_, response) =>
+    response.setHeader('content-type', 'text/html').end('<h1>Control'),
+  )
 
   beforeAll(async () => {
     server = await OwnMapServer.open({ key: 'key-of-the-browser' })
@@ -123,8 +126,7 @@ describe.runIf(chromiumPath !== undefined)('applications in a browser', { timeou
     await server[Symbol.asyncDispose]()
   })
 
-  const link = async (name: string) =>
-    String((await apps.ask(200, 'POST', `installed/${name}/link`)).url)
+  const link = async (name: string) => String((await apps.ask(200, 'POST', `installed/${name}/link`)).url)
 
   async function openFrame(name: string): Promise<Frame> {
     const url = await link(name)
@@ -161,7 +163,13 @@ describe.runIf(chromiumPath !== undefined)('applications in a browser', { timeou
       const before = await state(to)
       expect(await from.evaluate(attack, target)).toEqual({
         ...{ read: 'TypeError', blind: 'opaque', post: 'TypeError', json: 'TypeError' },
-        ...{ script: 'refused', stolen: undefined, socket: 'refused', frame: 'unreadable', form: 'unreadable' },
+        ...{
+          script: 'refused',
+          stolen: undefined,
+          socket: 'refused',
+          frame: 'unreadable',
+          form: 'unreadable',
+        },
         cookie: '',
       })
       expect(await state(to)).toEqual(before)

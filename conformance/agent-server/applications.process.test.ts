@@ -1,10 +1,10 @@
 import { stat } from 'node:fs/promises'
 import { request } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Applications } from '../map/extensions/application.ts'
+import { Applications, type BackendStatus } from '../map/extensions/application.ts'
 import { OwnMapServer } from '../map/map-server.ts'
 
-/** Programs of applications: who reaches them. */
+/** Programs of applications: who reaches them, and which secrets they get. */
 
 /** Tells its arguments and environment to whoever has the key, where it has one. */
 const program = `#!${process.execPath}
@@ -66,7 +66,9 @@ test('another machine, or a proxy, has no origin of its own', async () => {
   for (const headers of [{ host: 'box.example' }, { origin: console_ }]) {
     const status = await new Promise((done, fail) => {
       const options = { method: 'POST', headers: { ...server.headers, ...headers } }
-      request(server.url + path, options, (answer) => done(answer.resume().statusCode)).on('error', fail).end()
+      request(server.url + path, options, (answer) => done(answer.resume().statusCode))
+        .on('error', fail)
+        .end()
     })
     expect(status).toBe(409)
   }
@@ -79,4 +81,32 @@ test('a program with {key_file} tells the requests of the server from others', a
   expect(status).toBe(200)
   const { keyFile }: Told = JSON.parse(text)
   expect(((await stat(keyFile)).mode & 0o777).toString(8)).toBe('600')
+})
+
+test('a program gets the secrets that its approval names, and no others', async () => {
+  for (const [name, value] of [
+    ['MAIL_TOKEN', 'value of the mail token'],
+    ['OTHER_TOKEN', 'value of the other token'],
+  ])
+    await server.requestOrThrow('PUT', '/api/settings/secrets', { body: { name, value } })
+  const secrets = ['MAIL_TOKEN']
+  const app = { name: 'with-secret', program, backend: { ...backend('{socket}'), secrets } }
+  await apps.install(await apps.write(app))
+  const { revision } = await apps.backend(app.name)
+  const path = `installed/${app.name}/backend/prepare`
+  for (const named of [undefined, [], ['OTHER_TOKEN'], ['MAIL_TOKEN', 'OTHER_TOKEN']])
+    expect(await apps.ask(409, 'POST', path, { revision, secrets: named })).toMatchObject({
+      detail: 'The approval has to name the secrets that the program gets: MAIL_TOKEN',
+    })
+  await apps.backend(app.name, 'start', revision, 409)
+  await apps.ask<BackendStatus>(200, 'POST', path, { revision, secrets })
+  expect(await apps.backend(app.name, 'start', revision)).toMatchObject({ state: 'ready' })
+  const { env }: Told = JSON.parse((await ask(app.name)).text)
+  expect(Object.keys(env).sort()).toEqual(['HOME', 'MAIL_TOKEN'])
+  expect(env.MAIL_TOKEN).toBe('value of the mail token')
+  await apps.backend(app.name, 'stop')
+  await server.requestOrThrow('DELETE', '/api/settings/secrets/MAIL_TOKEN')
+  expect(await apps.backend(app.name, 'start', revision, 409)).toMatchObject({
+    detail: 'The secret MAIL_TOKEN is not stored on this server',
+  })
 })

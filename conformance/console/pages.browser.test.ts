@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { applicationFiles } from '../map/extensions/application.ts'
 import { bashStep, finishStep, scriptedModel } from '../support/agent-driver.ts'
 import { findChromium } from '../support/browser-user.ts'
 import { ConsoleFixture, findViolations, waitUntil } from './console-fixture.ts'
@@ -315,6 +316,37 @@ describe.runIf(chromiumPath !== undefined)('the pages of the console', { timeout
     const text = await prompt.text()
     expect([text.includes('How to review.'), text.includes('How to release.')]).toEqual([true, false])
     await rm(workspace, { recursive: true })
+    expect(problems).toEqual([])
+    await page.context().close()
+  })
+
+  test('an application is approved with the names of its secrets, started and opened', async () => {
+    const source = await mkdtemp(join(tmpdir(), 'slipway-app-'))
+    const backend = { argv: ['{artifact_dir}/run.js', '{port}', '{data_dir}'], secrets: ['MAIL_TOKEN'] }
+    for (const [path, content] of Object.entries(applicationFiles({ name: 'notes', backend }))) {
+      await mkdir(join(source, path, '..'), { recursive: true })
+      await writeFile(join(source, path), content)
+    }
+    await fixture.api.sendJson('PUT', '/api/settings/secrets', { name: 'MAIL_TOKEN', value: 'a-mail-token' })
+    await fixture.api.sendJson('POST', '/api/canvas-extensions/install', { source })
+    const { page, problems } = await fixture.newPage({ bypassCSP: true })
+    await signIn(page, '/settings/applications')
+    await page.getByRole('button', { name: 'Approve …' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Approve notes 0.1.0' })
+    await dialog.getByText('MAIL_TOKEN').waitFor()
+    expect(await findViolations(page, 'approval')).toEqual([])
+    if (process.env.SLIPWAY_SHOT !== undefined) await page.screenshot({ path: process.env.SLIPWAY_SHOT })
+    await dialog.getByRole('button', { name: 'Approve', exact: true }).click()
+    await page.getByRole('button', { name: 'Start' }).click()
+    const opened = page.context().waitForEvent('page')
+    await page.getByRole('button', { name: 'Open' }).click()
+    const application = await opened
+    await application.getByText('"path":"/"').waitFor()
+    expect(new URL(application.url()).hostname).toMatch(/^notes-[0-9a-f]{8}\.localhost$/)
+    expect(await application.textContent('body')).toContain('a-mail-token')
+    await page.getByRole('button', { name: 'Delete notes' }).click()
+    await page.getByText('No applications are installed').waitFor()
+    await rm(source, { recursive: true })
     expect(problems).toEqual([])
     await page.context().close()
   })

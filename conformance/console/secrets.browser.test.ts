@@ -102,7 +102,7 @@ describe.runIf(chromiumPath !== undefined)('secrets in the console', { timeout: 
     }
     // The names of secrets are there, so the page did look.
     await page.getByText('TOKEN').first().waitFor()
-    for (const section of ['models', 'agent', 'conversation', 'secrets', 'mcp', 'skills']) {
+    for (const section of ['models', 'agent', 'conversation', 'secrets', 'mcp', 'skills', 'applications']) {
       await page.goto(`${site.url}/settings/${section}`)
       await page.getByRole('heading', { level: 1 }).waitFor()
       await page.waitForLoadState('networkidle')

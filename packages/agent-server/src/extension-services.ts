@@ -31,6 +31,8 @@ interface ExtensionServicesOptions {
   readonly ingress: Ingress
   readonly applicationSessionMs: number
   readonly hasKeys: () => boolean
+  /** Of the server, for programs of applications. */
+  readonly findSecret: (name: string) => Promise<string | undefined>
   readonly log: LogFunction
 }
 
@@ -90,6 +92,7 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
     directory: applicationDirectory(directory),
     environment,
     find: async (name) => await applications.find(name),
+    findSecret: options.findSecret,
   })
   const applications = new InstalledApplications({
     directory: subdirectory('canvas-extensions'),

@@ -188,6 +188,7 @@ export async function openServices(options: ServicesOptions) {
       ingress: options.ingress,
       applicationSessionMs: config.applicationSessionMs,
       hasKeys: () => config.sessionKeys.length > 0,
+      findSecret: (name) => secrets.getValue(name),
       log,
     }),
   )

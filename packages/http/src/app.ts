@@ -35,7 +35,7 @@ export interface AppOptions
     LifecycleOptions,
     FallbackOptions {
   /** Served at `/openapi.json` and shown at `/docs`; without it these are paths like others. */
-  readonly openapi?: object
+  readonly openapi?: object | undefined
   readonly sockets?: readonly SocketRoute[]
   readonly proxyRoutes?: readonly ProxyRoute[]
   /** The path below which a proxy shows this server (`/slipway`). Requests are served with and without it. */

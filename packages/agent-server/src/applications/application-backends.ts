@@ -24,6 +24,8 @@ interface Approval {
   readonly platform: string
   readonly artifact_sha256: string
   readonly artifact_dir: string
+  /** Names of secrets of the server that the program gets. */
+  readonly secrets?: readonly string[]
 }
 
 interface ApplicationBackendsOptions {
@@ -32,6 +34,7 @@ interface ApplicationBackendsOptions {
   /** Of tools: programs get what their manifest names. */
   readonly environment: Readonly<Record<string, string>>
   readonly find: (name: string) => Promise<InstalledApplication | undefined>
+  readonly findSecret: (name: string) => Promise<string | undefined>
 }
 
 /** An application whose program this server may run. */
@@ -83,12 +86,17 @@ export class ApplicationBackends implements AsyncDisposable {
     return { ...running, state: process.state }
   }
 
-  /** Approves a revision. Everything that speaks against it is a Problem `conflict`. */
-  async prepare(name: string, revision: string, signal: AbortSignal): Promise<ApplicationBackendStatus> {
+  /** Approves a revision, and the secrets that it gets. All that speaks against it is a Problem `conflict`. */
+  async prepare(
+    name: string,
+    { revision, secrets }: { readonly revision: string; readonly secrets: readonly string[] },
+    signal: AbortSignal,
+  ): Promise<ApplicationBackendStatus> {
     return await this.#mutex.runExclusive(name, async () => {
       const found = await this.#findStartable(name)
       if (found.revision !== revision)
         throw new Problem('conflict', 'approval revision does not match installed revision')
+      assertNamed(found.backend.secrets, secrets)
       const platform = currentPlatform()
       const artifact = platform && found.backend.artifacts[platform]
       if (platform === undefined || artifact === undefined)
@@ -100,7 +108,14 @@ export class ApplicationBackends implements AsyncDisposable {
         signal,
       )
       const { manifest } = found
-      const approval = { revision, manifest, platform, artifact_sha256: artifact.sha256, artifact_dir }
+      const approval = {
+        revision,
+        manifest,
+        platform,
+        artifact_sha256: artifact.sha256,
+        artifact_dir,
+        secrets,
+      }
       await this.#approval(name).update(() => approval)
       return await this.status(name)
     })
@@ -177,11 +192,13 @@ export class ApplicationBackends implements AsyncDisposable {
       approval.revision === revision &&
       found.revision === revision &&
       approval.manifest === found.manifest &&
+      hasSameNames(found.backend.secrets, approval.secrets ?? []) &&
       approval.platform === currentPlatform()
     if (!isApproved) throw new Problem('conflict', 'backend revision must be prepared before start')
     if (toolUser() !== undefined)
       throw new Problem('conflict', 'backends do not run where tools have another user (SLIPWAY_TOOL_USER)')
     if (this.#isClosed) throw new Problem('unavailable', 'The server is stopping')
+    const secrets = await this.#readSecrets(found.backend.secrets)
     const dataDirectory = this.#dataDirectory(name)
     const home = join(dataDirectory, 'home')
     await makeDirectory(home, 0o700)
@@ -191,7 +208,7 @@ export class ApplicationBackends implements AsyncDisposable {
     this.#output.set(name, output)
     const process = await BackendProcess.start({
       folder: found.folder,
-      environment: { ...this.#environment(found.backend), HOME: realHome },
+      environment: { ...this.#environment(found.backend), ...secrets, HOME: realHome },
       backend: found.backend,
       revision,
       artifactDirectory: approval.artifact_dir,
@@ -211,6 +228,17 @@ export class ApplicationBackends implements AsyncDisposable {
         return value === undefined ? [] : [[name, value]]
       }),
     )
+  }
+
+  async #readSecrets(names: readonly string[]): Promise<Record<string, string>> {
+    const secrets: Record<string, string> = {}
+    for (const name of names) {
+      const value = await this.#options.findSecret(name)
+      if (value === undefined)
+        throw new Problem('conflict', `The secret ${name} is not stored on this server`)
+      secrets[name] = value
+    }
+    return secrets
   }
 
   async #findStartable(name: string): Promise<Startable> {
@@ -245,9 +273,23 @@ async function readRevision({ install_path, resolved_ref }: InstalledApplication
   return { manifest, revision: resolved_ref ?? manifest }
 }
 
+/** Whoever approves has seen which secrets leave the server. */
+function assertNamed(asked: readonly string[], named: readonly string[]): void {
+  if (hasSameNames(asked, named)) return
+  const names = asked.length === 0 ? 'none' : asked.join(', ')
+  throw new Problem('conflict', `The approval has to name the secrets that the program gets: ${names}`)
+}
+
+function hasSameNames(some: readonly string[], others: readonly string[]): boolean {
+  return some.toSorted().join() === others.toSorted().join()
+}
+
 function parseApproval(value: unknown): Approval {
   const names = ['revision', 'manifest', 'platform', 'artifact_sha256', 'artifact_dir']
   if (!isRecord(value) || !names.every((name) => typeof value[name] === 'string'))
+    throw new Error('not an approval')
+  const { secrets = [] } = value
+  if (!Array.isArray(secrets) || !secrets.every((name) => typeof name === 'string'))
     throw new Error('not an approval')
   return value as unknown as Approval
 }

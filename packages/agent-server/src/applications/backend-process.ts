@@ -166,7 +166,9 @@ const placeholder = /\{(artifact_dir|data_dir|port|socket|key_file)\}/g
  * from those of this server.
  */
 async function openDoor({ backend, dataDirectory }: BackendProcessOptions): Promise<Door> {
-  const names = new Set(backend.argv.flatMap((text) => [...text.matchAll(placeholder)].map(([, name]) => name)))
+  const names = new Set(
+    backend.argv.flatMap((text) => [...text.matchAll(placeholder)].map(([, name]) => name)),
+  )
   const folder = join(dataDirectory, 'run')
   await makeDirectory(folder, 0o700)
   const values: Record<string, string> = {}

@@ -8,6 +8,7 @@ import { configPath, noConfigFile, readConfigFile } from '../context/config-file
 import { findData } from '../context/data-directory.ts'
 import { replaceLastFlag } from '../conversation/source/find-id.ts'
 import { print, printNote, printResult } from '../output/terminal.ts'
+import { addApplicationCommands } from './application-commands.ts'
 import { addComponentCommands } from './component-commands.ts'
 import { addConfigCommands, assertConfigFile } from './config-commands.ts'
 import { addContextCommands, addConversationCommands, idText } from './conversation-commands.ts'
@@ -149,6 +150,7 @@ export function buildProgram(config: Config, outcome: { code: number }, signal: 
   addTrustCommand(slipway, deps)
   addMcpCommands(slipway, config, deps)
   addSecretCommands(slipway, deps)
+  addApplicationCommands(slipway, deps)
   addLogCommands(slipway, deps)
   addReadCommands(slipway, deps)
   addPruneCommand(slipway, context)

@@ -7,6 +7,7 @@ import { showToast } from '../api/toasts.ts'
 import { Cards } from '../ui/cards.tsx'
 import { SideNav } from '../ui/side-nav.tsx'
 import { ErrorState, Loading } from '../ui/states.tsx'
+import { Applications } from './applications.tsx'
 import { McpServers } from './mcp-servers.tsx'
 import { ProfileForm } from './profile-form.tsx'
 import { SchemaForm } from './schema-form.tsx'
@@ -20,6 +21,7 @@ const sections = {
   secrets: 'Secrets',
   mcp: 'MCP servers',
   skills: 'Skills',
+  applications: 'Applications',
 } as const
 type Section = keyof typeof sections
 
@@ -37,6 +39,7 @@ export function SettingsPage() {
         {section === 'secrets' && <Secrets />}
         {section === 'mcp' && <McpServers />}
         {section === 'skills' && <Skills />}
+        {section === 'applications' && <Applications />}
         {section === 'models' && <Notifications />}
       </div>
     </div>

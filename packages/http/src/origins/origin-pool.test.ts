@@ -44,7 +44,7 @@ async function openFixture() {
       },
     },
     // Its own address, as the server sees it.
-    { sockets: [echo], allowedOrigins: [/.*/] },
+    { sockets: [echo], allowedOrigins: [/.*/], openapi: undefined },
   )
   const ended = new AbortController()
   const clock = new FakeClock()
@@ -80,7 +80,9 @@ async function openFixture() {
 test('a link opens an origin once, and its address is that of the owner', async () => {
   await using it = await openFixture()
   expect(it.origin.url).toMatch(/^http:\/\/app-[0-9a-f]{8}\.localhost:\d+$/)
-  expect(await it.pool.open(it.owner, { label: 'x', ended: it.ended.signal, target: it.target })).toBe(it.origin)
+  expect(await it.pool.open(it.owner, { label: 'x', ended: it.ended.signal, target: it.target })).toBe(
+    it.origin,
+  )
   const { pathname, search } = new URL(it.origin.createLink().url)
   const opened = await it.call(`/docs${search}&view=%22%3E`, { 'sec-fetch-site': 'cross-site' })
   expect(opened).toMatchObject({ status: 200, headers: { 'cache-control': 'no-store' } })
@@ -160,7 +162,9 @@ test('WebSockets need the session and a page of the origin, and end with the own
   await expect(again).rejects.toThrow('has ended')
 })
 
-const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === '::1'))
+const hasIpv6 = Object.values(networkInterfaces()).some((all) =>
+  all?.some(({ address }) => address === '::1'),
+)
 test.runIf(hasIpv6)('an origin has its port at both loopback addresses', async () => {
   await using it = await openFixture()
   const cookie = await it.signIn()

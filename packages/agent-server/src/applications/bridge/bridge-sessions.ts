@@ -29,10 +29,7 @@ export class BridgeSessions {
   }
 
   /** `programEnded` ends it too. */
-  create(
-    name: string,
-    program: Program,
-  ): { readonly token: string; readonly expiresMs: number } {
+  create(name: string, program: Program): { readonly token: string; readonly expiresMs: number } {
     const own = [...this.#sessions].filter(([, session]) => session.name === name)
     for (const [id] of own.slice(0, Math.max(0, own.length + 1 - maxPerApplication))) this.#end(id)
     const token = randomBytes(32).toString('base64url')

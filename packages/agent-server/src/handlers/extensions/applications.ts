@@ -57,7 +57,7 @@ export function applicationHandlers(options: {
       return { json: await backends.status(params.extension_name, true) }
     },
     async prepareCanvasExtensionBackend({ params, body, signal }) {
-      return { json: await backends.prepare(params.extension_name, body.revision, signal) }
+      return { json: await backends.prepare(params.extension_name, body, signal) }
     },
     async startCanvasExtensionBackend({ params, body }) {
       return { json: await backends.start(params.extension_name, body.revision) }

@@ -29,6 +29,7 @@ async function openServer() {
     ingress: new Ingress({ url: undefined, trustsForwardedHeaders: false }),
     applicationSessionMs: 300_000,
     hasKeys: () => true,
+    findSecret: async () => undefined,
     log: (...line) => void lines.push(line),
   })
   const handlers = extensions.handlers({ registry })

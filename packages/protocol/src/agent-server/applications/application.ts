@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { boundedText, component } from '../../core/schemas.ts'
 import { extensionName, installedMembers } from '../extensions/extension.ts'
+import { secretName } from '../settings/settings.ts'
 
 /** The file of an application that describes it. */
 export const applicationManifestFile = 'canvas-extension.json'
@@ -51,6 +52,17 @@ const backend = component('CanvasExtensionBackend', {
   inherit_environment: z
     .array(z.enum(inheritable))
     .refine((names) => new Set(names).size === names.length, 'A variable is named twice')
+    .default([]),
+  /** Of the server: variables of the program, after an approval that names them. */
+  secrets: z
+    .array(
+      secretName.refine(
+        (name) => ![...inheritable, 'HOME'].some((variable) => variable === name),
+        'The variable has another meaning',
+      ),
+    )
+    .max(50)
+    .refine((names) => new Set(names).size === names.length, 'A secret is named twice')
     .default([]),
 })
 export type ApplicationBackend = z.output<typeof backend>

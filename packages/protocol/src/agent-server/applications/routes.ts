@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { invalidOrRefused, ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
-import { boundedText, component } from '../../core/schemas.ts'
+import { boundedText, component, withDefault } from '../../core/schemas.ts'
 import {
   enableRequest,
   enableResponse,
@@ -9,10 +9,17 @@ import {
   installRequest,
   uninstallResponse,
 } from '../extensions/extension.ts'
+import { secretName } from '../settings/settings.ts'
 import { applicationBackendStatus, installedApplication } from './application.ts'
 
 const nameParams = z.object({ extension_name: extensionName })
 const revisionRequest = component('CanvasExtensionBackendRequest', { revision: boundedText(1, 200) })
+const approvalRequest = component('CanvasExtensionBackendApproval', {
+  revision: boundedText(1, 200),
+  secrets: withDefault(z.array(secretName).max(50), []).meta({
+    description: 'The names of the secrets that the program gets: all that its manifest asks for.',
+  }),
+})
 const status = ok('The state of its program.', applicationBackendStatus)
 const refused = { 409: { description: 'Its state, its files or its approval do not permit this.' } }
 const missing = { 404: { description: 'It is not installed, or has no such file.' } }
@@ -69,9 +76,10 @@ export const applicationRoutes = defineRoutes('applications', {
     '/api/canvas-extensions/installed/{extension_name}/backend/prepare',
     {
       summary: 'Approve the program of a revision of an application',
-      description: 'Verifies the checksum of its archive and unpacks it read-only.',
+      description:
+        'Verifies the checksum of its archive and unpacks it read-only. An approval that does not name the secrets of the manifest is refused, with their names.',
       params: nameParams,
-      body: revisionRequest,
+      body: approvalRequest,
       responses: { ...status, ...refused },
     },
   ),
@@ -119,10 +127,7 @@ export const applicationLinkRoutes = defineRoutes('applications', {
       'The address works once, within a minute, for a browser on the machine of the server. It leads to the program, at a name and port that no other application has.',
     params: nameParams,
     responses: {
-      ...ok(
-        'The address.',
-        component('CanvasAppLink', { url: z.string(), expires_at: z.string() }),
-      ),
+      ...ok('The address.', component('CanvasAppLink', { url: z.string(), expires_at: z.string() })),
       409: { description: 'The server is called by a name that is not one of its own machine.' },
       503: { description: 'There is no program that is ready.' },
     },
