@@ -65,10 +65,10 @@ async function openDeferredServer(
 
 const sessionKeyHeader = { 'x-session-api-key': 'session-key-two' }
 
-test('before init only health and init answer; afterwards everything does', async () => {
+test('before init only health, the API description and init answer; afterwards everything does', async () => {
   await using it = await openDeferredServer()
   const { call } = it
-  for (const path of ['/alive', '/health', '/server_info', '/'])
+  for (const path of ['/alive', '/health', '/server_info', '/', '/openapi.json'])
     expect((await call('GET', path)).status).toBe(200)
   expect(await call('GET', '/ready')).toMatchObject({ status: 200, body: { status: 'ready' } })
   const closed = [
@@ -76,8 +76,7 @@ test('before init only health and init answer; afterwards everything does', asyn
     '/api/init/x',
     '/api/nothing',
     '/file/create_directory',
-    '/docs',
-    '/openapi.json',
+    '/metrics',
   ]
   for (const path of closed)
     expect(await call('GET', path, sessionKeyHeader)).toMatchObject({

@@ -14,7 +14,7 @@ import type { Config } from '../config/config.ts'
 import { mergeInitRequest } from './merge-config.ts'
 
 /** Paths that answer before the server is initialized. */
-const alwaysAvailable = /^(\/(alive|health|ready|server_info|api\/init))?\/*$/
+const alwaysAvailable = /^(\/(alive|health|ready|server_info|openapi\.json|redoc|docs(\/.*)?|api\/init))?\/*$/
 const initPath = /^\/api\/init\/*$/
 
 type CheckRequest = NonNullable<AppOptions['checkReady']>
