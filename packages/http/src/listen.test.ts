@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import type { Route } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
 import { expect, test } from 'vitest'
@@ -63,9 +64,11 @@ test('a port in use has a readable error', async () => {
   await expect(second).rejects.toThrow(`Cannot listen on 127.0.0.1 port ${trial.port}: the port is in use`)
 })
 
-test('localhost listens on each of its addresses', async () => {
+test('localhost listens on IPv4 and IPv6', async () => {
   const listening = await listen(silent(), { host: 'localhost', port: 0 })
-  expect((await fetch(`${listening.url}/openapi.json`)).status).toBe(200)
+  const hasIpv6 = Object.values(networkInterfaces()).some((own) => own?.some(({ address }) => address === '::1'))
+  for (const host of ['localhost', '127.0.0.1', ...(hasIpv6 ? ['[::1]'] : [])])
+    expect((await fetch(`http://${host}:${listening.port}/openapi.json`)).status, host).toBe(200)
   await listening.close()
 })
 

@@ -90,9 +90,14 @@ test('without keys, only loopback hosts and listed hosts are allowed', async () 
   }
 })
 
-test('a request without a host is refused', async () => {
-  await using trial = await open()
-  expect(await trial.raw('GET /health HTTP/1.1\r\nConnection: close\r\n\r\n')).toMatch(/^HTTP\/1.1 400 /)
+test.for([
+  ['without keys', '1.1', {}, 400],
+  ['with keys', '1.1', { keys }, 400],
+  ['with keys', '1.0', { keys }, 200],
+] as const)('%s, a request of HTTP/%s without a host is answered', async ([, version, options, status]) => {
+  await using trial = await open(options)
+  const answer = await trial.raw(`GET /health HTTP/${version}\r\nConnection: close\r\n\r\n`)
+  expect(answer).toMatch(`HTTP/1.1 ${status} `)
 })
 
 test.for([

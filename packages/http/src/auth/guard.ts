@@ -53,6 +53,7 @@ export const preflightHeaders = {
 
 const varyOnly = { vary: 'Origin' }
 const noKeys: readonly Secret[] = []
+const missingHost = 'The Host header is missing'
 
 /** The address of a request without its query. */
 function requestPath({ url = '' }: IncomingMessage): string {
@@ -190,10 +191,11 @@ export class Guard {
    * Stops DNS rebinding: a foreign name that resolves to this machine. A program that has the key may use any
    * name; a page may know the key, or have a cookie, and is held to names of the server on loopback.
    */
-  #checkHost({ headers, socket }: IncomingMessage): void {
+  #checkHost({ headers, httpVersion, socket }: IncomingMessage): void {
     const { host } = headers
+    if (host === undefined && httpVersion !== '1.0') throw new Problem('bad_request', missingHost)
     if (this.hasKeys && this.#hosts.size === 0 && !(isOfBrowser(headers) && isLoopbackSocket(socket))) return
-    if (host === undefined) throw new Problem('bad_request', 'The Host header is missing')
+    if (host === undefined) throw new Problem('bad_request', missingHost)
     if (host === this.#lastHost) return
     const name = hostName(host)
     const isListed = this.#hosts.has(name) || this.#hosts.has(host.toLowerCase())

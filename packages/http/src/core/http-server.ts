@@ -40,11 +40,15 @@ export class HttpServer {
     await listenOnUnixSocket(this.#main, path)
   }
 
-  /** Binds a port (0: any free one), of `localhost` on all existing addresses. Resolves with its number. */
+  /**
+   * Binds a port (0: any free one) and resolves with its number. `localhost` stands for all addresses of the
+   * name and for both loopback addresses: clients of some systems try ::1 alone.
+   */
   async listenOnPort(host: string, port: number): Promise<number> {
     const bound = await listenOn(this.#main, host, port)
     if (host !== 'localhost') return bound.port
-    for (const { address } of await lookup(host, { all: true }).catch(() => [])) {
+    const named = await lookup(host, { all: true }).catch(() => [])
+    for (const address of new Set([...named.map(({ address }) => address), '127.0.0.1', '::1'])) {
       if (address === bound.address) continue
       const server = this.#create()
       const isBound = await listenOn(server, address, bound.port).catch(() => undefined)
