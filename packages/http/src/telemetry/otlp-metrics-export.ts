@@ -17,14 +17,18 @@ export class OtlpMetricsExport implements MetricsExport {
   readonly #provider: MeterProvider
   readonly #meter: Meter
 
-  constructor({ url, headers, service, version, intervalMs }: MetricsExportOptions) {
+  constructor({ url, headers, service, version, attributes, intervalMs }: MetricsExportOptions) {
     const reader = new PeriodicExportingMetricReader({
       exporter: new OTLPMetricExporter({ url, headers: { ...headers }, timeoutMillis: exportMs }),
       exportIntervalMillis: intervalMs,
       exportTimeoutMillis: Math.min(intervalMs, exportMs),
     })
     this.#provider = new MeterProvider({
-      resource: resourceFromAttributes({ 'service.name': service, 'service.version': version }),
+      resource: resourceFromAttributes({
+        ...attributes,
+        'service.name': service,
+        'service.version': version,
+      }),
       readers: [reader],
     })
     this.#meter = this.#provider.getMeter('slipway', version)

@@ -6,6 +6,8 @@ export interface MetricsExportOptions {
   readonly headers: Readonly<Record<string, string>>
   /** `service.name`. */
   readonly service: string
+  /** More attributes of the resource. */
+  readonly attributes?: Readonly<Record<string, string>>
   readonly version: string
   /** Milliseconds between exports. */
   readonly intervalMs: number

@@ -47,11 +47,12 @@ export async function openTelemetry(
   }
 }
 
-function receiverOptions({ headers, service }: Telemetry['receiver'], about: AboutServer) {
+function receiverOptions({ headers, attributes, service }: Telemetry['receiver'], about: AboutServer) {
   const revealed = Object.entries(headers).map(([name, value]) => [name, value.reveal()] as const)
   return {
     headers: Object.fromEntries(revealed),
     service: service ?? about.service,
+    attributes,
     version: about.version,
   }
 }

@@ -29,14 +29,19 @@ export class OtlpTraces implements Traces {
   readonly #provider: TracerProvider
   readonly #tracer: Tracer
 
-  constructor({ url, headers, service, version, ratio = 1, delayMs = 5_000 }: TracesOptions) {
+  constructor(options: TracesOptions) {
+    const { url, headers, service, version, attributes, ratio = 1, delayMs = 5_000 } = options
     const exporter = new OTLPTraceExporter({ url, headers: { ...headers }, timeoutMillis: exportMs })
     this.#provider = new TracerProvider({
-      resource: resourceFromAttributes({ 'service.name': service, 'service.version': version }),
+      resource: resourceFromAttributes({
+        ...attributes,
+        'service.name': service,
+        'service.version': version,
+      }),
       sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) }),
       spanProcessors: [new BatchSpanProcessor({ exporter, scheduledDelayMillis: delayMs })],
     })
-    this.#tracer = this.#provider.getTracer('slipway')
+    this.#tracer = this.#provider.getTracer('slipway', version)
   }
 
   startSpan(

@@ -47,6 +47,7 @@ async function open(url: string, ratio = 1): Promise<Traces> {
     headers: { 'x-token': 'receiver-secret' },
     service: 'it',
     version: '1',
+    attributes: { team: 'mine', 'service.name': 'another' },
     ratio,
     delayMs: 20,
   }
@@ -83,7 +84,7 @@ function startServer(traces: Traces, target = 'http://127.0.0.1:9') {
   )
 }
 
-function spanAttributes({ attributes }: Sent): Record<string, unknown> {
+function spanAttributes({ attributes }: Pick<Sent, 'attributes'>): Record<string, unknown> {
   return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]))
 }
 
@@ -116,7 +117,9 @@ test('a request is a span by its route, and its work are child spans', async () 
   expect(request && spanAttributes(request)).toEqual({ 'http.response.status_code': 200 })
   expect(there.bodies.join()).not.toContain('private')
   expect(there.headers[0]).toMatchObject({ 'x-token': 'receiver-secret' })
-  expect(there.bodies[0]).toMatch(/"service\.name".*"it"/)
+  const [{ resource, scopeSpans }] = JSON.parse(there.bodies[0] ?? '').resourceSpans
+  expect(spanAttributes(resource)).toMatchObject({ 'service.name': 'it', 'service.version': '1', team: 'mine' })
+  expect(scopeSpans[0].scope).toMatchObject({ name: 'slipway', version: '1' })
 })
 
 test('a trace of the caller continues, also to a proxied target; an invalid one does not', async () => {

@@ -35,6 +35,8 @@ export interface TracesOptions {
   readonly headers: Readonly<Record<string, string>>
   /** `service.name`. */
   readonly service: string
+  /** More attributes of the resource. */
+  readonly attributes?: Readonly<Record<string, string>>
   readonly version: string
   /** Sampling ratio of traces that start here, 0 to 1; other traces follow the decision of their root. */
   readonly ratio?: number

@@ -8,7 +8,7 @@ function read(set: Record<string, string>) {
 }
 
 test('without settings there are no traces, the metrics are closed and the audit is in the log', () => {
-  expect(read({})).toEqual({ isOpen: false, receiver: { headers: {} } })
+  expect(read({})).toEqual({ isOpen: false, receiver: { headers: {}, attributes: {} } })
 })
 
 test.for([
@@ -36,6 +36,16 @@ test('headers are read as pairs, decoded, and stored as secrets', () => {
   ])
   expect(JSON.stringify(receiver)).not.toContain('abc')
   expect([receiver.service, traces?.ratio]).toEqual(['mine', 0.25])
+})
+
+test('attributes of the server are read as pairs, and name it where nothing else does', () => {
+  const OTEL_RESOURCE_ATTRIBUTES = 'deployment.environment.name=prod,team=a%2Cb, service.name=agents'
+  expect(read({ OTEL_RESOURCE_ATTRIBUTES }).receiver).toEqual({
+    headers: {},
+    attributes: { 'deployment.environment.name': 'prod', team: 'a,b', 'service.name': 'agents' },
+    service: 'agents',
+  })
+  expect(read({ OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME: 'mine' }).receiver.service).toBe('mine')
 })
 
 test.for([
@@ -76,6 +86,7 @@ test.for([
   ['OTEL_EXPORTER_OTLP_HEADERS', 'secret'],
   ['OTEL_EXPORTER_OTLP_HEADERS', 'a b=secret'],
   ['OTEL_EXPORTER_OTLP_HEADERS', '=secret'],
+  ['OTEL_RESOURCE_ATTRIBUTES', 'secret'],
   ['OTEL_TRACES_SAMPLER_ARG', '2'],
   ['OTEL_EXPORTER_OTLP_METRICS_ENDPOINT', 'secret'],
   ['OTEL_METRICS_EXPORTER', 'secret'],

@@ -26,6 +26,10 @@ export const telemetrySettings = {
     description:
       'Name of this server in what it sends; slipway-agent-server or slipway-sandbox-server unless given.',
   }),
+  OTEL_RESOURCE_ATTRIBUTES: z.string().optional().meta({
+    description:
+      'More attributes of this server in what it sends: name=value, separated by commas, values percent-encoded. service.name counts where OTEL_SERVICE_NAME is not set.',
+  }),
   OTEL_TRACES_SAMPLER_ARG: z.coerce.number().min(0).max(1).default(1).meta({
     description:
       'Part of the traces that begin here and are kept, from 0 to 1. Others are kept as their callers say.',
@@ -66,14 +70,15 @@ export function parseTelemetry(values: TelemetryVariables) {
   const metricsUrl = values.OTEL_EXPORTER_OTLP_METRICS_ENDPOINT ?? signalUrl(baseUrl, 'metrics')
   const intervalMs = values.OTEL_METRIC_EXPORT_INTERVAL
   const sendsMetrics = values.OTEL_METRICS_EXPORTER === 'otlp'
-  const headers = parseHeaders(values.OTEL_EXPORTER_OTLP_HEADERS ?? '')
-  const { OTEL_SERVICE_NAME: service, OTEL_TRACES_SAMPLER_ARG: ratio } = values
+  const headers = parsePairs(values, 'OTEL_EXPORTER_OTLP_HEADERS', (value) => new Secret(value))
+  const attributes = parsePairs(values, 'OTEL_RESOURCE_ATTRIBUTES', (value) => value)
+  const { OTEL_SERVICE_NAME: service = attributes['service.name'], OTEL_TRACES_SAMPLER_ARG: ratio } = values
   const optIns = (values.OTEL_SEMCONV_STABILITY_OPT_IN ?? '').split(',').map((name) => name.trim())
   const hasLatestGenAi = optIns.includes('gen_ai_latest_experimental')
   return {
     isOpen: values.SLIPWAY_METRICS_OPEN,
     auditLog: values.SLIPWAY_AUDIT_LOG,
-    receiver: { headers, service },
+    receiver: { headers, attributes, service },
     traces: url === undefined ? undefined : { url, ratio, hasLatestGenAi },
     metricsExport:
       metricsUrl === undefined || intervalMs === undefined || !sendsMetrics
@@ -86,16 +91,21 @@ function signalUrl(baseUrl: string | undefined, signal: string): string | undefi
   return baseUrl === undefined ? undefined : `${baseUrl.replace(/\/+$/, '')}/v1/${signal}`
 }
 
-function parseHeaders(text: string): Record<string, Secret> {
-  const parts = text.split(',').filter((part) => part.trim() !== '')
+/** `name=value` pairs, separated by commas; values are percent-encoded. */
+function parsePairs<T>(
+  values: TelemetryVariables,
+  variable: 'OTEL_EXPORTER_OTLP_HEADERS' | 'OTEL_RESOURCE_ATTRIBUTES',
+  convert: (value: string) => T,
+): Record<string, T> {
+  const parts = (values[variable] ?? '').split(',').filter((part) => part.trim() !== '')
   return Object.fromEntries(
     parts.map((part) => {
       const at = part.indexOf('=')
       const name = part.slice(0, Math.max(at, 0)).trim()
       if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name))
-        throw new Error('OTEL_EXPORTER_OTLP_HEADERS: it is not name=value, separated by commas')
+        throw new Error(`${variable}: it is not name=value, separated by commas`)
       const value = part.slice(at + 1).trim()
-      return [name, new Secret(decodePercent(value) ?? value)]
+      return [name, convert(decodePercent(value) ?? value)]
     }),
   )
 }
