@@ -43,7 +43,7 @@ export const environmentSchema = z.object({
   SLIPWAY_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
   SLIPWAY_MAX_SOCKETS_PER_CONVERSATION: numberSetting(1, 100_000, 2_000),
   SLIPWAY_STALL_SECONDS: numberSetting(1, 3_600, 30),
-  SLIPWAY_HEARTBEAT_SECONDS: numberSetting(1, 300, 10),
+  SLIPWAY_HEARTBEAT_SECONDS: numberSetting(1, 300, 5),
   SLIPWAY_DRAIN_SECONDS: numberSetting(0, 600, 5),
   SLIPWAY_SECRET_KEY: z.string().min(16).optional(),
   OH_SECRET_KEY: z.string().min(16).optional(),

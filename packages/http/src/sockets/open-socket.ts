@@ -6,6 +6,7 @@ import { fragmentBytes } from './frame.ts'
 
 /** Above this size of unhandled messages the peer is not read. */
 const maxInboxBytes = 64 * 1024
+const maxMissedPongs = 5
 const resolved = Promise.resolve()
 
 interface OpenSocketOptions {
@@ -81,12 +82,12 @@ export class OpenSocket implements Socket {
     else if (this.#inboxBytes > maxInboxBytes) this.#options.ws.pause()
   }
 
-  /** Sends a ping; a peer that missed two is cut off. */
+  /** Sends a ping; a peer that missed five is cut off. */
   ping(): void {
     const { ws, net } = this.#options
     // A peer that waits for its handler or for unsent bytes cannot answer; `#waitForDrain` limits the latter.
     if (this.#isHandling || net.writableNeedDrain || this.signal.aborted) return
-    if (this.#missedPongs >= 2) ws.terminate()
+    if (this.#missedPongs >= maxMissedPongs) ws.terminate()
     else ws.ping()
     this.#missedPongs++
   }

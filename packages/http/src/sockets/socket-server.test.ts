@@ -380,6 +380,16 @@ test('a socket above the total limit is closed with 1013', async () => {
   expect((await peer(trial, '/sockets/c3/events').closed)[0]).toBe(1013)
 })
 
+test('a silent socket is pinged before a proxy with a limit of ten seconds cuts it', async () => {
+  const clock = new FakeClock()
+  await using trial = await open(closed, { clock })
+  const { ws } = peer(trial)
+  await once(ws, 'open')
+  const pinged = once(ws, 'ping')
+  await clock.advance(7_000)
+  await pinged
+})
+
 test('pings detect a vanished peer', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   await using trial = await open(

@@ -31,7 +31,10 @@ export interface SocketLimits {
   readonly authMs?: number
   /** Most sockets whose key has not arrived; one more is closed with 1013. 1,000 unless given. */
   readonly maxUnauthorizedSockets?: number
-  /** Time between pings; a peer that misses two is cut off. 20 s unless given. */
+  /**
+   * Time between pings; a peer that misses five is cut off. 7 s unless given: proxies cut what is silent for
+   * 10 or 15 s.
+   */
   readonly pingMs?: number
   /** How long a peer may take to answer a close before it is cut off; 5 s unless given. */
   readonly closeMs?: number
@@ -85,7 +88,7 @@ export class SocketServer {
       stallMs: limits.stallMs ?? 30_000,
       authMs: limits.authMs ?? 10_000,
       maxUnauthorizedSockets: limits.maxUnauthorizedSockets ?? 1_000,
-      pingMs: limits.pingMs ?? 20_000,
+      pingMs: limits.pingMs ?? 7_000,
       closeMs: limits.closeMs ?? 5_000,
       clock: limits.clock ?? systemClock,
     }
