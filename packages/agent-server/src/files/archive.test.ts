@@ -108,7 +108,10 @@ test('a directory comes as a tar file, without credentials and without what can 
     [`${name}/gone.txt`]: 'gone\n',
     [`${name}/deep/übung [1].txt`]: 'deep',
   })
-  expect(JSON.parse(manifest)).toMatchObject({ format: 'tar.gz', source: name, file_count: 3 })
+  expect(JSON.parse(manifest)).toMatchObject({
+    ...{ format: 'tar.gz', source: name, file_count: 3 },
+    ...{ total_bytes: Buffer.byteLength('one\ngone\ndeep'), use_default_excludes: true },
+  })
   expect(JSON.parse(manifest).excludes.slice(0, 1)).toEqual(['.git'])
   expect(JSON.parse(manifest).excludes.slice(-2)).toEqual(['*.bin', 'deep/nothing'])
   expect(JSON.stringify(files)).not.toContain(secret)

@@ -6,7 +6,7 @@ import { emptyTree, resolveCommit } from '../git/git-reader.ts'
 import { GitRepository, hasRepository } from '../git/repository.ts'
 import { assertAbsolutePath, toFileProblem } from './file-access.ts'
 import { compileGlobs } from './globs.ts'
-import { tarStream } from './tar.ts'
+import { type Packed, tarStream } from './tar.ts'
 
 /** Longest patch: it is made in memory. */
 const maxPatchBytes = 256 * 1024 * 1024
@@ -72,13 +72,16 @@ export async function createTarArchive(options: ArchiveOptions): Promise<Archive
   const isExcluded = compileGlobs([...credentialPatterns, ...excludes])
   const paths = await listFiles(directory, isExcluded, ownDataPath, options.signal)
   const name = basename(directory) || 'root'
-  const manifest = {
-    format: 'tar.gz',
-    source: name,
-    file_count: paths.filter((path) => !path.endsWith('/')).length,
-    excludes,
+  const createManifest = ({ files, bytes }: Packed) => {
+    const use_default_excludes = options.useDefaultExcludes
+    const counts = { file_count: files, total_bytes: bytes }
+    return JSON.stringify(
+      { format: 'tar.gz', source: name, ...counts, use_default_excludes, excludes },
+      null,
+      2,
+    )
   }
-  const texts = { [manifestName]: JSON.stringify(manifest, null, 2) }
+  const texts = { [manifestName]: createManifest }
   const chunks = tarStream({ directory, name, paths, texts }, options.signal)
   return { headers: encodeHeaders(headers), filename: `${name}.tar.gz`, chunks }
 }

@@ -21,8 +21,14 @@ export interface TarSource {
   readonly name: string
   /** From the directory; those of directories end with a slash. */
   readonly paths: readonly string[]
-  /** Files that are made here, by name. */
-  readonly texts: Readonly<Record<string, string>>
+  /** Files that are made here, by name, from what was packed before them. */
+  readonly texts: Readonly<Record<string, (packed: Packed) => string>>
+}
+
+/** What of the directory is in the archive. */
+export interface Packed {
+  readonly files: number
+  readonly bytes: number
 }
 
 /**
@@ -43,11 +49,14 @@ export async function* tarStream(source: TarSource, signal: AbortSignal): AsyncG
 }
 
 async function* tarEntries({ directory, name, paths, texts }: TarSource): AsyncGenerator<Buffer> {
+  let packed: Packed = { files: 0, bytes: 0 }
   for (const path of ['/', ...paths.map((path) => `/${path}`)]) {
     try {
-      yield* path.endsWith('/')
-        ? directoryEntry(join(directory, path), name + path)
-        : fileEntry(join(directory, path), name + path)
+      if (path.endsWith('/')) yield* directoryEntry(join(directory, path), name + path)
+      else {
+        const size = yield* fileEntry(join(directory, path), name + path)
+        if (size !== undefined) packed = { files: packed.files + 1, bytes: packed.bytes + size }
+      }
     } catch (error) {
       if (goneCodes.includes(errorCode(error) ?? '')) continue
       if (errorCode(error) === undefined) throw error
@@ -55,7 +64,7 @@ async function* tarEntries({ directory, name, paths, texts }: TarSource): AsyncG
     }
   }
   for (const [file, text] of Object.entries(texts)) {
-    const bytes = Buffer.from(text)
+    const bytes = Buffer.from(text(packed))
     const now = Date.now()
     yield header(`${name}/${file}`, { mode: 0o600, uid: 0, gid: 0, mtimeMs: now, size: bytes.length })
     yield padded(bytes)
@@ -69,10 +78,11 @@ async function* directoryEntry(path: string, name: string): AsyncGenerator<Buffe
   if (stats.isDirectory()) yield header(name, { ...ownMembers(stats), size: 0 })
 }
 
-async function* fileEntry(real: string, name: string): AsyncGenerator<Buffer> {
+/** Returns the size of the file, undefined when it is none. */
+async function* fileEntry(real: string, name: string): AsyncGenerator<Buffer, number | undefined> {
   await using file = await openReal(real, constants.O_RDONLY | constants.O_NONBLOCK)
   const stats = await file.stat()
-  if (!stats.isFile()) return
+  if (!stats.isFile()) return undefined
   const { size } = stats
   yield header(name, { ...ownMembers(stats), size })
   let at = 0
@@ -85,6 +95,7 @@ async function* fileEntry(real: string, name: string): AsyncGenerator<Buffer> {
     yield bytes
   }
   yield Buffer.alloc(-size & (blockBytes - 1))
+  return size
 }
 
 interface EntryMembers {

@@ -77,7 +77,7 @@ export const fileRoutes = defineRoutes('files', {
   archiveDirectory: route.get('/api/file/archive', {
     summary: 'Download a directory',
     description:
-      'git-delta is what its working tree has that a commit has not, as a patch; tar.gz is the whole below its name, with archive_manifest.json. X-Archive-* headers tell of the repository, percent-encoded. Files in which credentials are kept are not in it.',
+      'git-delta is what its working tree has that a commit has not, as a patch; tar.gz is the whole below its name, with archive_manifest.json (format, source, file_count, total_bytes, use_default_excludes, excludes). X-Archive-* headers tell of the repository, percent-encoded. Files in which credentials are kept are not in it.',
     query: pathQuery.extend({
       format: emptyAsUndefined(z.enum(['git-delta', 'tar.gz'])).meta({
         description:
