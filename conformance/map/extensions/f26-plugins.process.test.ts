@@ -200,6 +200,8 @@ mapCase('F26.install-errors', 'sources that cannot be fetched are 400, no plugin
     await map.upload(`${map.directory}/${name}/.plugin/plugin.json`, text)
     await install({ source: `${map.directory}/${name}` }, 422)
   }
+  await write({ 'skills/map-bare/SKILL.md': skillText('map-bare') }, `${map.directory}/Bad_Folder`)
+  await install({ source: `${map.directory}/Bad_Folder` }, 422)
   for (const body of [{}, { source: '' }, { source: 5 }]) await install(body, 422)
   expect(await map.requestOrThrow('GET', installed)).toEqual({ plugins: [] })
 })

@@ -15,6 +15,8 @@ import type { JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../documents/json-file.ts'
 
 const maxInstalled = 500
+/** A folder of this name gives a plugin without a manifest no valid name. */
+const nameOfNoPlugin = '_'
 const treeNamePattern = /^[0-9a-f]{8}-[0-9a-f-]{27}$/
 
 interface InstalledRow extends Readonly<Omit<InstalledSkill, 'install_path'>> {
@@ -139,7 +141,7 @@ export class InstalledExtensions {
     const { directory, environment, kind } = this.#options
     const { fetchSource } = await extensionReaders()
     const tree = randomUUID()
-    const into = join(directory, tree, defaultName(source))
+    const into = join(directory, tree, defaultName(source, kind))
     let mustKeepTree = false
     try {
       const fetched = await fetchSource(source, { into, environment }, signal)
@@ -227,11 +229,12 @@ function sourceFolderName(request: ExtensionSource): string | undefined {
   return path === '' ? undefined : basename(path)
 }
 
-/** The name of a skill that has none: that of its source folder. */
-function defaultName(source: Source): string {
+/** The name of an extension that has none: that of its source folder. A plugin needs a name that is one. */
+function defaultName(source: Source, kind: 'skill' | 'plugin'): string {
   const path = source.folder ?? (source.kind === 'git' ? source.url : source.path)
   const name = basename(path).replace(/\.git$/, '')
-  return /^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name) ? name.slice(0, 64) : 'unnamed'
+  if (/^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name)) return name.slice(0, 64)
+  return kind === 'plugin' ? nameOfNoPlugin : 'unnamed'
 }
 
 /** Renames the fetched folder, durable. */
