@@ -175,6 +175,7 @@ async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Pr
       },
       signal,
     )
+    assertVersion(answer.protocolVersion)
     return { process, rpc, launch, abilities: readAbilities(answer) }
   } catch (error) {
     await closeProgram({ process, launch })
@@ -184,6 +185,15 @@ async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Pr
       throw new AcpFailure('ACPInitError', `${error.message}\n${folderHint}`)
     throw rpcFailure(error, 'ACPInitError')
   }
+}
+
+/** A program answers with the version that it is going to speak. */
+function assertVersion(spoken: unknown): void {
+  if (typeof spoken !== 'number' || spoken === protocolVersion) return
+  throw new AcpFailure(
+    'ACPInitError',
+    `The external agent speaks version ${spoken} of the Agent Client Protocol, this server version ${protocolVersion}. Take a release of the agent that speaks version ${protocolVersion}.`,
+  )
 }
 
 async function closeProgram({

@@ -18,6 +18,8 @@ export interface AgentScript {
   /** Models are chosen by the older method. */
   readonly hasOldModels?: boolean
   readonly failsInitialize?: string
+  /** Version of the protocol that it speaks; 1 unless given. */
+  readonly protocolVersion?: number
   readonly hangsInitialize?: boolean
   readonly requiresAuth?: boolean
   readonly hangsModel?: boolean
@@ -153,7 +155,7 @@ async function respond(method: string, params: Json): Promise<Json> {
         return { error: { code: -32603, message: script.failsInitialize } }
       return {
         result: {
-          protocolVersion: 1,
+          protocolVersion: script.protocolVersion ?? 1,
           agentInfo: { name: 'scripted-agent', version: '1.0.0' },
           agentCapabilities: {
             loadSession: script.sessions !== undefined,

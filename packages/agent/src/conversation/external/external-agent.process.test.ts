@@ -322,6 +322,14 @@ test.each([
   expect((await errors(conversation)).map(([found]) => found)).toEqual([code])
 })
 
+test('a program of another version of the protocol is refused with both versions', async () => {
+  const { conversation } = await create({ protocolVersion: 2 })
+  await conversation.sendAndWait('Begin.')
+  expect(await errors(conversation)).toEqual([
+    ['ACPInitError', expect.stringMatching(/version 2 .* version 1/)],
+  ])
+})
+
 test.each([
   ['ACPSpawnError', ['bin/agent']],
   ['ACPInitError', [process.execPath, 'agent.js']],
