@@ -7,7 +7,9 @@ import {
   isAcpAgent,
   type Llm,
   type McpServer,
+  Problem,
 } from '@slipway/protocol'
+import { errorCode } from '@slipway/shared/fs'
 import { makeDirectory, realpath } from '@slipway/shared/tool-files'
 import { hasTaskTool, type TaskHost, TaskRunner } from '../../agents/tasks/task-runner.ts'
 import { WorkspaceCheckpoints } from '../../checkpoints/workspace-checkpoints.ts'
@@ -127,7 +129,7 @@ export class AgentRuntime {
     await makeDirectory(place, 0o700)
     const directory = await realpath(place)
     const root = workspaceSettings.working_dir
-    await makeDirectory(root)
+    await makeWorkspace(root)
     const { homeDirectory } = deps
     const extensions = await ConversationExtensions.open(
       { provider: deps.extensions, sources: settings.plugins ?? [], context: agent.agent_context },
@@ -362,4 +364,12 @@ async function openAgentTools(settings: ResolvedSettings, context: ToolContext, 
 
 function activeSandbox(sandbox: CommandSandbox | undefined): ActiveSandbox | undefined {
   return sandbox === undefined || sandbox.mode === 'off' ? undefined : { ...sandbox, mode: sandbox.mode }
+}
+
+/** Makes the directory where it is gone. A Problem `conflict` where it cannot be one. */
+async function makeWorkspace(directory: string): Promise<void> {
+  await makeDirectory(directory).catch((error: unknown) => {
+    if (!['EEXIST', 'ENOTDIR'].includes(errorCode(error) ?? '')) throw error
+    throw new Problem('conflict', `The workspace ${directory} is no directory: a file is in its place.`)
+  })
 }

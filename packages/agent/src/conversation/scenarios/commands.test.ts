@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -41,6 +41,19 @@ function isAlive(pid: number): boolean {
     return false
   }
 }
+
+test('a run whose workspace has become a file says so', async () => {
+  const life = await fixtures.create({})
+  await rm(life.workspace, { recursive: true, force: true })
+  await writeFile(life.workspace, 'x')
+  await life.sendAndWait('hello')
+  expect(await life.eventsOfKind('ConversationErrorEvent')).toMatchObject([
+    {
+      code: 'InvalidSettings',
+      detail: `The workspace ${life.workspace} is no directory: a file is in its place.`,
+    },
+  ])
+})
 
 test('a message that comes while a tool runs is seen by the next step', async () => {
   const player = new FakeModel([
