@@ -98,6 +98,24 @@ test.each([
   },
 )
 
+test('a log without updates of its status has the status in which its run ended', async () => {
+  const finish =
+    '{"kind":"ObservationEvent","tool_name":"finish","tool_call_id":"c","action_id":"a","observation":{"kind":"FinishObservation","content":[]}}'
+  const failure = '{"kind":"ConversationErrorEvent","source":"environment","code":"LLMError","detail":"x"}'
+  const message = messageLine('m', '2026-01-01T00:00:00', 'Go on')
+  const update = '{"kind":"ConversationStateUpdateEvent","key":"execution_status","value":"stuck"}'
+  for (const [status, ...lines] of [
+    ['finished', finish, pause],
+    ['error', finish, failure],
+    ['idle', finish, message],
+    ['stuck', update, finish],
+  ] as const) {
+    const id = await api.import(toJsonLines(...lines))
+    const { body } = await api.requestJson(`/api/conversations/${id}`)
+    expect(body, lines.join()).toMatchObject({ execution_status: status })
+  }
+})
+
 test('a refused import does not change an existing conversation', async () => {
   const id = await api.import(toJsonLines(pause))
   const many = Array.from({ length: 1500 }, (_, i) => ({
@@ -123,7 +141,9 @@ test('unknown kinds, members and timestamps are refused by default, and stored u
     '{"kind":"PauseEvent","id":"2","timestamp":"half past ten","more":[1]}',
     '{"kind":"NewEvent","id":"1","timestamp":"2026-01-01T00:00:01Z","other":"bytes"}',
   )
-  expect((await post(newer)).status).toBe(422)
+  const refused = await post(newer)
+  expect(refused.status).toBe(422)
+  expect(refused.body.detail[0]?.msg).toMatch(/Unknown kind 'NewEvent'\. .*\?unknown=keep$/)
   const id = await api.import(newer, '?unknown=keep')
   expect((await api.export(id)).toString()).toBe(newer)
   expect((await api.searchAll(id, { kind: 'NewEvent' })).map((event) => event.timestamp)).toHaveLength(2)

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { importMeta, type Moment, Problem, type ValidationIssue, validationIssues } from '@slipway/protocol'
-import { definedMembers } from '@slipway/shared/json'
+import { definedMembers, isRecord } from '@slipway/shared/json'
 import {
   duplicateIssues,
   eventIssues,
@@ -67,6 +67,8 @@ class ImportRun {
   #last: Moment | undefined
   #count = 0
   #status: string | undefined
+  /** How the last run ended, by its events: logs of others have no updates of the status. */
+  #end: string | undefined
 
   constructor(storage: Storage, options: ImportOptions) {
     this.#storage = storage
@@ -80,18 +82,21 @@ class ImportRun {
     const parsed = parseEventLine(bytes)
     if (parsed.kind === 'issues') throw lineProblem(line.number, parsed.issues)
     const { value, hasDuplicate } = parsed
-    if (hasDuplicate && !this.#options.keep) throw lineProblem(line.number, duplicateIssues(bytes))
+    const { keep } = this.#options
+    if (hasDuplicate && !keep) throw lineProblem(line.number, withHint(duplicateIssues(bytes)))
     if (isFirst && !Object.hasOwn(value, 'kind')) return this.#readMeta(line.number, value)
-    const issues = eventIssues(value, this.#options.keep)
-    if (issues.length > 0) throw lineProblem(line.number, issues)
+    const issues = eventIssues(value, keep)
+    const isTakenByKeep = !keep && issues.length > 0 && eventIssues(value, true).length === 0
+    if (issues.length > 0) throw lineProblem(line.number, isTakenByKeep ? withHint(issues) : issues)
     await this.#getSession()
     const event = toReceivedEvent(bytes, value, {
-      keep: this.#options.keep,
+      keep,
       last: this.#last,
       now: this.#options.now(),
     })
     this.#last = event
     this.#status = readExecutionStatus(value) ?? this.#status
+    this.#end = endOfRun(value) ?? (continuesRun(value) ? undefined : this.#end)
     this.#batch.push({ line: line.number, event })
     this.#batchBytes += event.bytes.length
     if (this.#batch.length >= batchEvents || this.#batchBytes >= batchBytes) await this.#flush()
@@ -101,9 +106,8 @@ class ImportRun {
     const session = await this.#getSession()
     await this.#flush()
     const { title, tags } = this.#meta
-    await session.publish(
-      definedMembers({ title, tags, status: this.#status && statusAfterImport(this.#status) }),
-    )
+    const status = this.#status ?? this.#end
+    await session.publish(definedMembers({ title, tags, status: status && statusAfterImport(status) }))
     return { conversation_id: this.#id, imported: this.#count }
   }
 
@@ -158,11 +162,27 @@ class ImportRun {
   }
 }
 
+function endOfRun({ kind, observation }: Readonly<Record<string, unknown>>): string | undefined {
+  if (kind === 'ConversationErrorEvent') return 'error'
+  const isFinish = isRecord(observation) && observation.kind === 'FinishObservation'
+  return kind === 'ObservationEvent' && isFinish ? 'finished' : undefined
+}
+
+function continuesRun({ kind }: Readonly<Record<string, unknown>>): boolean {
+  return kind === 'MessageEvent' || kind === 'ActionEvent'
+}
+
 /** Nothing runs in a conversation that was just imported, whatever its last recorded status says. */
 function statusAfterImport(status: string): string {
   return status === 'running' || status === 'waiting_for_confirmation' || status === 'deleting'
     ? 'paused'
     : status
+}
+
+/** Events of other versions are refused by default: the first issue says how they are taken. */
+function withHint([first, ...rest]: readonly ValidationIssue[]): readonly ValidationIssue[] {
+  if (first === undefined) return rest
+  return [{ ...first, msg: `${first.msg}. Events of other versions are taken with ?unknown=keep` }, ...rest]
 }
 
 function lineProblem(line: number, issues: readonly ValidationIssue[]): Problem {

@@ -152,7 +152,7 @@ function reportIssues(error: unknown, file: string, addedLines: number): Problem
     const isLine = part === 'body' && typeof line === 'number'
     const inFile = line === addedLines ? 'in the flags' : `${name}:${Number(line) - addedLines}`
     const location = isLine ? inFile : `${name}: ${loc.join('.')}`
-    const words = isLine ? msg.replace(/^line \d+: /, '') : msg
+    const words = isLine ? msg.replace(/^line \d+: /, '').replace(/\. [^.]*\?unknown=keep$/, '') : msg
     printNote(sanitizeLine(`${location}: ${path.length === 0 ? '' : `${path.join('.')}: `}${words}`))
   }
   const isReadable = error.issues.every(({ type }) => type !== 'json_invalid')

@@ -10,7 +10,7 @@ function issues(schema: z.ZodType, value: unknown) {
 test.each([
   [z.string(), 1, 'string_type', 'Input should be a valid string'],
   [z.number(), '1', 'float_type', 'Input should be a valid number'],
-  [z.int(), 1.5, 'int_type', 'Input should be a valid integer'],
+  [z.int(), 1.5, 'int_from_float', 'Input should be a valid integer, got a number with a fractional part'],
   [z.boolean(), 'true', 'bool_type', 'Input should be a valid boolean'],
   [z.array(z.string()), {}, 'list_type', 'Input should be a valid list'],
   [z.object({}), [], 'model_type', 'Input should be an object'],
@@ -68,9 +68,14 @@ test('a union with a tag is judged by its tag', () => {
   expect(issues(schema, { kind: 'B' })).toEqual([
     { loc: ['body', 'b'], msg: 'Field required', type: 'missing' },
   ])
-  expect(issues(schema, { kind: 'C' })).toEqual([
-    { loc: ['body', 'kind'], msg: "Unknown kind. Input should be 'A' or 'B'", type: 'union_tag_invalid' },
+  for (const [kind, shown] of [
+    ['OtherEvent', "Unknown kind 'OtherEvent'"],
+    ['sk-a-key-of-somebody', 'Unknown kind'],
+    [7, 'Unknown kind'],
   ])
+    expect(issues(schema, { kind })).toEqual([
+      { loc: ['body', 'kind'], msg: `${shown}. Input should be 'A' or 'B'`, type: 'union_tag_invalid' },
+    ])
   expect(issues(schema, {})).toEqual([{ loc: ['body', 'kind'], msg: 'Field required', type: 'missing' }])
 })
 

@@ -13,7 +13,8 @@ const maxIssues = 100
 
 /**
  * The issues of a value that a schema refused (spec 2.4 ValidationError). `prefix` precedes each `loc`.
- * Members that `input` does not have are `missing`. No `msg` contains a part of the input.
+ * Members that `input` does not have are `missing`. No `msg` contains a part of the input but the name of an
+ * unknown kind.
  */
 export function validationIssues(error: z.core.$ZodError, prefix: Path, input: unknown): ValidationIssue[] {
   const issues: ValidationIssue[] = []
@@ -47,7 +48,7 @@ function convertIssue(issue: ZodIssue, base: Path, input: unknown, limit: number
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     return closestBranch(issue.errors).flatMap((inner) => convertIssue(inner, loc, input, limit))
   }
-  const [type, msg] = describeIssue(issue)
+  const [type, msg] = describeIssue(issue, valueAt(input, loc))
   return [{ loc, msg, type }]
 }
 
@@ -68,9 +69,25 @@ function isMissing(input: unknown, loc: Path): boolean {
   return value === undefined && (loc.length === 0 || input !== undefined)
 }
 
-function describeIssue(issue: Exclude<ZodIssue, { code: 'unrecognized_keys' }>): IssueText {
+function valueAt(input: unknown, loc: Path): unknown {
+  return loc.reduce((value, step) => (isObject(value) ? Reflect.get(value, step) : undefined), input)
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
+}
+
+/** A kind is the name of a class; any other text may be a secret and is not shown. */
+function unknownKind(value: unknown): string {
+  const isName = typeof value === 'string' && /^[A-Z][A-Za-z]{2,63}$/.test(value)
+  return isName ? `Unknown kind '${value}'` : 'Unknown kind'
+}
+
+function describeIssue(issue: Exclude<ZodIssue, { code: 'unrecognized_keys' }>, value: unknown): IssueText {
   switch (issue.code) {
     case 'invalid_type':
+      if (issue.expected === 'int' && typeof value === 'number')
+        return ['int_from_float', 'Input should be a valid integer, got a number with a fractional part']
       return typeIssues[issue.expected] ?? ['type_error', `Input should be of type ${issue.expected}`]
     case 'invalid_value':
       return [
@@ -80,7 +97,10 @@ function describeIssue(issue: Exclude<ZodIssue, { code: 'unrecognized_keys' }>):
     case 'invalid_union': {
       const options = 'options' in issue && Array.isArray(issue.options) ? issue.options : []
       const expected = `Input should be ${joinAlternatives(options)}`
-      return ['union_tag_invalid', issue.path.at(-1) === 'kind' ? `Unknown kind. ${expected}` : expected]
+      return [
+        'union_tag_invalid',
+        issue.path.at(-1) === 'kind' ? `${unknownKind(value)}. ${expected}` : expected,
+      ]
     }
     case 'too_small':
       return describeBound('too_small', issue.origin, issue.minimum, issue.inclusive)

@@ -84,7 +84,7 @@ test.each(cases)('%s needs its required members and takes no others', (_, schema
 
 test.each([
   ['BrowserClickAction', { index: -1 }, 'greater_than_equal'],
-  ['BrowserClickAction', { index: 0.5 }, 'int_type'],
+  ['BrowserClickAction', { index: 0.5 }, 'int_from_float'],
   ['BrowserTypeAction', { index: -1 }, 'greater_than_equal'],
   ['BrowserGetContentAction', { start_from_char: -1 }, 'greater_than_equal'],
   ['BrowserScrollAction', { direction: 'left' }, 'enum'],
