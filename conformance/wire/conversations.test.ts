@@ -932,3 +932,44 @@ wireCase(
     expect(await wire.requestStatus('GET', path('x', '/runtime'))).toBe(422)
   },
 )
+
+wireCase('POST /api/conversations', 'the types of refusals that clients read', async () => {
+  const { id } = await wire.createIdle()
+  const image = { content: [{ type: 'image' }] }
+  const workspaces = { workspaces: [{ id: 'x', path: '/x', name: 'n'.repeat(257) }] }
+  for (const [method, address, body, loc, type] of [
+    ['GET', path('nope'), undefined, ['path', 'conversation_id'], 'uuid_parsing'],
+    ['POST', path(id, '/secrets'), { secrets: 'x' }, ['body', 'secrets'], 'dict_type'],
+    ['POST', path(id, '/navigate'), undefined, ['body'], 'missing'],
+    ['POST', path(id, '/events'), { content: 'x' }, ['body', 'content'], 'list_type'],
+    ['POST', path(id, '/events'), image, ['body', 'content', 0, 'image_urls'], 'missing'],
+    [
+      'POST',
+      path(id, '/goal'),
+      { objective: 'x', max_iterations: 0 },
+      ['body', 'max_iterations'],
+      'greater_than_equal',
+    ],
+    [
+      'POST',
+      '/api/conversations',
+      request({ max_iterations: 1.5 }),
+      ['body', 'max_iterations'],
+      'int_from_float',
+    ],
+    ['POST', '/api/workspaces', workspaces, ['body', 'workspaces', 0, 'name'], 'string_too_long'],
+    ['GET', `${path(id)}/events/search?limit=x`, undefined, ['query', 'limit'], 'int_parsing'],
+  ] as const) {
+    const answer = await wire.request(method, address, body === undefined ? {} : { body })
+    expect(answer, address).toMatchObject({ status: 422, body: { detail: [{ loc, type }] } })
+  }
+})
+
+wireCase('POST /api/conversations', 'a workspace that is a file is refused', async () => {
+  const file = `${wire.directory}/a-file`
+  await wire.runCommand(`touch '${file}'`)
+  const { status, body } = await wire.request<Json>('POST', '/api/conversations', {
+    body: request({ workspace: { working_dir: file } }),
+  })
+  expect([status, body]).toMatchObject([422, { detail: [{ loc: ['body', 'workspace', 'working_dir'] }] }])
+})

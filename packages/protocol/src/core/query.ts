@@ -31,7 +31,10 @@ export const queryText = z
 
 /** The filters of event search and event count (spec 4.1). */
 export const eventFilter = z.object({
-  kind: queryText.meta({ description: 'Keep only events of this kind, for example ActionEvent.' }),
+  kind: queryText.meta({
+    description:
+      'Keep only events of this kind, for example ActionEvent; of a longer name, such as a.b.ActionEvent, the last part counts.',
+  }),
   source: queryText.meta({ description: 'Keep only events of this source: agent, user or environment.' }),
   body: queryText.meta({ description: 'Keep only messages whose text contains this, in any case.' }),
   timestamp__gte: queryMoment.optional().meta({ description: 'Keep events at or after this moment.' }),

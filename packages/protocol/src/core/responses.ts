@@ -28,9 +28,12 @@ export function cachedPageResponses<S extends z.ZodType>(page: S) {
     200: {
       description: 'One page.',
       schema: page,
-      headers: { ETag: 'Present while the page cannot change.' },
+      headers: {
+        ETag: 'From the second answer on while the page cannot change: the first does not pay for its digest.',
+      },
     },
     304: { description: 'The page of If-None-Match.' },
+    409: { description: 'The page id belongs to another history of the log.' },
   }
 }
 

@@ -26,10 +26,7 @@ export const eventRoutes = defineRoutes('events', {
     params: conversationParams,
     query: eventSearchQuery,
     headers: conditionalHeaders,
-    responses: {
-      ...cachedPageResponses(eventPage),
-      409: { description: 'The page id belongs to another history of the log.' },
-    },
+    responses: cachedPageResponses(eventPage),
   }),
   countEvents: route.get('/api/conversations/{conversation_id}/events/count', {
     summary: 'Count the events of a conversation',

@@ -44,7 +44,7 @@ export const conversationRoutes = defineRoutes('conversations', {
   importConversation: route.post('/api/conversations/import', {
     summary: 'Import the log of a conversation',
     description:
-      'The body is one event a line. All of them are stored, byte for byte, or none. A first line without kind names the conversation: {"conversation_id"?, "title"?, "tags"?}. A fault is answered with the number of its line.',
+      'The body is one event a line. All of them are stored, byte for byte, or none. A first line without kind names the conversation: {"conversation_id"?, "title"?, "tags"?}. A fault is answered with loc ["body", line, ...place]: lines count from 1, places in lists from 0. The status is that of the log; nothing runs after an import.',
     query: z.object({
       unknown: emptyAsUndefined(z.enum(['keep'])).meta({
         description: 'keep: take events of other versions and kinds as they are.',
