@@ -1,5 +1,6 @@
 import { posix } from 'node:path'
 import type { Action } from '@slipway/protocol'
+import { outputFiles } from './options.ts'
 import { interpreterPrograms } from './rules.ts'
 import type { ShellCall } from './script.ts'
 
@@ -53,7 +54,8 @@ export function editsAgentConfiguration(action: Action, workspace?: string): boo
   return (action.kind === 'EditAction' || action.kind === 'WriteFileAction') && leads(action.file_path)
 }
 
-function changedFiles({ name, args, writes }: ShellCall): string[] {
+function changedFiles({ name, args, ...call }: ShellCall): string[] {
+  const writes = [...call.writes, ...outputFiles(name, args)]
   const paths = args.filter((arg) => !arg.startsWith('-'))
   if (writers.test(name)) return [...writes, ...paths]
   if (copiers.test(name)) {

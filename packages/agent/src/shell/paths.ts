@@ -14,14 +14,14 @@ const homeSettings =
 const diskDevice =
   /^\/dev\/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper\/|md\d|dm-|loop\d|mem$|kmem$|port$|ram\d)/
 const secretPath =
-  /(?:^|\/)(?:\.ssh(?:$|\/(?!known_hosts|config$|[^/]*\.pub$))|\.(?:aws|azure|gnupg)(?:$|\/)|\.kube\/config|\.docker\/config\.json|\.config\/(?:gcloud|gh)\/|\.netrc|\.pgpass|\.git-credentials|\.npmrc$|\.pypirc|\.vault-token|\.env(?:\.(?!example|sample|template)[\w.-]+)?$|id_(?:rsa|dsa|ecdsa|ed25519)$|[^/]+\.pem$)|^\/etc\/(?:g?shadow|sudoers|ssl\/private)|^\/proc\/[^/]+\/environ$/
+  /(?:^|\/)(?:\.ssh(?:$|\/(?!known_hosts|config$|[^/]*\.pub$))|\.(?:aws|azure|gnupg)(?:$|\/)|\.kube\/config|\.docker\/config\.json|\.config\/(?:gcloud|gh)\/|\.netrc|\.pgpass|\.git-credentials|\.npmrc$|\.pypirc|\.vault-token|\.env(?:\.(?!example|sample|template)[\w.-]+)?$|id_(?:rsa|dsa|ecdsa|ed25519)$|[^/]+\.(?:pem|key)$)|^\/etc\/(?:g?shadow|sudoers|ssl\/private)|^\/proc\/[^/]+\/environ$/
 
 /**
  * The agent server's data directory (but not the worktrees in it), its key, and what `/proc` shows of other
  * processes, also by file patterns.
  */
 const serverData =
-  /(?:^|[/@=:,])(?:(?:\.slipway(?:-sandboxes)?|slipway-servers\/[^/]+)(?:\/(?!worktrees\/[^/](?!.*\.\.))|$)|slipway-servers$|secret\.key(?:$|[,:])|\.s(?:l(?:i\w*)?)?[*?[]|sec(?:r|re|ret|ret\.k?e?y?)?[*?[]|[*?]\w*ret\.key$)|(?:^|[@=:,])\/proc\/.*(?:\/(?:environ|mem|root|cwd|fd)(?:\/|$)|[*?[])/
+  /(?:^|[/@=:,])(?:(?:\.slipway(?:-sandboxes)?|slipway-servers\/[^/]+|\.local\/share\/slipway)(?:\/(?!worktrees\/[^/](?!.*\.\.))|$)|\.config\/slipway(?:\/|$)|slipway-servers$|(?:secret|session)\.key(?:$|[,:])|ses(?:s|si|sio|sion|sion\.k?e?y?)?[*?[]|\.s(?:l(?:i\w*)?)?[*?[]|sec(?:r|re|ret|ret\.k?e?y?)?[*?[]|[*?]\w*(?:ret|ion)\.key$)|(?:^|[@=:,])\/proc\/.*(?:\/(?:environ|mem|root|cwd|fd)(?:\/|$)|[*?[])/
 /** Longer paths cannot be opened. */
 const maxPath = 4096
 
@@ -49,6 +49,12 @@ export function isCatastrophicTarget(path: string): boolean {
     resolvedPath.replace(/\/(?:\*|\.\[!\.\]\*|\.\*|\{,\.\}\*)$/, '/').replace(/^\.\/$/, '.'),
   )
   return wholeDirectory.test(resolvedPath) || wholeDirectory.test(parent) || isSystemPath(parent)
+}
+
+/** A directory with files of everything that a user does: the root, a home directory, the directory above. */
+export function isBroad(path: string): boolean {
+  const resolvedPath = resolveDots(normalizePath(path))
+  return !/^[.*]$/.test(resolvedPath) && wholeDirectory.test(resolvedPath)
 }
 
 /** A path below an unknown directory name: with an empty name, this is the root. */

@@ -1,6 +1,7 @@
 import type { SecurityRisk } from '@slipway/protocol'
 import { changesAgentConfiguration } from './agent-configuration.ts'
-import { isOutsideDirectory, isSecretFile, isServerData, isSystemPath } from './paths.ts'
+import { outputFiles } from './options.ts'
+import { isBroad, isOutsideDirectory, isSecretFile, isServerData, isSystemPath } from './paths.ts'
 import {
   interpreterPrograms,
   isCatastrophe,
@@ -11,7 +12,8 @@ import {
   writesRawDisk,
 } from './rules.ts'
 import { parseScript, type ShellCall, type ShellScript } from './script.ts'
-import { namesServer, namesServerData, type ServerPlace } from './server-access.ts'
+import { searchedPaths } from './searched-paths.ts'
+import { namesServer, namesServerData, type ServerPlace, searchesServerData } from './server-access.ts'
 import { assignmentRisk } from './variables.ts'
 import { unknownText } from './words.ts'
 import { hasScriptFile } from './wrappers.ts'
@@ -23,13 +25,18 @@ const maxLength = 32 * 1024
  * The risk of a shell text by rules: the greatest risk of the calls it would make, including those in
  * substitutions, wrappers such as `sudo` and `xargs`, and texts for other shells. HIGH: destroys, leaks
  * secrets, runs downloaded code or code hidden in options and variables, weakens the machine, reaches the
- * agent server or its data directory, changes folders that configure agents, too long to analyze. MEDIUM: installs, uses the network, deletes,
- * leaves the directory, runs unknown programs or sets unknown variables for one. LOW: the rest. UNKNOWN:
+ * agent server or its data directory, changes folders that configure agents, too long to analyze. MEDIUM:
+ * installs, uses the network, deletes, leaves the directory, reads a whole home directory, runs unknown
+ * programs or ones with unknown options, sets unknown variables for one. LOW: the rest, which is known. UNKNOWN:
  * invalid syntax, and no HIGH risk in the readable part. It is not a security boundary: a started program can
  * do anything.
  */
 export async function patternRisk(command: string, server?: ServerPlace): Promise<SecurityRisk> {
-  return await assess(command, scriptRisk, server)
+  const rule = (script: ShellScript) =>
+    server !== undefined && searchesServerData(script.calls, server)
+      ? maxRisk('MEDIUM', scriptRisk(script))
+      : scriptRisk(script)
+  return await assess(command, rule, server)
 }
 
 /**
@@ -85,9 +92,11 @@ function nameRisk({ name, substitutions }: ShellCall): SecurityRisk {
 }
 
 function fileRisk(call: ShellCall): SecurityRisk {
-  const { name, args, writes, reads } = call
+  const { name, args, reads } = call
+  const writes = [...call.writes, ...outputFiles(name, args)]
   if ([...pathArgs(call), ...writes, ...reads].some(isServerData)) return 'HIGH'
   if (writes.some((path) => isSystemPath(path) || isLoginFile(path))) return 'HIGH'
+  if (searchedPaths(call).some(isBroad)) return 'MEDIUM'
   if (writes.some(isOutsideDirectory) || [...args, ...reads].some(isSecretFile)) return 'MEDIUM'
   return /^(?:tee|cp|mv|install|ln)$/.test(name) && args.some(isLoginFile) ? 'HIGH' : 'LOW'
 }

@@ -1,4 +1,5 @@
 import { compareRisk, type SecurityRisk } from '@slipway/protocol'
+import { hasUnknownOption } from './options.ts'
 import { isCatastrophicTarget, isDiskDevice, isOutsideDirectory, isSystemPath, mayBeRoot } from './paths.ts'
 import type { ShellCall } from './script.ts'
 import { sedScriptRisk } from './sed.ts'
@@ -116,6 +117,12 @@ export function isDecoder({ name }: ShellCall): boolean {
 export function programRisk(call: ShellCall): SecurityRisk | undefined {
   const option = Object.hasOwn(runningOptions, call.name) ? runningOptions[call.name] : undefined
   if (option !== undefined && call.args.some((arg) => option.test(arg))) return 'HIGH'
+  // As an unknown program.
+  if (hasUnknownOption(call.name, call.args)) return maxRisk('MEDIUM', knownProgramRisk(call) ?? 'LOW')
+  return knownProgramRisk(call)
+}
+
+function knownProgramRisk(call: ShellCall): SecurityRisk | undefined {
   const rule = rules.get(call.name) ?? rules.get(call.name.replace(/[\d.]+$/, ''))
   if (rule !== undefined) return rule(call)
   if (call.name.startsWith('mkfs')) return 'HIGH'

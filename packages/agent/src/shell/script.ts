@@ -1,4 +1,5 @@
-import type { CommandExpansionPart, Redirection, SyntaxNode } from 'unbash'
+import type { CommandExpansionPart, Redirection, SyntaxNode, WordPart } from 'unbash'
+import { type HiddenCode, hiddenInBuiltin, hiddenInName } from './hidden-code.ts'
 import { expandToText, expandWord, unknownText, type VariableScope } from './words.ts'
 import { gitCommandTexts, hasScriptFile, remoteCommand, wrappedPrograms } from './wrappers.ts'
 
@@ -127,7 +128,39 @@ class ScriptReader {
     if (node.type === 'Redirected') return this.#readRedirected(node)
     if (node.type === 'CommandExpansion' || node.type === 'ProcessSubstitution')
       return this.#readSubstitution(node)
-    return this.#readChildren(node)
+    return [...hiddenCalls(this.#hiddenCode(node)), ...this.#readChildren(node)]
+  }
+
+  /** Code in a text that bash evaluates where no call shows it. */
+  #hiddenCode(node: SyntaxNode): HiddenCode {
+    switch (node.type) {
+      case 'TestUnary': {
+        if (!/^-[vR]$/.test(node.operator)) return undefined
+        const text = expandToText(node.operand, this.#scope)
+        return hiddenInName(text) ?? (/^[^[]*\0/.test(text) ? 'possible' : undefined)
+      }
+      case 'TestBinary':
+        if (!/^-(?:eq|ne|lt|le|gt|ge)$/.test(node.operator)) return undefined
+        return hiddenInName([node.left, node.right].map((word) => expandToText(word, this.#scope)).join(' '))
+      case 'ArithmeticWord':
+        return hiddenInName(
+          node.parts === undefined
+            ? node.value
+            : node.parts.map((part) => (part.type === 'CommandExpansion' ? '' : literalText(part))).join(''),
+        )
+      case 'Assignment':
+        return hiddenInName(
+          node.value.type === 'Word'
+            ? expandToText(node.value, this.#scope)
+            : node.value.elements.map((word) => expandToText(word, this.#scope)).join(' '),
+        )
+      case 'ParameterExpansion':
+        return node.operation?.type === 'Transform' && /^P/.test(node.operation.operand.value)
+          ? 'hidden'
+          : undefined
+      default:
+        return undefined
+    }
   }
 
   #readSubstitution(
@@ -207,7 +240,8 @@ class ScriptReader {
       substitutions,
       upstream: this.#upstream,
     })
-    return [...substitutions, programCall, ...this.#unwrap(programCall)]
+    const hidden = hiddenCalls(hiddenInBuiltin(programCall.name, args))
+    return [...substitutions, programCall, ...hidden, ...this.#unwrap(programCall)]
   }
 
   #redirectedFiles(redirects: readonly Redirection[]): Pick<ShellCall, 'writes' | 'reads' | 'input'> {
@@ -274,6 +308,7 @@ class ScriptReader {
     if (name === 'eval') return [args.join(' ')]
     if (name === 'alias') return args.map((arg) => arg.replace(/^[^=]*=?/, '')).filter((text) => text !== '')
     if (name === 'trap') return args.slice(0, 1)
+    if (name === 'mapfile' || name === 'readarray') return args.filter((_, at) => args[at - 1] === '-C')
     if (name === 'ssh') return remoteCommand(args)
     if (name === 'watch' || name === 'parallel') return [args.filter((arg) => !arg.startsWith('-')).join(' ')]
     if (name === 'git') return gitCommandTexts(args)
@@ -287,6 +322,19 @@ class ScriptReader {
     if (input !== undefined) return [input]
     return [echoOutput(outer.upstream.at(-1))].filter((text) => text !== unknownText)
   }
+}
+
+/** A call of a program that nobody knows, in place of code that no call shows. */
+function hiddenCalls(code: HiddenCode): ShellCall[] {
+  if (code === undefined) return []
+  return [createCall({ name: unknownText, substitutions: code === 'hidden' ? [createCall({})] : [] })]
+}
+
+/** The text of a part without substitutions, quotes removed. */
+function literalText(part: WordPart): string {
+  if (part.type === 'DoubleQuoted' || part.type === 'LocaleString')
+    return part.parts.map(literalText).join('')
+  return 'value' in part ? part.value : ''
 }
 
 /** Without spreading, which fails for very long lists. */

@@ -1,6 +1,8 @@
 import { homedir, hostname } from 'node:os'
 import { resolve } from 'node:path'
+import { isWithin } from '@slipway/shared/fs'
 import type { ShellCall } from './script.ts'
+import { searchedPaths } from './searched-paths.ts'
 import { unknownText } from './words.ts'
 
 /** What belongs to the agent server itself. */
@@ -11,6 +13,8 @@ export interface ServerPlace {
   readonly directories: readonly string[]
   /** Where commands run. */
   readonly workspace: string
+  /** Programs do not see the directories. */
+  readonly isHidden?: boolean
   /** Whether a path belongs to the server and not to the conversation. */
   isReserved(path: string): boolean
 }
@@ -21,6 +25,7 @@ const localHost = new RegExp(
   'i',
 )
 const maxHosts = 100
+const maxFolders = 8
 const pathEnd = /[\s'"`;|&()<>,:=]/
 
 /** Whether a text names the server's port on this machine, in any program. */
@@ -64,18 +69,48 @@ function hasPath(text: string, directory: string, place: ServerPlace): boolean {
 
 function hasWord(calls: readonly ShellCall[], place: ServerPlace): boolean {
   const isInside = place.directories.some((directory) => directory.startsWith(`${place.workspace}/`))
-  const isCandidate = (word: string) => isInside || /^[/~]|^\.\.|\/\.\./.test(word)
+  const folders = workingDirectories(calls, place)
+  const isCandidate = (word: string) => isInside || folders.length > 1 || /^[/~]|^\.\.|\/\.\./.test(word)
   return calls.some(({ args, reads, writes, assignments }) =>
     [...args, ...reads, ...writes, ...assignments.values()]
       .filter((word) => word.length <= 4096 && !word.includes(unknownText))
       .flatMap((word) => [word, ...word.split(/[=:,@]/).slice(1)])
-      .some((word) => word !== '' && isCandidate(word) && mayMatch(word, place)),
+      .some(
+        (word) => word !== '' && isCandidate(word) && folders.some((folder) => mayMatch(word, folder, place)),
+      ),
+  )
+}
+
+/** Where calls may run: the workspace, and what each `cd` leads to. */
+function workingDirectories(calls: readonly ShellCall[], { workspace }: ServerPlace): readonly string[] {
+  const folders = [workspace]
+  for (const { name, args } of calls) {
+    const target = /^(?:cd|pushd)$/.test(name) ? (args.find((arg) => !arg.startsWith('-')) ?? '~') : undefined
+    if (target === undefined || target.includes(unknownText) || folders.length > maxFolders) continue
+    folders.push(resolve(folders.at(-1) ?? workspace, withHome(target)))
+  }
+  return folders
+}
+
+function withHome(word: string): string {
+  return word.replace(/^~(?=\/|$)/, homedir())
+}
+
+/** Whether a call reads everything below a folder with data of the server, which programs see. */
+export function searchesServerData(calls: readonly ShellCall[], place: ServerPlace): boolean {
+  if (place.isHidden === true) return false
+  const folders = workingDirectories(calls, place)
+  return calls.some((call) =>
+    searchedPaths(call)
+      .filter((path) => path.length <= 4096 && !path.includes(unknownText))
+      .flatMap((path) => folders.map((folder) => resolve(folder, withHome(path))))
+      .some((path) => place.directories.some((directory) => isWithin(path, directory))),
   )
 }
 
 /** Whether a word, which may be a file pattern, names something in a reserved directory. */
-function mayMatch(word: string, place: ServerPlace): boolean {
-  const path = resolve(place.workspace, word.replace(/^~(?=\/|$)/, homedir()))
+function mayMatch(word: string, folder: string, place: ServerPlace): boolean {
+  const path = resolve(folder, withHome(word))
   if (!/[*?[]/.test(word)) return place.isReserved(path)
   const parts = path.split('/')
   return place.directories.some((directory) => {

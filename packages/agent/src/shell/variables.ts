@@ -10,6 +10,11 @@ const harmlessValue = /^(?:|cat|less(?: -\w+)?|more|true|:|--max[-_]old[-_]space
 const harmlessVariables =
   /^(?:IFS|NODE_ENV|RAILS_ENV|APP_ENV|CI|DEBUG|VERBOSE|PORT|HOST|LANG|LANGUAGE|LC_\w+|TZ|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|LOG_LEVEL|RUST_LOG|RUST_BACKTRACE|RUST_TEST_THREADS|CARGO_TERM_COLOR|CARGO_INCREMENTAL|PYTHON(?:PATH|UNBUFFERED|DONTWRITEBYTECODE|HASHSEED|IOENCODING|UTF8)|DJANGO_SETTINGS_MODULE|FLASK_\w+|GOOS|GOARCH|CGO_ENABLED|GO111MODULE|JEST_\w+|VITEST\w*|TEST_\w+|DEBIAN_FRONTEND|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE))$/
 
+/** Whether a variable can make another program run code. */
+export function mayRunCode(name: string): boolean {
+  return name === 'PATH' || hijackVariables.test(name)
+}
+
 /** The risk of the variables that a call sets; unknown ones count where they are set for a program. */
 export function assignmentRisk({ name: program, args, assignments }: ShellCall): SecurityRisk {
   const setsForProgram = /^(?:env|sudo|doas)$/.test(program)

@@ -1,0 +1,133 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { compareRisk, type SecurityRisk } from '@slipway/protocol'
+import { parseJson } from '@slipway/shared/json'
+import { expect, test } from 'vitest'
+import { patternRisk } from './risk.ts'
+import type { ServerPlace } from './server-access.ts'
+
+/** A server whose data directory tools can see. */
+const server: ServerPlace = {
+  port: undefined,
+  directories: ['/srv/agents/data', '/home/ann/.config/slipway'],
+  workspace: '/srv/agents/work',
+  isReserved: (path) => /^(?:\/srv\/agents\/data|\/home\/ann\/\.config\/slipway)(?:\/|$)/.test(path),
+}
+
+const rows: readonly (readonly [what: string, least: SecurityRisk, command: string])[] = [
+  ['the key after cd', 'HIGH', 'cd /srv/agents && cat data/session.key'],
+  ['data without a telling name after cd', 'HIGH', 'cd /srv/agents && cat data/log.db'],
+  ['data after two of them', 'HIGH', 'cd /srv; cd agents; cp data/x .'],
+  ['data after pushd', 'HIGH', 'pushd ../data; cat x; popd'],
+  ['the key after pushd', 'HIGH', 'pushd ~/.local/share/slipway; cat session.key'],
+  ['the key by find', 'HIGH', 'find / -name session.key -exec cat {} +'],
+  ['all keys by find', 'MEDIUM', "find /srv -name '*.key' -exec cat {} +"],
+  ['everything by find', 'MEDIUM', 'find / -type f -exec head -c 99 {} +'],
+  ['everything by grep', 'MEDIUM', 'grep -r . ~'],
+  ['everything above the data by grep', 'MEDIUM', 'grep -rn key /srv/agents'],
+  ['everything above by grep after cd', 'MEDIUM', 'cd /srv && grep -rn key .'],
+  ['everything above the data by tar', 'MEDIUM', 'tar cf x.tar /srv/agents'],
+  ['a home directory by tar', 'MEDIUM', 'tar -czf x.tgz -C /tmp ~'],
+  ['everything above the data by cp', 'MEDIUM', 'cp -r /srv/agents copy'],
+  ['everything above the data by rsync', 'MEDIUM', 'rsync -a /home/ann/.config copy'],
+  ['the key by a link', 'HIGH', 'ln -s /srv/agents l; cat l/data/session.key'],
+  ['the data by a link', 'HIGH', 'ln -s /srv/agents/data l; cat l/log.db'],
+  ['the key by xargs', 'HIGH', 'echo session.key | xargs cat'],
+  ['the key by find and xargs', 'HIGH', 'find / -name session.key | xargs cat'],
+  ['the key by a pattern', 'HIGH', 'cat x/sess*'],
+  ['contexts of the command', 'HIGH', 'cat ~/.config/slipway/contexts.json'],
+  ['code in [[ -v', 'HIGH', "[[ -v 'a[$(id)]' ]]"],
+  ['an unknown name in [[ -v', 'MEDIUM', '[[ -v $x ]]'],
+  ['code in a number of [[', 'HIGH', "[[ 'a[$(id)]' -eq 1 ]]"],
+  ['code in test -v', 'HIGH', "test -v 'a[$(id)]'"],
+  ['an unknown name in test -v', 'MEDIUM', 'test -v "$x"'],
+  ['code in [ -v', 'HIGH', "[ -v 'a[`id`]' ]"],
+  ['code in arithmetic', 'HIGH', 'echo $(( a[\\$(id)] ))'],
+  ['quoted code in arithmetic', 'HIGH', "(( x = a['$(id)'] ))"],
+  ['code in a variable for arithmetic', 'HIGH', "x='a[$(id)]'; echo $((x))"],
+  ['code in printf -v', 'HIGH', "printf -v 'a[$(id)]' x"],
+  ['code in attached printf -v', 'HIGH', "printf -v'a[$(id)]' x"],
+  ['an unknown name in printf -v', 'MEDIUM', 'printf -v "$n" x'],
+  ['a pager by printf -v', 'MEDIUM', 'export PAGER; printf -v PAGER %s CMD; git log'],
+  ['code in let', 'HIGH', "let 'a[$(id)]=1'"],
+  ['code in unset', 'HIGH', "unset 'a[$(id)]'"],
+  ['an unknown name in unset', 'MEDIUM', 'unset "$x"'],
+  ['code in read', 'HIGH', "read 'a[$(id)]' <<< x"],
+  ['a search path by read', 'MEDIUM', 'read PATH <<< /tmp/x; ls'],
+  ['an unknown name in read', 'MEDIUM', 'read "$x"'],
+  ['a reference by declare -n', 'MEDIUM', 'declare -n r=PATH; r=/tmp/x; ls'],
+  ['code in declare -n', 'HIGH', "declare -n r='a[$(id)]'; echo $r"],
+  ['code in declare', 'HIGH', "declare 'a[$(id)]=1'"],
+  ['a callback of mapfile', 'MEDIUM', 'mapfile -C ls -c 1 x < f'],
+  ['a dangerous callback of mapfile', 'HIGH', "mapfile -C 'rm -rf / #' -c 1 x < f"],
+  ['code by the expansion of a prompt', 'HIGH', `x='$(id)'; echo "\${x@P}"`],
+  ['a program for another name', 'MEDIUM', 'hash -p /tmp/x ls; ls'],
+  ['a program of compgen', 'MEDIUM', 'compgen -C CMD'],
+  ['less runs a program', 'MEDIUM', "less '+!CMD' f"],
+  ['less reads a key file', 'MEDIUM', 'less -k keys f'],
+  ['gawk loads a library', 'MEDIUM', "gawk -l ./x 'BEGIN {}'"],
+  ['gawk includes a file', 'MEDIUM', "gawk -i ./x 'BEGIN {}'"],
+  ['openssl loads an engine', 'MEDIUM', 'openssl engine -t ./x.so'],
+  ['openssl loads an engine by an option', 'MEDIUM', 'openssl dgst -engine ./x.so f'],
+  ['cargo has a setting', 'MEDIUM', 'cargo --config \'build.rustc-wrapper="x"\' build'],
+  ['cargo has a setting after the command', 'MEDIUM', 'cargo build --config x.toml'],
+  ['cargo has an unknown command', 'MEDIUM', 'cargo frobnicate'],
+  ['go stores a setting', 'MEDIUM', 'go env -w CC=./x'],
+  ['go runs a program of the network', 'MEDIUM', 'go run example.com/x@latest'],
+  ['git has an unknown command', 'MEDIUM', 'git frobnicate'],
+  ['dc runs a program', 'MEDIUM', "dc -e '!CMD'"],
+  ['gcc has a wrapper', 'MEDIUM', 'gcc -wrapper ./x a.c'],
+  ['java has an agent', 'MEDIUM', 'java -javaagent:x.jar Main'],
+  ['sort writes a file of the home directory', 'MEDIUM', 'sort x -o ~/.bashrc'],
+  ['sort writes a file of the system', 'HIGH', 'sort --output=/etc/passwd x'],
+  ['sort writes what configures agents', 'HIGH', 'sort -uo .openhands/hooks.json x'],
+  ['uniq writes a file of the home directory', 'MEDIUM', 'uniq x ~/.profile'],
+  ['uniq writes a file of the system', 'HIGH', 'uniq x /etc/cron.d/x'],
+  ['git writes a file of the home directory', 'MEDIUM', 'git diff --output=/root/.bashrc'],
+  ['git writes a file of the system', 'HIGH', 'git log --output /etc/x -1'],
+  ['a compiler writes a file of the system', 'HIGH', 'gcc -o /usr/bin/ls a.c'],
+]
+
+test.each(rows)('%s is at least %s: %s', async (_, least, command) => {
+  expect(
+    compareRisk(await patternRisk(command, server), least),
+    await patternRisk(command, server),
+  ).toBeGreaterThanOrEqual(0)
+})
+
+test('what programs do not see may be searched for', async () => {
+  for (const command of ['grep -rn key /srv/agents', 'cp -r /srv/agents copy'])
+    expect(await patternRisk(command, { ...server, isHidden: true }), command).toBe('LOW')
+})
+
+/** How many of the commands are at least MEDIUM. */
+async function countQuestions(commands: readonly string[]): Promise<number> {
+  const risks = await Promise.all(commands.map((command) => patternRisk(command, server)))
+  return risks.filter((risk) => risk !== 'LOW').length
+}
+
+/** Before unknown options, sub-commands and hidden code counted, these were 89 of 632. */
+test('questions about everyday commands stay below a tenth more', async () => {
+  const text = readFileSync(join(import.meta.dirname, 'testing/everyday-commands.txt'), 'utf8')
+  const commands = text
+    .trim()
+    .split('\n')
+    .map((line) => line.replaceAll('\\n', '\n'))
+  expect(commands.length).toBeGreaterThanOrEqual(500)
+  expect(await countQuestions(commands)).toBeLessThanOrEqual(97)
+})
+
+const recordings = process.env.SLIPWAY_DATA
+
+/** They were 16 of 219. */
+test.skipIf(recordings === undefined)('so do questions about recorded commands', async () => {
+  const folder = recordings ?? ''
+  const lines = readdirSync(folder)
+    .filter((name) => name.endsWith('.jsonl'))
+    .flatMap((name) => readFileSync(join(folder, name), 'utf8').split('\n'))
+  const commands = lines.flatMap((line) => {
+    const { kind, command } = Object(Object(parseJson(line)).action)
+    return typeof command === 'string' && /^(?:ExecuteBash|Terminal)Action$/.test(kind) ? [command] : []
+  })
+  expect(await countQuestions(commands)).toBeLessThanOrEqual(commands.length * 0.08)
+})
