@@ -16,6 +16,7 @@ import { paint, print, printNote, printResult } from '../output/terminal.ts'
 import { applyToBranch, applyToWorkingTree, type ChangedFile, changedFiles } from './apply-changes.ts'
 import { openWorkingTree } from './git.ts'
 import { checkOutSnapshot, readChanges } from './sandbox-tree.ts'
+import { selfRunningFiles } from './self-running-files.ts'
 import { takeSnapshot, writePack } from './snapshot.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
@@ -140,6 +141,9 @@ export async function applyAppCommand(
   const where = branch === undefined ? 'in your working tree' : `on the branch ${sanitizeLine(branch)}`
   const names = files.map(({ path }) => sanitizeLine(path))
   const count = `${countText(files.length, 'file')} changed`
+  const running = selfRunningFiles(files.map(({ path }) => path)).map(sanitizeLine)
+  if (running.length > 0)
+    advice.unshift(`Read these first, programs run or obey them without being asked: ${running.join(', ')}`)
   const lines = [...files.map((file) => `  ${fileLine(file)}`), `${count} ${where}.`, ...advice]
   await printResult(isJson, { conversation_id: id, files: names, branch: branch ?? null }, lines.join('\n'))
 }

@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest'
+import { selfRunningFiles } from './self-running-files.ts'
+
+const running = [
+  '.husky/pre-commit',
+  '.envrc',
+  'sub/.envrc',
+  '.vscode/tasks.json',
+  '.vscode/settings.json',
+  '.devcontainer/devcontainer.json',
+  '.github/workflows/ci.yml',
+  '.mcp.json',
+  '.claude/settings.json',
+  '.openhands/hooks.json',
+  '.npmrc',
+  '.gitattributes',
+  '.pre-commit-config.yaml',
+  'lefthook.yml',
+]
+
+test('files that programs run by themselves are found', () => {
+  const others = [
+    'src/a.ts',
+    'README.md',
+    'docs/.husky.md',
+    'package.json',
+    '.github/CODEOWNERS',
+    'vscode/x.json',
+  ]
+  expect(selfRunningFiles([...others, ...running])).toEqual(running)
+})
