@@ -62,7 +62,12 @@ import { RepositoryConsents } from './repositories/repository-consents.ts'
 import { CredentialBindings } from './secrets/credential-bindings.ts'
 import { ServerSecrets } from './secrets/server-secrets.ts'
 import type { Activity } from './server/activity.ts'
-import { toolFilesDirectory, withToolUser } from './server/tool-user.ts'
+import {
+  protectedDirectories,
+  toolFilesDirectory,
+  warnIfKeysAreReadable,
+  withToolUser,
+} from './server/tool-user.ts'
 import { McpOAuthJobs } from './settings/mcp-oauth-jobs.ts'
 import { SavedMcpOAuthStates } from './settings/mcp-oauth-states.ts'
 import { testMcpServer } from './settings/mcp-probe.ts'
@@ -135,6 +140,7 @@ export async function openServices(options: ServicesOptions) {
   const editorDirectory = join(filesDirectory, 'editor')
   const infoReader = new ConversationInfoReader(storage, filesDirectory)
   const cipher = await Cipher.open({ directory: dataDirectory, secretKey: config.secretKey, log })
+  void warnIfKeysAreReadable(config, log)
   const settings = new ServerSettings({ directory: dataDirectory, cipher })
   const secrets = new ServerSecrets({ directory: dataDirectory, cipher })
   const llmProfiles = new LlmProfiles({
@@ -228,7 +234,8 @@ export async function openServices(options: ServicesOptions) {
       mcpOAuth,
       findCredential: (id, name) => bindings.find(id, name),
       server: {
-        directories: [...new Set([dataDirectory, await realpath(dataDirectory), editorDirectory])],
+        directories: await protectedDirectories(config, dataDirectory, editorDirectory),
+        isHidden: config.hidesKeys,
         port,
       },
       storage,

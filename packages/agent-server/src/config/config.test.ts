@@ -141,7 +141,11 @@ test('a browser is used unless it is switched off, and found where Playwright in
 })
 
 test('the sandbox of commands is off unless a mode is named', () => {
-  expect(readConfig({}).commandSandbox).toEqual({ mode: 'off', network: false })
+  const config = readConfig({ HOME: '/home/ada' })
+  expect(config.commandSandbox).toEqual({ mode: 'off', network: false })
+  expect(config.hidesKeys, 'keys are hidden unless it is off by name').toBe(true)
+  expect(readConfig({ SLIPWAY_COMMAND_SANDBOX: 'off' }).hidesKeys).toBe(false)
+  expect(config.privateDirectories).toContain('/home/ada/.config/slipway')
   const env = { SLIPWAY_COMMAND_SANDBOX: 'read-only', SLIPWAY_COMMAND_NETWORK: 'true' }
   expect(readConfig(env).commandSandbox).toEqual({ mode: 'read-only', network: true })
   expect(() => readConfig({ SLIPWAY_COMMAND_SANDBOX: 'on' })).toThrow('SLIPWAY_COMMAND_SANDBOX')

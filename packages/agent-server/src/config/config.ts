@@ -15,6 +15,7 @@ import {
   wireVersion as wires,
 } from '@slipway/protocol'
 import { parseJson } from '@slipway/shared/json'
+import { privateDirectories } from '@slipway/shared/process'
 import { minSecretLength, Secret } from '@slipway/shared/redaction'
 import * as z from 'zod'
 import { parseLaunchedProfile, readKeyRefresh } from './managed-runtime.ts'
@@ -63,7 +64,7 @@ export const environmentSchema = z.object({
   SLIPWAY_MARKETPLACES: z.string().optional(),
   SLIPWAY_CONFINE_FILES: z.stringbool().default(true),
   SLIPWAY_COMMAND_RULES: z.string().optional(),
-  SLIPWAY_COMMAND_SANDBOX: commandSandboxMode.default('off'),
+  SLIPWAY_COMMAND_SANDBOX: commandSandboxMode.optional(),
   SLIPWAY_COMMAND_NETWORK: z.stringbool().default(false),
   SLIPWAY_CHECKPOINTS: z.stringbool().default(false),
   SLIPWAY_LANGUAGE_SERVERS: z.stringbool().default(false),
@@ -218,7 +219,14 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     marketplaces,
     commandRules: parseCommandRules(values.SLIPWAY_COMMAND_RULES),
     /** Of conversations that name none. */
-    commandSandbox: { mode: values.SLIPWAY_COMMAND_SANDBOX, network: values.SLIPWAY_COMMAND_NETWORK },
+    commandSandbox: {
+      mode: values.SLIPWAY_COMMAND_SANDBOX ?? 'off',
+      network: values.SLIPWAY_COMMAND_NETWORK,
+    },
+    /** Programs of tools do not see the data directory and `privateDirectories`, where that is possible. */
+    hidesKeys: values.SLIPWAY_COMMAND_SANDBOX !== 'off',
+    /** Folders of this user with keys, besides the data directory. */
+    privateDirectories: privateDirectories(env),
     repositoryTrust: values.SLIPWAY_REPOSITORY_TRUST,
     /** Wire version of the events of new conversations. */
     wire: values.SLIPWAY_WIRE,

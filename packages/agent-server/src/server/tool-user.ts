@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
+import { findBubblewrap } from '@slipway/agent'
+import type { LogFunction } from '@slipway/protocol'
 import {
   findToolUser,
   makeDirectory,
@@ -11,6 +13,7 @@ import {
   useToolUser,
   writeFile,
 } from '@slipway/shared/tool-files'
+import type { Config } from '../config/config.ts'
 
 /** Folders of the data directory with extensions that the server has fetched: tools cannot read them. */
 const extensionFolders = [
@@ -45,6 +48,28 @@ export async function startToolUser(setting: string | undefined, dataDirectory: 
   } catch (error) {
     throw new Error(`SLIPWAY_TOOL_USER: ${error instanceof Error ? error.message : String(error)}`)
   }
+}
+
+/** Directories that tools must not touch: file tools refuse them, analyzers name them, programs do not see them. */
+export async function protectedDirectories(
+  { privateDirectories }: Pick<Config, 'privateDirectories'>,
+  dataDirectory: string,
+  editorDirectory: string,
+): Promise<readonly string[]> {
+  const own = [dataDirectory, await realpath(dataDirectory), editorDirectory]
+  return [...new Set([...own, ...privateDirectories])]
+}
+
+/** Says in one line when programs of tools can read the keys of the server. */
+export async function warnIfKeysAreReadable(
+  { hidesKeys }: Pick<Config, 'hidesKeys'>,
+  log: LogFunction,
+): Promise<void> {
+  if (toolUser() !== undefined || (hidesKeys && (await findBubblewrap()) !== undefined)) return
+  const change = hidesKeys
+    ? 'install bubblewrap and let users make namespaces, or run the server as root with SLIPWAY_TOOL_USER'
+    : 'unset SLIPWAY_COMMAND_SANDBOX, or run the server as root with SLIPWAY_TOOL_USER'
+  log('warn', `commands of agents can read the keys of this server: to hide them, ${change}`)
 }
 
 /**

@@ -1,4 +1,4 @@
-import { realpath } from 'node:fs/promises'
+import { readFile, realpath } from 'node:fs/promises'
 import type { CommandSandbox } from '@slipway/protocol'
 import { isWithin } from '@slipway/shared/fs'
 
@@ -17,9 +17,19 @@ interface SandboxPlaces {
   readonly cwd?: string | undefined
 }
 
-const kernelSettings = ['sys', 'sysrq-trigger', 'irq', 'bus', 'fs', 'mtrr', 'acpi', 'scsi']
+/** Below /proc; the owner of these files is root, also without any capability. */
+export const kernelSettings = ['sys', 'sysrq-trigger', 'irq', 'bus', 'fs', 'mtrr', 'acpi', 'scsi']
 
-type Mount = readonly [path: string, ...args: string[]]
+/** Options of bubblewrap that mount something at a path. */
+export type Mount = readonly [path: string, ...args: string[]]
+
+/** What is deeper is mounted later; of the same path the last of the list counts. */
+export function mountArguments(mounts: readonly Mount[]): string[] {
+  const depth = ([path]: Mount) => (path === '/' ? 0 : path.split('/').length)
+  const ordered = mounts.map((mount, at) => ({ mount, at }))
+  ordered.sort((a, b) => depth(a.mount) - depth(b.mount) || a.at - b.at)
+  return ordered.flatMap(({ mount: [path, ...args] }) => (path === '/' ? [] : args))
+}
 
 /**
  * The beginning of a command line (bubblewrap) under which programs see the file system read-only, the
@@ -29,11 +39,12 @@ type Mount = readonly [path: string, ...args: string[]]
 export async function sandboxCommand(sandbox: ActiveSandbox, places: SandboxPlaces): Promise<string[]> {
   const { directory } = places
   const bind = sandbox.mode === 'workspace-write' ? '--bind' : '--ro-bind'
-  const [hidden, readable, writable, resolver] = await Promise.all([
+  const [hidden, readable, writable, resolver, sockets] = await Promise.all([
     existing(places.hidden),
     existing(places.readable),
     existing(places.writable ?? []),
     existing(['/etc/resolv.conf']),
+    sandbox.network ? [] : existing(await listeningSockets()),
   ])
   // Sockets in /tmp and /run would lead to programs outside, such as a container engine.
   const empty = ['/tmp', '/run', ...hidden].map((path): Mount => [path, '--tmpfs', path])
@@ -46,22 +57,33 @@ export async function sandboxCommand(sandbox: ActiveSandbox, places: SandboxPlac
     ...shown.map((path): Mount => [path, '--ro-bind', path, path]),
     ...writable.map((path): Mount => [path, '--bind', path, path]),
     [directory, bind, directory, directory],
+    ...sockets
+      .filter((path) => ![directory, '/tmp', '/run', ...hidden].some((root) => isWithin(root, path)))
+      .map((path): Mount => [path, '--ro-bind', '/dev/null', path]),
   ]
-  // What is deeper is mounted later; of the same path the last of the list counts.
-  const depth = ([path]: Mount) => (path === '/' ? 0 : path.split('/').length)
-  const ordered = mounts.map((mount, at) => ({ mount, at }))
-  ordered.sort((a, b) => depth(a.mount) - depth(b.mount) || a.at - b.at)
   const root = directory === '/' ? [bind, '/', '/'] : ['--ro-bind', '/', '/']
   return [
     ...['bwrap', '--die-with-parent', '--unshare-pid', '--unshare-ipc', '--cap-drop', 'ALL'],
     ...(sandbox.network ? [] : ['--unshare-net']),
     ...root,
     ...['--dev', '/dev', '--proc', '/proc'],
-    // Root may write there without any capability.
     ...kernelSettings.flatMap((name) => ['--ro-bind-try', `/proc/${name}`, `/proc/${name}`]),
-    ...ordered.flatMap(({ mount: [path, ...args] }) => (path === '/' ? [] : args)),
+    ...mountArguments(mounts),
     ...['--setenv', 'TMPDIR', '/tmp', '--chdir', places.cwd ?? directory, '--'],
   ]
+}
+
+const maxSockets = 200
+
+/** Unix sockets of programs of this machine: they lead out of a sandbox without network. */
+async function listeningSockets(): Promise<string[]> {
+  const table = await readFile('/proc/net/unix', 'latin1').catch(() => '')
+  // A listening one has the flag SO_ACCEPTCON; sockets for datagrams are of type 2.
+  const paths = table.matchAll(/^\S+ \S+ \S+ (\S+) (\S+) \S+ +\d+ (\/.+)$/gm)
+  const open = [...paths].flatMap(([, flags, type, path = '']) =>
+    flags === '00010000' || type === '0002' ? [path] : [],
+  )
+  return [...new Set(open)].slice(0, maxSockets)
 }
 
 /** The real paths of those that exist. */

@@ -9,6 +9,7 @@ import { loadLibc } from '@slipway/shared/process'
 import * as toolFiles from '@slipway/shared/tool-files'
 import { BoundedBuffer } from './bounded-buffer.ts'
 import { type ActiveSandbox, sandboxCommand } from './command-sandbox.ts'
+import { findBubblewrap, findProgram, hidingCommand } from './hide-paths.ts'
 import {
   hasPrograms,
   killByEnvironment,
@@ -27,6 +28,11 @@ export interface WorkspaceOptions {
   readonly readable?: readonly string[]
   /** Directories that are refused, except what the workspace and `readable` have of them. */
   readonly reserved?: readonly string[]
+  /**
+   * Hide the reserved directories from programs too, where bubblewrap works and tools have the rights of the
+   * server; default false. Programs may change `own`, a directory in them.
+   */
+  readonly hidesReserved?: { readonly own: string } | undefined
   /** Restrict file access to these; default true. */
   readonly isConfined?: boolean
   /** Programs run as the server's user, also where tools have another one; default false. */
@@ -87,6 +93,9 @@ export class Workspace implements AsyncDisposable {
   readonly env: Readonly<Record<string, string>>
   #readablePaths: readonly string[]
   readonly #reserved: readonly string[]
+  readonly #own: readonly string[]
+  /** Undefined: programs see what is reserved, as far as they have the rights. */
+  readonly #bubblewrap: string | undefined
   readonly #isConfined: boolean
   readonly #isOfServer: boolean
   /** Undefined: terminals have all rights of this process. */
@@ -99,9 +108,11 @@ export class Workspace implements AsyncDisposable {
   #hasStreamed = false
   #isClosed = false
 
-  private constructor(options: Required<WorkspaceOptions>) {
-    const { directory, env, readable, reserved, isConfined, isOfServer, sandbox } = options
+  private constructor(options: Required<WorkspaceOptions>, bubblewrap: string | undefined) {
+    const { directory, env, readable, reserved, isConfined, isOfServer, sandbox, hidesReserved } = options
     this.#reserved = reserved
+    this.#own = hidesReserved === undefined ? [] : [hidesReserved.own]
+    this.#bubblewrap = bubblewrap
     this.sandbox = sandbox
     this.directory = directory
     this.env = env
@@ -112,9 +123,10 @@ export class Workspace implements AsyncDisposable {
 
   static async open(options: WorkspaceOptions): Promise<Workspace> {
     const { directory, env, readable = [], reserved = [] } = options
-    const { isConfined = true, isOfServer = false, sandbox } = options
+    const { isConfined = true, isOfServer = false, sandbox, hidesReserved } = options
     const files: PathReader = isOfServer ? systemFiles : toolFiles
-    return new Workspace({
+    const hides = hidesReserved !== undefined && !isOfServer && toolFiles.toolUser() === undefined
+    const resolved = {
       directory: await files.realpath(directory),
       env,
       readable: await Promise.all(readable.map((path) => resolveRealPath(resolve(path), systemFiles))),
@@ -122,7 +134,9 @@ export class Workspace implements AsyncDisposable {
       isConfined,
       isOfServer,
       sandbox,
-    })
+      hidesReserved,
+    }
+    return new Workspace(resolved, hides ? await findBubblewrap() : undefined)
   }
 
   /**
@@ -160,6 +174,11 @@ export class Workspace implements AsyncDisposable {
       (reserved) =>
         isWithin(reserved, path) && !own.some((root) => isWithin(reserved, root) && isWithin(root, path)),
     )
+  }
+
+  /** Whether programs of tools cannot see what is reserved. */
+  get isReservedHidden(): boolean {
+    return this.#bubblewrap !== undefined || this.sandbox !== undefined || toolFiles.toolUser() !== undefined
   }
 
   /** Makes more directories outside readable; they need not exist yet. */
@@ -208,7 +227,8 @@ export class Workspace implements AsyncDisposable {
     options: ProcessOptions = {},
   ): ChildProcessWithoutNullStreams {
     this.#assertOpen()
-    const child = spawn(command, args, {
+    const [program = command, ...rest] = this.#hiding(command, args, options)
+    const child = spawn(program, rest, {
       cwd: options.cwd ?? this.directory,
       env: { ...this.env, ...options.env },
       stdio: 'pipe',
@@ -244,8 +264,10 @@ export class Workspace implements AsyncDisposable {
       writable,
       cwd: options.cwd,
     }
-    const prefix = sandbox === undefined ? [] : await sandboxCommand(sandbox, places)
-    const [program = command, ...rest] = [...prefix, command, ...args]
+    const [program = command, ...rest] =
+      sandbox === undefined
+        ? this.#hiding(command, args, options)
+        : [...(await sandboxCommand(sandbox, places)), command, ...args]
     this.#assertOpen()
     const marker = `${this.#marker}/${randomUUID()}`
     const child = spawn(program, rest, {
@@ -282,7 +304,8 @@ export class Workspace implements AsyncDisposable {
   ): Promise<ExitStatus> {
     this.#assertOpen()
     const marker = `${this.#marker}/${options.name}`
-    const child = spawn(command, args, {
+    const [program = command, ...rest] = this.#hiding(command, args, options)
+    const child = spawn(program, rest, {
       cwd: options.cwd ?? this.directory,
       env: { ...this.env, ...options.env, SLIPWAY_COMMAND: marker },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -328,9 +351,12 @@ export class Workspace implements AsyncDisposable {
     const [{ spawn: spawnPty }, libc] = await Promise.all([import('@lydell/node-pty'), loadLibc()])
     const { sandbox } = this
     const places = { directory: this.directory, readable: this.#readablePaths, hidden: this.#reserved }
-    const prefix =
-      sandbox === undefined || options.isOutside === true ? [] : await sandboxCommand(sandbox, places)
-    const [program = command, ...rest] = [...prefix, command, ...args]
+    const [program = command, ...rest] =
+      options.isOutside === true
+        ? [command, ...args]
+        : sandbox === undefined
+          ? this.#hiding(command, args, options)
+          : [...(await sandboxCommand(sandbox, places)), command, ...args]
     await waitForForkTurn()
     this.#assertOpen()
     const id = randomUUID()
@@ -369,6 +395,18 @@ export class Workspace implements AsyncDisposable {
       await killByEnvironment((environment) => environment.includes(`${commandEnvPrefix}${this.#marker}/`))
     // Without /proc, processes may be left; their streams must not keep this process alive.
     for (const { stdout, stderr } of this.#streamed) for (const stream of [stdout, stderr]) stream?.destroy()
+  }
+
+  /** The command line by which a program does not see what is reserved. */
+  #hiding(command: string, args: readonly string[], options: ProcessOptions): string[] {
+    const cwd = options.cwd ?? this.directory
+    const line = [command, ...args]
+    const path = options.env?.PATH ?? this.env.PATH
+    // One that does not exist fails as it would without bubblewrap.
+    if (this.#bubblewrap === undefined || findProgram(command, path, cwd) === undefined) return line
+    const writable = [...this.#own, this.directory]
+    const places = { hidden: this.#reserved, readable: this.#readablePaths, writable }
+    return [...hidingCommand(this.#bubblewrap, places, cwd), ...line]
   }
 
   /** Whose rights programs have; the one who starts them has no supplementary groups to pass on. */

@@ -28,7 +28,7 @@ interface DoctorFlags {
 
 const programs = [
   ['git', 'worktrees, clones and diffs need it'],
-  ['bwrap', 'process sandboxes need it: install bubblewrap'],
+  ['bwrap', 'process sandboxes need it, and it hides keys from tools: install bubblewrap'],
   ['pasta', 'networks of process sandboxes need it: install passt'],
   ['docker', 'only Docker sandboxes need it'],
 ] as const

@@ -6,7 +6,7 @@ export { hideFromDebuggers, type Libc, loadLibc, type PeerCredentials } from './
 export { findLockHolder } from './lock-holder.ts'
 export { removeSocketLinks, shortSocketPath } from './short-socket.ts'
 export { abortAtStopSignals, isTerminated } from './stop-signals.ts'
-export { configDirectory, userDataDirectory } from './user-directory.ts'
+export { configDirectory, privateDirectories, userDataDirectory } from './user-directory.ts'
 export {
   adoptDataDirectory,
   type DataDirectory,

@@ -13,6 +13,20 @@ export function userDataDirectory(env: Env): string {
   return join(userDirectory(env, 'XDG_DATA_HOME', '.local/share'), 'slipway')
 }
 
+/** Where the data directories are that belong to working directories; beside that of the private server. */
+export function userServersDirectory(env: Env): string {
+  return `${userDataDirectory(env)}-servers`
+}
+
+/** The folders of the command and of servers that have keys; none for a user without a home directory. */
+export function privateDirectories(env: Env): readonly string[] {
+  try {
+    return [configDirectory(env), userDataDirectory(env), userServersDirectory(env)]
+  } catch {
+    return []
+  }
+}
+
 /** A relative path counts as unset, as the XDG specification says: it would be another one in each directory. */
 function userDirectory(env: Env, name: string, usual: string): string {
   const value = env[name] ?? ''

@@ -7,7 +7,7 @@ import { readPrivateFile } from '../fs/read-private-file.ts'
 import { writeFileAtomic } from '../fs/write-file-atomic.ts'
 import { isRecord, parseJson } from '../json/index.ts'
 import { assertUntracked } from './assert-untracked.ts'
-import { userDataDirectory } from './user-directory.ts'
+import { userServersDirectory } from './user-directory.ts'
 
 /*
  * Which data directory a command means that names none.
@@ -112,7 +112,7 @@ async function findPlace(kind: DataKind, { env, directory = process.cwd() }: Opt
       .slice(0, 20) || 'root'
   const suffix = kind === 'agent' ? '' : '.sandboxes'
   const folder = `${name}-${hash('sha256', real).slice(0, 12)}${suffix}`
-  const own = join(`${userDataDirectory(env)}-servers`, folder)
+  const own = join(userServersDirectory(env), folder)
   return { local: join(real, localNames[kind]), own, record: `${own}.json` }
 }
 

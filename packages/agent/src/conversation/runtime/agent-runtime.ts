@@ -149,6 +149,7 @@ export class AgentRuntime {
       readable: [directory, ...skills.readablePaths, ...pluginDirectories()],
       isConfined: deps.isConfined,
       reserved: deps.server?.directories ?? [],
+      hidesReserved: deps.server?.isHidden ? { own: directory } : undefined,
       sandbox: activeSandbox(settings.command_sandbox ?? deps.commandSandbox),
     })
     const repository = await RepositoryAccess.open({
@@ -232,6 +233,7 @@ export class AgentRuntime {
       port: server.port(),
       directories: server.directories,
       workspace: workspace.directory,
+      isHidden: workspace.isReservedHidden,
       isReserved: (path) => workspace.isReserved(path),
     }
   }

@@ -40,9 +40,13 @@ export interface ConversationDeps extends TaskDeps {
   readonly redactedValues?: readonly string[]
   /**
    * The server itself: its data directories, real paths, and its port once it listens. Tools must not reach
-   * it.
+   * it. `isHidden`: programs of tools do not see the directories, where bubblewrap works.
    */
-  readonly server?: { readonly directories: readonly string[]; port(): number | undefined }
+  readonly server?: {
+    readonly directories: readonly string[]
+    readonly isHidden?: boolean
+    port(): number | undefined
+  }
   /** Rules for commands in all conversations. */
   readonly commandRules?: readonly CommandRule[]
   /** Of conversations that name none; default: off. */

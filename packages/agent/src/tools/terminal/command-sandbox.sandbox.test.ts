@@ -132,8 +132,9 @@ test('processes, sockets and data of the server are out of reach', async () => {
   const shared = await mkdtemp(join(tmpdir(), 'slipway-command-sandbox-'))
   const server = createServer((socket) => socket.end('reached')).listen(join(shared, 'engine.sock'))
   const port = createServer((socket) => socket.end('reached')).listen(0, '127.0.0.1')
+  const engine = createServer((socket) => socket.end('reached')).listen(join(outside, 'engine.sock'))
   closers.push(async () => {
-    for (const one of [server, port]) one.close()
+    for (const one of [server, port, engine]) one.close()
     await rm(shared, { recursive: true, force: true })
   })
   await new Promise((done) => port.once('listening', done))
@@ -146,6 +147,9 @@ test('processes, sockets and data of the server are out of reach', async () => {
   expect((await run(`exec 3<>/dev/tcp/127.0.0.1/${web} && cat <&3`)).text).not.toContain('reached')
   expect((await run(`ls ${shared}/engine.sock`)).exitCode).not.toBe(0)
   expect((await run('ls -A /run | wc -l')).text).toMatch(/^0\n/)
+  const connect = `python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect("${outside}/engine.sock"); print(s.recv(9))'`
+  expect((await run(connect)).text).not.toContain('reached')
+  expect((await run(connect, true)).text).toContain('reached')
 })
 
 test('with network a program reaches it', async () => {
