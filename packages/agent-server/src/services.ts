@@ -138,6 +138,7 @@ export async function openServices(options: ServicesOptions) {
   const filesDirectory = toolFilesDirectory(dataDirectory, server)
   // Hidden from sandboxed commands: its socket leads out of the sandbox.
   const editorDirectory = join(filesDirectory, 'editor')
+  const worktrees = config.worktreeRoot ?? join(filesDirectory, 'worktrees')
   const infoReader = new ConversationInfoReader(storage, filesDirectory)
   const cipher = await Cipher.open({ directory: dataDirectory, secretKey: config.secretKey, log })
   void warnIfKeysAreReadable(config, log)
@@ -236,6 +237,7 @@ export async function openServices(options: ServicesOptions) {
       server: {
         directories: await protectedDirectories(config, dataDirectory, editorDirectory),
         isHidden: config.hidesKeys,
+        worktrees: [worktrees],
         port,
       },
       storage,
@@ -295,7 +297,6 @@ export async function openServices(options: ServicesOptions) {
   await options.leftoversKilled
   await registry.recover()
   webhooks.start()
-  const worktrees = config.worktreeRoot ?? join(filesDirectory, 'worktrees')
   const { retentionMs } = config
   if (retentionMs !== undefined)
     resources.use(

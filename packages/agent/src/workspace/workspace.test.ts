@@ -270,3 +270,10 @@ test('closing a terminal kills all processes started in it', async () => {
   await close()
   for (const pid of [...pids, pty.pid]) expect(await waitUntilGone(pid)).toBe(true)
 })
+
+test('a reserved directory that cannot be reached is reserved as it is named', async () => {
+  const unreachable = join(directory, 'loop')
+  await using opened = await Workspace.open({ directory, env, reserved: [unreachable] })
+  expect(opened.isReserved(join(unreachable, 'x'))).toBe(true)
+  expect(opened.isReserved(join(directory, 'file'))).toBe(false)
+})

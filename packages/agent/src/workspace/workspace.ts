@@ -30,9 +30,9 @@ export interface WorkspaceOptions {
   readonly reserved?: readonly string[]
   /**
    * Hide the reserved directories from programs too, where bubblewrap works and tools have the rights of the
-   * server; default false. Programs may change `own`, a directory in them.
+   * server; default false. Programs see, and may change, `shown`: directories in them.
    */
-  readonly hidesReserved?: { readonly own: string } | undefined
+  readonly hidesReserved?: { readonly shown: readonly string[] } | undefined
   /** Restrict file access to these; default true. */
   readonly isConfined?: boolean
   /** Programs run as the server's user, also where tools have another one; default false. */
@@ -93,7 +93,7 @@ export class Workspace implements AsyncDisposable {
   readonly env: Readonly<Record<string, string>>
   #readablePaths: readonly string[]
   readonly #reserved: readonly string[]
-  readonly #own: readonly string[]
+  readonly #shown: readonly string[]
   /** Undefined: programs see what is reserved, as far as they have the rights. */
   readonly #bubblewrap: string | undefined
   readonly #isConfined: boolean
@@ -111,7 +111,7 @@ export class Workspace implements AsyncDisposable {
   private constructor(options: Required<WorkspaceOptions>, bubblewrap: string | undefined) {
     const { directory, env, readable, reserved, isConfined, isOfServer, sandbox, hidesReserved } = options
     this.#reserved = reserved
-    this.#own = hidesReserved === undefined ? [] : [hidesReserved.own]
+    this.#shown = hidesReserved?.shown ?? []
     this.#bubblewrap = bubblewrap
     this.sandbox = sandbox
     this.directory = directory
@@ -130,7 +130,7 @@ export class Workspace implements AsyncDisposable {
       directory: await files.realpath(directory),
       env,
       readable: await Promise.all(readable.map((path) => resolveRealPath(resolve(path), systemFiles))),
-      reserved: await Promise.all(reserved.map((path) => resolveRealPath(resolve(path), systemFiles))),
+      reserved: await Promise.all(reserved.map(resolveReserved)),
       isConfined,
       isOfServer,
       sandbox,
@@ -404,7 +404,7 @@ export class Workspace implements AsyncDisposable {
     const path = options.env?.PATH ?? this.env.PATH
     // One that does not exist fails as it would without bubblewrap.
     if (this.#bubblewrap === undefined || findProgram(command, path, cwd) === undefined) return line
-    const writable = [...this.#own, this.directory]
+    const writable = [...this.#shown, this.directory]
     const places = { hidden: this.#reserved, readable: this.#readablePaths, writable }
     return [...hidingCommand(this.#bubblewrap, places, cwd), ...line]
   }
@@ -426,6 +426,11 @@ export class Workspace implements AsyncDisposable {
       this.#killHandlers.delete(kill)
     })
   }
+}
+
+/** One that this user cannot reach stays as it is: it may be in the home directory of another one. */
+async function resolveReserved(path: string): Promise<string> {
+  return await resolveRealPath(resolve(path), systemFiles).catch(() => resolve(path))
 }
 
 function startsWith(bytes: Buffer, prefix: Buffer): boolean {

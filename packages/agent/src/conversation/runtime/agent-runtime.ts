@@ -149,7 +149,9 @@ export class AgentRuntime {
       readable: [directory, ...skills.readablePaths, ...pluginDirectories()],
       isConfined: deps.isConfined,
       reserved: deps.server?.directories ?? [],
-      hidesReserved: deps.server?.isHidden ? { own: directory } : undefined,
+      hidesReserved: deps.server?.isHidden
+        ? { shown: [directory, ...(deps.server.worktrees ?? [])] }
+        : undefined,
       sandbox: activeSandbox(settings.command_sandbox ?? deps.commandSandbox),
     })
     const repository = await RepositoryAccess.open({

@@ -40,11 +40,13 @@ export interface ConversationDeps extends TaskDeps {
   readonly redactedValues?: readonly string[]
   /**
    * The server itself: its data directories, real paths, and its port once it listens. Tools must not reach
-   * it. `isHidden`: programs of tools do not see the directories, where bubblewrap works.
+   * it. `isHidden`: programs of tools do not see the directories, where bubblewrap works, except `worktrees`:
+   * git would take those that it does not see for removed.
    */
   readonly server?: {
     readonly directories: readonly string[]
     readonly isHidden?: boolean
+    readonly worktrees?: readonly string[]
     port(): number | undefined
   }
   /** Rules for commands in all conversations. */
