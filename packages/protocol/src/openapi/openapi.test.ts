@@ -223,3 +223,18 @@ test('what the server refuses is in the schemas: paths that are not absolute, ta
   const [title] = components.schemas.UpdateConversationRequest.properties.title.anyOf
   expect(title).toMatchObject({ minLength: 1, maxLength: 200 })
 })
+
+test('a tag that may be absent discriminates nothing, members of lists of names are properties, names have their rules', () => {
+  expect(JSON.stringify(document)).not.toContain('"undefined"')
+  const { properties } = schemas.ConversationInfo as { properties: Record<string, Json> }
+  expect(properties.limits).toMatchObject({
+    properties: { run: { properties: { used: { properties: { cost: { type: 'number' } } } } } },
+  })
+  const { properties: start } = schemas.StartConversationRequest as { properties: Record<string, Json> }
+  expect(JSON.stringify(start.tags)).toContain('"propertyNames":{"type":"string","pattern":"^[a-z0-9]+$"}')
+})
+
+test('the description of a pause says what becomes of an idle conversation', () => {
+  const pause = document.paths['/api/conversations/{conversation_id}/pause']?.post
+  expect(pause?.description).toContain('An idle conversation is paused too, with a PauseEvent')
+})

@@ -193,7 +193,7 @@ class SchemaCollector {
     const all = z.object(Object.fromEntries([...this.#names].map(([schema, name]) => [name, schema])))
     const json = z.toJSONSchema(all, { io: 'input', override: adjustJsonSchema })
     const text = JSON.stringify(json).replaceAll('"$ref":"#/$defs/', '"$ref":"#/components/schemas/')
-    const { properties, $defs } = renderedSchemaParts.parse(JSON.parse(text))
+    const { properties, $defs } = renderedSchemaParts.parse(JSON.parse(text, simplifyUnion))
     return { print: (schema) => properties[this.#names.get(schema) ?? ''] ?? {}, components: $defs }
   }
 }
@@ -222,15 +222,48 @@ function adjustJsonSchema({
     jsonSchema.description = `${described}Default: ${text}.`
     delete jsonSchema.default
   }
-  if (jsonSchema.acceptsText === true) {
-    const { type, items } = jsonSchema
-    for (const name of ['acceptsText', 'type', 'items']) delete jsonSchema[name]
-    jsonSchema.anyOf = [{ type: 'string' }, { ...(type && { type }), ...(items && { items }) }]
-  }
+  if (jsonSchema.acceptsText === true) addText(jsonSchema)
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
-  if (jsonSchema.type === 'object') delete jsonSchema.propertyNames
-  if (!(zodSchema instanceof z.ZodDiscriminatedUnion)) return
+  if (jsonSchema.type === 'object') adjustPropertyNames(jsonSchema)
+  if (zodSchema instanceof z.ZodDiscriminatedUnion) addDiscriminator(zodSchema, jsonSchema)
+}
+
+/** A union with what accepts everything accepts everything. */
+function simplifyUnion(_name: string, value: unknown): unknown {
+  if (!isObject(value) || !Array.isArray(value.anyOf)) return value
+  const { anyOf, ...rest } = value
+  return anyOf.some((one) => isObject(one) && Object.keys(one).length === 0) ? rest : value
+}
+
+type JsonSchema = z.core.JSONSchema.BaseSchema
+
+/** A text is accepted besides what the schema describes. */
+function addText(jsonSchema: JsonSchema): void {
+  const names = ['type', 'items', 'minItems', 'oneOf'].filter((name) => name in jsonSchema)
+  const described = Object.fromEntries(names.map((name) => [name, jsonSchema[name]]))
+  for (const name of ['acceptsText', ...names]) delete jsonSchema[name]
+  jsonSchema.anyOf = [{ type: 'string' }, described]
+}
+
+/** Names from a list become properties; the type of names is always a text. */
+function adjustPropertyNames(jsonSchema: JsonSchema): void {
+  const { propertyNames, additionalProperties } = jsonSchema
+  if (!isSchema(propertyNames)) return
+  const { enum: names, type: _, ...rules } = propertyNames
+  if (names !== undefined) {
+    const members = names.map((name) => [String(name), structuredClone(additionalProperties ?? {})])
+    jsonSchema.properties = Object.fromEntries(members)
+    jsonSchema.additionalProperties = false
+  }
+  if (names !== undefined || Object.keys(rules).length === 0) delete jsonSchema.propertyNames
+}
+
+function isSchema(value: JsonSchema | boolean | undefined): value is JsonSchema {
+  return typeof value === 'object'
+}
+
+function addDiscriminator(zodSchema: z.ZodDiscriminatedUnion, jsonSchema: JsonSchema): void {
   const { discriminator, options } = zodSchema.def
   const mapping = options.flatMap((option) => {
     const id = z.globalRegistry.get(option)?.id
@@ -239,12 +272,13 @@ function adjustJsonSchema({
       (tag) => [String(tag), id === undefined ? undefined : `#/components/schemas/${id}`] as const,
     )
   })
-  // An option without an id cannot be referenced; its constant discriminates it.
-  if (mapping.some(([, reference]) => reference === undefined)) return
+  // An option without an id cannot be referenced, and a member that may be absent cannot be read: constants
+  // discriminate these.
+  if (mapping.some(([tag, reference]) => tag === 'undefined' || reference === undefined)) return
   jsonSchema.discriminator = { propertyName: discriminator, mapping: Object.fromEntries(mapping) }
 }
 
-function isObject(value: unknown): boolean {
+function isObject(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 

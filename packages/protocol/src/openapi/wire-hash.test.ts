@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '0b07a2580120457e127b902ee4d36a1e833fb28b51084ce6c636c347d39f5aaa'
+const expectedHash = 'a428d4690eaba3fe9a486827c733a9cd2b92447399c8caabe6f50f38ead5808c'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

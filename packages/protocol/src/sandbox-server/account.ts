@@ -32,12 +32,14 @@ export const apiKeyInfo = component('ApiKey', {
 /** The key itself is in this answer and in no other. */
 export const newApiKey = apiKeyInfo.extend({ key: z.string() }).meta({ id: 'NewApiKey' })
 
+const moment = dateTimeText.meta({ format: 'date-time' })
+
 export const createApiKeyRequest = component('CreateApiKeyRequest', {
   name: nullAsUndefined(boundedText(1, 200)),
   org_id: nullAsUndefined(uuid),
   scopes: withDefault(z.array(scope).min(1), ['read', 'write']),
-  not_before: nullAsUndefined(dateTimeText),
-  expires_at: nullAsUndefined(dateTimeText),
+  not_before: nullAsUndefined(moment),
+  expires_at: nullAsUndefined(moment),
 })
 
 export const currentApiKey = component('CurrentApiKey', {

@@ -3,7 +3,7 @@ import { secretSource } from '../agent-server/agents/agent.ts'
 import { executionStatus, tags } from '../agent-server/conversations/conversation.ts'
 import { extensionSource } from '../agent-server/extensions/extension.ts'
 import { repositoryDecision } from '../agent-server/repositories/consent.ts'
-import { partsOrText } from '../core/message.ts'
+import { acceptsText, partsOrText } from '../core/message.ts'
 import { withContent } from '../core/message-content.ts'
 import { pageQuery, queryFlag, queryInstant, queryText } from '../core/query.ts'
 import {
@@ -258,7 +258,9 @@ export const patchAppConversationRequest = z
 export const appSendMessageRequest = withContent(
   component('AppSendMessageRequest', {
     role: z.literal('user').default('user'),
-    content: partsOrText.refine((parts) => parts.length > 0, 'The message is empty'),
+    content: partsOrText
+      .refine((parts) => parts.length > 0, 'The message is empty')
+      .meta({ ...acceptsText, minItems: 1 }),
     run: trueByDefault,
   }),
 )

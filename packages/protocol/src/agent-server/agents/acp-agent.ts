@@ -9,9 +9,7 @@ export const acpFileSecret = component('ACPFileSecretSpec', {
     .string()
     .min(1)
     .max(200)
-    .refine((name) => !/[/\\\0]/.test(name) && name !== '.' && name !== '..', {
-      message: 'It is a name without a folder',
-    }),
+    .regex(/^(?!\.\.?$)[^/\\\0]*$/, 'It is a name without a folder'),
   env_var: z.string().regex(/^[A-Za-z_]\w{0,199}$/, 'It is the name of a variable'),
   subdir: z.string().regex(/^[\w-][\w.-]{0,99}$/, 'It is the name of a folder'),
   env_points_to: withDefault(z.enum(['dir', 'file']), 'file'),

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { acceptsText } from '../../core/message.ts'
 import {
   component,
   jsonObject,
@@ -170,7 +171,7 @@ export const secretSource = z
       }),
     ]),
   )
-  .meta({ id: 'SecretSource' })
+  .meta({ id: 'SecretSource', ...acceptsText })
 export type SecretSource = z.output<typeof secretSource>
 
 const hookDefinition = z.strictObject({

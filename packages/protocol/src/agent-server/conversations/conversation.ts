@@ -47,7 +47,9 @@ const trimmedTitle = z.string().trim().pipe(title).meta({ minLength: 1, maxLengt
 /** A message of a client; only the role `user` is accepted. Unknown members are ignored. */
 const userMessage = component('SendMessageRequest', {
   role: z.literal('user').default('user'),
-  content: withDefault(content, []),
+  content: withDefault(content, []).meta({
+    description: 'At least one part, unless `extended_content` has one.',
+  }),
   run: z.boolean().default(false).meta({ description: 'Run the conversation after the message is stored.' }),
   sender: nullAsUndefined(z.string()),
   extended_content: nullAsUndefined(z.array(textContent)),
@@ -147,6 +149,7 @@ export const startConversationRequest = z
     title: nullAsUndefined(z.string().trim().pipe(boundedText(0, 200)))
       .transform((text) => text || undefined)
       .meta({
+        maxLength: 200,
         description: 'Without one a title is made of the first message, unless `autotitle` is false.',
       }),
     autotitle: trueByDefault,

@@ -3,6 +3,7 @@ import { component, nullAsUndefined, nullByDefault, withDefault } from '../../co
 import { profileName } from './profile-name.ts'
 
 const longText = z.string().max(100_000)
+const instanceText = /\{\{\s*instance_text\s*\}\}/
 
 const metaProfileClass = component('MetaProfileClass', {
   description: z.string().min(1).max(10_000),
@@ -19,6 +20,7 @@ export const metaProfile = z
     classifier_model: profileName.meta({ description: 'The LLM profile that is asked.' }),
     classes: withDefault(z.array(metaProfileClass).max(100), []),
     prompt_template: nullByDefault(longText).meta({
+      pattern: instanceText.source,
       description:
         'Instead of classes: has {{ instance_text }} for the newest messages, and may have {{ model_table }}. The answer is {"model": NAME}.',
     }),
@@ -31,7 +33,7 @@ export const metaProfile = z
     message: 'Either classes or a prompt_template is needed, not both',
     path: ['classes'],
   })
-  .refine(({ prompt_template: text }) => text === null || /\{\{\s*instance_text\s*\}\}/.test(text), {
+  .refine(({ prompt_template: text }) => text === null || instanceText.test(text), {
     message: 'The template lacks {{ instance_text }}',
     path: ['prompt_template'],
   })

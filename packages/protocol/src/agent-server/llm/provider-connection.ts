@@ -1,7 +1,9 @@
 import * as z from 'zod'
 import { boundedText, component, strictComponent } from '../../core/schemas.ts'
 
-const name = boundedText(1, 128).refine((text) => text.trim() !== '', 'A name is more than blanks')
+const name = boundedText(1, 128)
+  .refine((text) => text.trim() !== '', 'A name is more than blanks')
+  .meta({ minLength: 1, maxLength: 128, pattern: '\\S' })
 const apiKey = z.string().max(100_000)
 
 /** `http` or `https`, without a user: a key has a member of its own. Blank is none. */
@@ -11,6 +13,7 @@ const baseUrl = z
   .transform((text) => (text.trim() === '' ? null : text.trim()))
   .refine(isHttpUrl, { message: 'It is no http or https address without a user and a password' })
   .nullable()
+  .meta({ pattern: '^\\s*(?:https?://\\S+\\s*)?$' })
 
 function isHttpUrl(text: string | null): boolean {
   if (text === null) return true
