@@ -49,6 +49,31 @@ test.skipIf(!hasTmux)(
 )
 
 test.skipIf(!hasTmux)(
+  'a model that does not answer in time is kept and the reason shown; a used-up account is refused with it',
+  async () => {
+    const screen = await openScreen([], { columns: 160 })
+    const choose = async (name: string) => {
+      await screen.until(/◆.*Which provider\?/)
+      await screen.keys('Up')
+      await screen.until(/● A local/)
+      await screen.keys('Enter')
+      await screen.until(/◆.*address of its API/)
+      await screen.enter(fixture.modelUrl)
+      await screen.until(/◆.*name of the model/)
+      await screen.enter(name)
+      await screen.until(/◆.*API key/)
+      await screen.keys('Enter')
+    }
+    await choose('status-402')
+    await screen.until(/The model does not answer: LLMRateLimitError: .*Busy with 402/)
+    await choose('status-504')
+    await screen.until(
+      /The model did not answer, and is saved all the same: LLMTimeoutError: .*Busy with 504[\s\S]*\n› *\n/,
+    )
+  },
+)
+
+test.skipIf(!hasTmux)(
   'a question is answered with a key, for ever with another, and the reason of a no is asked',
   async () => {
     const screen = await openScreen([], { env: fixture.modelEnv })

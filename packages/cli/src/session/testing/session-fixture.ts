@@ -19,11 +19,16 @@ interface Call {
   readonly arguments: object
 }
 
-/** A model server: the last message of the user selects the reply. */
+/** A model server: the last message of the user selects the reply; the model `status-504` answers with 504. */
 function createModel(onRequest: () => void): Server {
   return createServer(async (request, response) => {
     onRequest()
-    const { messages, tools = [] } = JSON.parse(await text(request))
+    const { model, messages, tools = [] } = JSON.parse(await text(request))
+    const [, status] = /^status-(\d+)$/.exec(model) ?? []
+    if (status !== undefined) {
+      response.writeHead(Number(status), { 'content-type': 'application/json' })
+      return response.end(JSON.stringify({ error: { message: `Busy with ${status}` } }))
+    }
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     const send = (delta: object, finish_reason: string | null = null) =>
       response.write(
