@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { applicationFiles } from '../map/extensions/application.ts'
 import { bashStep, finishStep, scriptedModel } from '../support/agent-driver.ts'
 import { findChromium } from '../support/browser-user.ts'
+import { errorReply, MockProvider } from '../support/mock-provider.ts'
 import { ConsoleFixture, findViolations, waitUntil } from './console-fixture.ts'
 
 const chromiumPath = await findChromium()
@@ -335,7 +336,6 @@ describe.runIf(chromiumPath !== undefined)('the pages of the console', { timeout
     const dialog = page.getByRole('dialog', { name: 'Approve notes 0.1.0' })
     await dialog.getByText('MAIL_TOKEN').waitFor()
     expect(await findViolations(page, 'approval')).toEqual([])
-    if (process.env.SLIPWAY_SHOT !== undefined) await page.screenshot({ path: process.env.SLIPWAY_SHOT })
     await dialog.getByRole('button', { name: 'Approve', exact: true }).click()
     await page.getByRole('button', { name: 'Start' }).click()
     const opened = page.context().waitForEvent('page')
@@ -347,6 +347,34 @@ describe.runIf(chromiumPath !== undefined)('the pages of the console', { timeout
     await page.getByRole('button', { name: 'Delete notes' }).click()
     await page.getByText('No applications are installed').waitFor()
     await rm(source, { recursive: true })
+    expect(problems).toEqual([])
+    await page.context().close()
+  })
+
+  test('why a model did not answer is shown, also of one that is saved all the same', async () => {
+    await using provider = await MockProvider.open()
+    const { page, problems } = await fixture.newPage()
+    await signIn(page, '/settings')
+    const add = page.getByRole('button', { name: 'Add a model' })
+    await add.or(page.getByLabel('Model, as provider/name')).waitFor()
+    if (await add.isVisible()) await add.click()
+    await page.getByLabel('Name', { exact: true }).fill('silent')
+    await page.getByLabel('Model, as provider/name').fill('openai-compatible/m')
+    await page.getByLabel('Address').fill(`${provider.url}/v1`)
+    provider.replyWithoutTools = errorReply(402, { error: { message: 'no credits' } })
+    await page.getByRole('button', { name: 'Try and save' }).click()
+    await page.locator('.problem', { hasText: /LLMRateLimitError: .*no credits/ }).waitFor()
+    provider.replyWithoutTools = errorReply(504, { error: { message: 'too late' } })
+    await page.getByRole('button', { name: 'Try and save' }).click()
+    await page.getByText(/The model is saved\. It did not answer: LLMTimeoutError: .*too late/).waitFor()
+    provider.replyWithoutTools = errorReply(429, { error: { message: 'slow down' } })
+    await page
+      .getByRole('listitem')
+      .filter({ hasText: 'silent' })
+      .getByRole('button', { name: 'Test' })
+      .click()
+    await page.getByText(/silent: LLMRateLimitError: .*slow down/).waitFor()
+    await fixture.api.fetch('/api/profiles/silent', { method: 'DELETE' })
     expect(problems).toEqual([])
     await page.context().close()
   })

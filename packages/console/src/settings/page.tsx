@@ -9,7 +9,7 @@ import { SideNav } from '../ui/side-nav.tsx'
 import { ErrorState, Loading } from '../ui/states.tsx'
 import { Applications } from './applications.tsx'
 import { McpServers } from './mcp-servers.tsx'
-import { ProfileForm } from './profile-form.tsx'
+import { describeFailure, ProfileForm } from './profile-form.tsx'
 import { SchemaForm } from './schema-form.tsx'
 import { Secrets } from './secrets.tsx'
 import { Skills } from './skills.tsx'
@@ -65,7 +65,7 @@ function Models() {
       showToast(
         valid && error === null
           ? { text: `${name} answers` }
-          : { text: `${name}: ${error?.message ?? 'no answer'}`, ...(!valid && { tone: 'error' }) },
+          : { text: `${name}: ${describeFailure(error)}`, ...(!valid && { tone: 'error' }) },
       ),
   })
   if (profiles.isPending) return <Loading />

@@ -16,8 +16,8 @@ export function ProfileForm({ onSaved }: { readonly onSaved: () => void }) {
       let note = ''
       if (!isForced) {
         const { valid, error } = await agentServer.call('validateProfile', { params, body: { llm } })
-        if (!valid) return { problem: error?.message ?? 'The model did not answer.' }
-        if (error !== null) note = `. It did not answer: ${error.message}`
+        if (!valid) return { problem: describeFailure(error) }
+        if (error !== null) note = `. It did not answer: ${describeFailure(error)}`
       }
       await agentServer.call('saveProfile', { params, body: { llm } })
       await agentServer.call('activateProfile', { params })
@@ -66,6 +66,11 @@ export function ProfileForm({ onSaved }: { readonly onSaved: () => void }) {
       </div>
     </form>
   )
+}
+
+/** Why a model did not answer. */
+export function describeFailure(error: { readonly type: string; readonly message: string } | null): string {
+  return error === null ? 'The model did not answer.' : `${error.type}: ${error.message}`
 }
 
 function isSecondTry(event: FormEvent): boolean {
