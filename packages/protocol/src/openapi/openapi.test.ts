@@ -218,7 +218,8 @@ test('what the server refuses is in the schemas: paths that are not absolute, ta
   const parameter = (path: string, name: string) =>
     paths[path].get.parameters.find((one: { name: string }) => one.name === name).schema
   expect(parameter('/api/file/download', 'path').pattern).toBe('^/')
-  expect(parameter('/api/git/changes', 'path').pattern).toBe('^/')
+  // A slash that an address lost is added.
+  expect(parameter('/api/git/changes', 'path')).not.toHaveProperty('pattern')
   expect(parameter('/api/conversations/search', 'tag').items.pattern).toBe('^[a-z0-9]+(?:[:=]|$)')
   const [title] = components.schemas.UpdateConversationRequest.properties.title.anyOf
   expect(title).toMatchObject({ minLength: 1, maxLength: 200 })

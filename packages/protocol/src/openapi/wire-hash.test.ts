@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'a428d4690eaba3fe9a486827c733a9cd2b92447399c8caabe6f50f38ead5808c'
+const expectedHash = 'efce79d169a24a298a631ff1b8218099ee421a3e68544a6864b96a4ad3be2514'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

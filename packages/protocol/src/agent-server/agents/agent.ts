@@ -1,3 +1,4 @@
+import { isRecord } from '@slipway/shared/json'
 import * as z from 'zod'
 import { acceptsText } from '../../core/message.ts'
 import {
@@ -154,7 +155,7 @@ export const secretSource = z
   .preprocess(
     (value) => {
       if (typeof value === 'string') return { kind: 'StaticSecret', value }
-      if (typeof value !== 'object' || value === null || 'kind' in value) return value
+      if (!isRecord(value) || 'kind' in value) return value
       return { kind: 'url' in value ? 'LookupSecret' : 'StaticSecret', ...value }
     },
     z.discriminatedUnion('kind', [

@@ -4,8 +4,14 @@ import { defineRoutes, route } from '../../core/route.ts'
 import { component } from '../../core/schemas.ts'
 import { gitChange, gitCommit, gitDiff, gitProviderRepository } from './git.ts'
 
-const directoryPath = z.string().min(1).meta({ description: 'Absolute path of a directory.', pattern: '^/' })
-const filePath = z.string().min(1).meta({ description: 'Absolute path of a file.', pattern: '^/' })
+const directoryPath = z
+  .string()
+  .min(1)
+  .meta({ description: 'Absolute path of a directory; the first slash may be missing.' })
+const filePath = z
+  .string()
+  .min(1)
+  .meta({ description: 'Absolute path of a file; the first slash may be missing.' })
 /** The address may bring a path percent-encoded or with its slashes, and may have lost the first one. */
 const pathParams = z.object({
   path: z
