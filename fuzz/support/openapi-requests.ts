@@ -9,7 +9,8 @@ import { expect } from 'vitest'
 export interface Parameter {
   readonly name: string
   readonly in: string
-  readonly schema?: { readonly enum?: readonly string[]; readonly type?: string }
+  readonly required?: boolean
+  readonly schema?: { readonly enum?: readonly string[]; readonly type?: string; readonly items?: unknown }
 }
 export interface Operation {
   readonly operationId?: string
@@ -180,6 +181,12 @@ export class ResponseChecker {
     this.#document = document
     addFormats.default(this.#ajv)
     this.#ajv.addSchema(document, 'doc')
+  }
+
+  /** Whether a schema of the document accepts a value. */
+  accepts(schema: object, value: unknown): boolean {
+    const text = JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"doc#/')
+    return this.#ajv.validate(JSON.parse(text), value)
   }
 
   /** Whether the document describes this reply; a status above 499 must be documented. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type { OpenApiDocument } from './openapi-requests.ts'
 
-type Json = Readonly<Record<string, unknown>>
+export type Json = Readonly<Record<string, unknown>>
 
 /** Below this depth every value is plain JSON. */
 const maxDepth = 4
@@ -26,7 +26,8 @@ export function schemaValues(
   return arbitraryFor(schema, 0)
 }
 
-function resolveReference(document: OpenApiDocument, schema: unknown): Json {
+/** A schema, its reference followed. */
+export function resolveReference(document: OpenApiDocument, schema: unknown): Json {
   if (!isObject(schema)) return {}
   const { $ref } = schema
   if (typeof $ref !== 'string') return schema
@@ -85,6 +86,6 @@ function stringValue({ format, minLength, maxLength }: Json): fc.Arbitrary<strin
   )
 }
 
-function isObject(value: unknown): value is Json {
+export function isObject(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
