@@ -416,6 +416,97 @@ test('Gemini: signatures of thoughts, texts and calls go back where they stood',
   expect(requests.at(-1)?.path).not.toContain('secret')
 })
 
+/** A turn as a log of another origin has it: without signatures, items, details and phases of a provider. */
+const plainTurn: readonly Message[] = [
+  user('Kiel?'),
+  {
+    role: 'assistant',
+    content: [{ type: 'text', text: 'I look.', cache_prompt: false }],
+    reasoning_content: 'Kiel lies by the sea.',
+    thinking_blocks: [],
+    tool_calls: [
+      { id: 'call_1', name: 'weather', arguments: '{"town":"Kiel"}', origin: 'completion' },
+      { id: 'call_2', name: 'weather', arguments: '{"town":"Oslo"}', origin: 'responses' },
+    ],
+  },
+  result('call_1'),
+  result('call_2'),
+]
+const toolUse = (id: string, town: string) => ({ type: 'tool_use', id, name: 'weather', input: { town } })
+
+test.each([
+  [
+    'Anthropic',
+    { model: 'anthropic/claude-sonnet-4-0', extended_thinking_budget: 2000, reasoning_effort: 'high' },
+    [
+      anthropicStart,
+      ...anthropicBlock(0, { type: 'text', text: '' }, [{ type: 'text_delta', text: 'Wet.' }]),
+      ...anthropicEnd.slice(1),
+    ],
+    'messages',
+    [
+      { role: 'user' },
+      {
+        role: 'assistant',
+        content: [{ type: 'text', text: 'I look.' }, toolUse('call_1', 'Kiel'), toolUse('call_2', 'Oslo')],
+      },
+      { role: 'user', content: [{ tool_use_id: 'call_1' }, { tool_use_id: 'call_2' }] },
+    ],
+  ],
+  [
+    'OpenAI Responses',
+    { model: 'openai/gpt-5', api_mode: 'responses', reasoning_effort: 'medium' },
+    [
+      responsesEnd[0],
+      ...item(0, { type: 'message', id: 'msg_1', role: 'assistant' }, {}, [
+        { type: 'response.output_text.delta', item_id: 'msg_1', output_index: 0, delta: 'Wet.' },
+      ]),
+      responsesEnd[1],
+    ],
+    'input',
+    [
+      { role: 'user' },
+      { role: 'assistant' },
+      { type: 'function_call', call_id: 'call_1' },
+      { type: 'function_call', call_id: 'call_2' },
+      { type: 'function_call_output', call_id: 'call_1' },
+      { type: 'function_call_output', call_id: 'call_2' },
+    ],
+  ],
+  [
+    'Gemini',
+    { model: 'gemini/gemini-3-pro-preview', reasoning_effort: 'high' },
+    [{ candidates: [{ content: { role: 'model', parts: [{ text: 'Wet.' }] }, finishReason: 'STOP' }] }],
+    'contents',
+    [
+      { role: 'user' },
+      {
+        role: 'model',
+        parts: [
+          { text: 'I look.' },
+          // Gemini 3 refuses calls without a signature, and documents this word for those of other logs.
+          { functionCall: { name: 'weather' }, thoughtSignature: 'skip_thought_signature_validator' },
+          { functionCall: { name: 'weather' } },
+        ],
+      },
+      { role: 'user', parts: [{ functionResponse: {} }, { functionResponse: {} }] },
+    ],
+  ],
+])(
+  '%s: a log without what a provider added is still valid to send',
+  async (_, settings, stream, member, expected) => {
+    const model = openModel(llm.parse({ api_key: 'k', num_retries: 0, base_url: url, ...settings }))
+    streams.push(stream)
+    const reply = await model.generate({ messages: plainTurn, tools }, new AbortController().signal)
+    expect(reply.kind).toBe('reply')
+    const body = requests.at(-1)?.body ?? {}
+    expect(body[member]).toMatchObject(expected)
+    // A budget for thoughts would make Anthropic ask for those of this turn; no item of OpenAI is referred to.
+    expect(body).not.toHaveProperty('thinking')
+    expect(JSON.stringify(body)).not.toMatch(/item_reference|"signature"|encrypted_content":"/)
+  },
+)
+
 test('token ids are read from the chunks when they were asked for', async () => {
   const stream = [
     chunk({ role: 'assistant', content: '' }, null, { prompt_token_ids: [1, 2, 3] }),
