@@ -161,13 +161,24 @@ export class PostgresDatabase {
     for (let delayMs = firstProbeMs; !signal.aborted; delayMs = Math.min(maxProbeMs, delayMs * 2)) {
       try {
         await pause(delayMs, undefined, { signal, ref: false })
-        const [row] = await this.#query<[string]>("SELECT current_setting('transaction_read_only')", [])
-        if (row?.[0] === 'on') throw readOnlyProblem()
+        if (await this.#isReadOnly()) throw readOnlyProblem()
         await this.#recovered()
         return
       } catch (error) {
         if (isDatabaseFailure(error) && !signal.aborted) this.#problem = error
       }
+    }
+  }
+
+  /** Of a connection that is not used again: it keeps the settings that it began with. */
+  async #isReadOnly(): Promise<boolean> {
+    const client = await mapFailure(this.#pool.connect())
+    try {
+      const sql = "SELECT current_setting('transaction_read_only') AS setting"
+      const { rows } = await mapFailure(client.query<{ setting: string }>(sql))
+      return rows[0]?.setting === 'on'
+    } finally {
+      client.release(true)
     }
   }
 
