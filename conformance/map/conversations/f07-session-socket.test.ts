@@ -307,8 +307,8 @@ mapCase('F07.slow-consumer', 'a client that stops to read is closed with 1013', 
   const count = 8
   // Text that does not become shorter on a socket that compresses.
   const text = () => randomBytes(3 * 768 * 1024).toString('base64')
-  for (let n = 0; n < count; n++) await server.sendMessage(id, text())
-  // The socket is closed one to two seconds after that one, and is cut five seconds later: between.
+  // All at once: the socket is closed one to two seconds after that one, and is cut five seconds later.
+  await Promise.all(Array.from({ length: count }, () => server.sendMessage(id, text())))
   await sleep(2_200)
   stalled.socket.resume()
   expect(await stalled.closed).toEqual({ code: 1013, reason: 'slow_consumer' })
