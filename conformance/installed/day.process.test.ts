@@ -346,7 +346,7 @@ hour('sandboxes, users and limits', async () => {
   await day.run(['app', 'rm', conversation])
   expect(await day.json(['sandboxes'])).toEqual([])
   expect(await sandboxServer.stop()).toBe(0)
-  expect(await day.processes()).toEqual([])
+  await expect.poll(() => day.processes(), { timeout: 30_000 }).toEqual([])
 })
 
 hour('uninstalled: what is left is what docs/guide/install.md names', async () => {
@@ -374,6 +374,7 @@ hour('uninstalled: what is left is what docs/guide/install.md names', async () =
     '.local',
     '.local/share',
     '.local/share/slipway',
+    '.local/share/slipway-servers',
     ...[
       'conversations',
       'lock.db',
@@ -385,7 +386,6 @@ hour('uninstalled: what is left is what docs/guide/install.md names', async () =
       'session.key',
       'sessions',
     ].map((name) => `.local/share/slipway/${name}`),
-    '.local/share/slipway-servers',
   ])
   expect(await readdir(join(day.directory, 'tmp'))).toEqual([])
   expect(await day.processes()).toEqual([])
