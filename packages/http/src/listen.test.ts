@@ -66,7 +66,9 @@ test('a port in use has a readable error', async () => {
 
 test('localhost listens on IPv4 and IPv6', async () => {
   const listening = await listen(silent(), { host: 'localhost', port: 0 })
-  const hasIpv6 = Object.values(networkInterfaces()).some((own) => own?.some(({ address }) => address === '::1'))
+  const hasIpv6 = Object.values(networkInterfaces()).some((own) =>
+    own?.some(({ address }) => address === '::1'),
+  )
   for (const host of ['localhost', '127.0.0.1', ...(hasIpv6 ? ['[::1]'] : [])])
     expect((await fetch(`http://${host}:${listening.port}/openapi.json`)).status, host).toBe(200)
   await listening.close()

@@ -42,7 +42,16 @@ test('the state goes from dormant over initializing to ready, and requests are r
   expect([init.state, init.keys]).toEqual(['initializing', undefined])
   const request = { method: 'GET', headers: {} }
   expect(() => init.checkRequest('/api/profiles', request)).toThrow("'initializing'")
-  for (const path of ['/', '/ready', '/ready/', '/api/init', '/api/init/', '/openapi.json', '/docs/x.js', '/redoc'])
+  for (const path of [
+    '/',
+    '/ready',
+    '/ready/',
+    '/api/init',
+    '/api/init/',
+    '/openapi.json',
+    '/docs/x.js',
+    '/redoc',
+  ])
     expect(() => init.checkRequest(path, request)).not.toThrow()
   expect(() => init.checkRequest('/api/init', { ...request, method: 'POST' })).toThrow('Unauthorized')
   opening[0]?.resolve()

@@ -118,7 +118,11 @@ test('a request is a span by its route, and its work are child spans', async () 
   expect(there.bodies.join()).not.toContain('private')
   expect(there.headers[0]).toMatchObject({ 'x-token': 'receiver-secret' })
   const [{ resource, scopeSpans }] = JSON.parse(there.bodies[0] ?? '').resourceSpans
-  expect(spanAttributes(resource)).toMatchObject({ 'service.name': 'it', 'service.version': '1', team: 'mine' })
+  expect(spanAttributes(resource)).toMatchObject({
+    'service.name': 'it',
+    'service.version': '1',
+    team: 'mine',
+  })
   expect(scopeSpans[0].scope).toMatchObject({ name: 'slipway', version: '1' })
 })
 
