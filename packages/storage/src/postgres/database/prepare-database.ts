@@ -1,6 +1,7 @@
 import type { LogFunction } from '@slipway/protocol'
 import pg from 'pg'
 import type { PostgresDatabase, Session } from './database.ts'
+import { isConnectionFailure } from './database-failure.ts'
 import { keyFinerDigits } from './key-finer-digits.ts'
 import { lockName } from './lock-name.ts'
 import { finerVersion, migrations } from './schema.ts'
@@ -81,11 +82,22 @@ async function migrate(session: Session): Promise<void> {
       `The database has version ${version} of the tables, and this server knows ${migrations.length}: start the newer server`,
     )
   if (rows.length === 0) await session.run('INSERT INTO slipway_schema VALUES (0)')
-  for (const statements of migrations.slice(version)) {
-    for (const statement of statements.split(';')) await session.run(statement)
+  if (version === migrations.length) return
+  try {
+    for (const statements of migrations.slice(version)) {
+      for (const statement of statements.split(';')) await session.run(statement)
+    }
+    if (version > 0 && version < finerVersion) await keyFinerDigits(session)
+    await session.run('UPDATE slipway_schema SET version = $1', [migrations.length])
+  } catch (cause) {
+    // What a lost connection has left is rolled back by the database.
+    if (isConnectionFailure(cause)) throw cause
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    throw new Error(
+      `The tables of the database could not be migrated from version ${version} to ${migrations.length}: ${reason}. They are unchanged: start the version that wrote them, or remove the cause and start again.`,
+      { cause },
+    )
   }
-  if (version > 0 && version < finerVersion) await keyFinerDigits(session)
-  await session.run('UPDATE slipway_schema SET version = $1', [migrations.length])
 }
 
 const extensionSql = `SELECT nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace

@@ -67,10 +67,15 @@ export class Database {
       throw new Error(`${path} cannot be opened: ${openFailure(path, cause)}`, { cause })
     }
     if (options.readOnly) return
-    this.#migrate(path, options.migrations)
-    this.#assertSchema(options.migrations)
-    this.#db.exec(`PRAGMA busy_timeout = ${busyMs}`)
-    this.#place = new FilePlace(path)
+    try {
+      this.#migrate(path, options.migrations)
+      this.#assertSchema(options.migrations)
+      this.#db.exec(`PRAGMA busy_timeout = ${busyMs}`)
+      this.#place = new FilePlace(path)
+    } catch (error) {
+      this.#closeAnyway()
+      throw error
+    }
   }
 
   prepare(sql: string): StatementSync {
@@ -403,13 +408,28 @@ export class Database {
       throw new Error(
         `${path} was written by a newer version (its schema is ${from}, this version knows ${migrations.length}). Start that version, or restore a backup that was made before the upgrade.`,
       )
-    if (from > 0 && from < migrations.length) {
+    if (from === migrations.length) return
+    const copy = `${path}.v${from}.bak`
+    if (from > 0) {
       this.#assertSchema(migrations.slice(0, from))
-      this.#copyBeforeMigration(`${path}.v${from}.bak`)
+      this.#copyBeforeMigration(copy)
     }
-    for (const [index, sql] of migrations.entries()) {
-      if (index < from) continue
-      this.transaction(() => this.#db.exec(`${sql}; PRAGMA user_version = ${index + 1}`))
+    try {
+      // All of them or none.
+      this.transaction(() => {
+        for (const [index, sql] of migrations.entries())
+          if (index >= from) this.#db.exec(`${sql}; PRAGMA user_version = ${index + 1}`)
+        this.#assertSchema(migrations)
+      })
+    } catch (cause) {
+      // A commit that was reported as failed may be stored.
+      if (Number(this.pragma('user_version')) === migrations.length) return
+      if (from === 0) throw cause
+      const reason = cause instanceof Error ? cause.message : String(cause)
+      throw new Error(
+        `${path} could not be migrated from version ${from} of its schema to ${migrations.length}: ${reason}. It is unchanged, and ${copy} is a copy of it: start the version that wrote it, or remove the cause and start again.`,
+        { cause },
+      )
     }
   }
 }
