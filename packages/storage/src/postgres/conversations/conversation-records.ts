@@ -11,10 +11,11 @@ import { groupChildren } from '../../conversations/group-children.ts'
 import { emptyExtent } from '../../event-log/append-planner.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { Value } from '../database/database.ts'
+import { isDatabaseFailure } from '../database/database-failure.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
 import type { GroupPlan } from '../group-commit/group-plan.ts'
 import type { LogHead } from '../group-commit/log-heads.ts'
-import type { Purge } from './purge.ts'
+import type { Leftover, Purge } from './purge.ts'
 
 type Row = readonly [
   ordinal: number,
@@ -170,7 +171,20 @@ export class PostgresConversationRecords implements ConversationRecords {
     })
   }
 
-  remove(id: string): Promise<boolean> {
+  async remove(id: string): Promise<boolean> {
+    let leftover: Leftover | undefined
+    try {
+      return await this.#remove(id, (stored) => {
+        leftover = stored
+      })
+    } catch (error) {
+      // It may be stored all the same.
+      if (leftover !== undefined && isDatabaseFailure(error)) this.#purge.schedule(leftover)
+      throw error
+    }
+  }
+
+  #remove(id: string, onApplied: (leftover: Leftover) => void): Promise<boolean> {
     const { deliveries, liveTails, importLocks, writer } = this.#context
     return writer.write({
       conversations: [id],
@@ -179,8 +193,10 @@ export class PostgresConversationRecords implements ConversationRecords {
         if (head === undefined) return { done: () => false }
         importLocks.assertFree(id)
         const { ordinal } = head
+        const leftover = { ordinal, above: undefined }
         return {
           apply: () => {
+            onApplied(leftover)
             group.fence(head)
             group.run('UPDATE conversation SET is_visible = false WHERE ordinal = $1', [ordinal])
             group.run(
@@ -194,7 +210,7 @@ export class PostgresConversationRecords implements ConversationRecords {
           done: () => {
             liveTails.get(ordinal)?.signal.notify()
             deliveries.markChanged(id)
-            this.#purge.schedule({ ordinal, above: undefined })
+            this.#purge.schedule(leftover)
             return true
           },
         }

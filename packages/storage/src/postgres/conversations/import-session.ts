@@ -27,6 +27,8 @@ export async function startImport(
   if (holder?.isOwn === false) throw new HeldElsewhere()
   let isLocked = false
   let leftover: Leftover | undefined
+  /** Of a new conversation: no other gets them. */
+  const ordinals: number[] = []
   try {
     const { ordinal, start } = await writer.write({
       conversations: [conversation],
@@ -37,6 +39,7 @@ export async function startImport(
         isLocked = true
         const head = group.find(conversation)
         const ordinal = head?.ordinal ?? group.takeOrdinal()
+        if (head === undefined) ordinals.push(ordinal)
         return {
           apply: () => {
             if (head === undefined)
@@ -57,10 +60,14 @@ export async function startImport(
     return new PostgresImportSession({ context, purge, conversation, ordinal, start }, last)
   } catch (error) {
     if (!isLocked) throw error
-    // It may be stored all the same. What a new conversation leaves is removed after the next open.
+    // It may be stored all the same.
     if (leftover !== undefined && isDatabaseFailure(error))
       scheduleCleanUp({ context, purge, conversation }, leftover, error)
-    else importLocks.release(conversation)
+    else {
+      if (isDatabaseFailure(error))
+        for (const ordinal of ordinals) purge.schedule({ ordinal, above: undefined })
+      importLocks.release(conversation)
+    }
     throw error
   }
 }

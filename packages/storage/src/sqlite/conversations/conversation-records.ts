@@ -13,12 +13,12 @@ import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { PlannedChange } from '../database/commit-queue.ts'
 import type { Database, Value } from '../database/database.ts'
 import { readableRows, sumRows } from '../database/readable-rows.ts'
-import { isDamaged } from '../database/storage-failure.ts'
+import { isDamaged, isStorageFailure } from '../database/storage-failure.ts'
 import { valuesChecksum } from '../database/values-checksum.ts'
 import { checkedColumns, nameRecord, sealRecord } from '../event-log/conversation-row.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
 import { deleteSealedState, readSealedState, writeSealed, writeSnapshot } from '../event-log/sealed-state.ts'
-import type { Purge } from './purge.ts'
+import type { Leftover, Purge } from './purge.ts'
 
 type Row = readonly [
   ordinal: number,
@@ -152,15 +152,30 @@ export class SqliteConversationRecords implements ConversationRecords {
     })
   }
 
-  remove(id: string): Promise<boolean> {
+  async remove(id: string): Promise<boolean> {
+    let leftover: Leftover | undefined
+    try {
+      return await this.#remove(id, (stored) => {
+        leftover = stored
+      })
+    } catch (error) {
+      // It may be stored all the same.
+      if (leftover !== undefined && isStorageFailure(error)) this.#purge.schedule(leftover)
+      throw error
+    }
+  }
+
+  #remove(id: string, onApplied: (leftover: Leftover) => void): Promise<boolean> {
     const { db, deliveries, heads, liveTails, importLocks, writer } = this.#context
     return writer.write((): PlannedChange<boolean> => {
       const head = heads.find(id)
       if (head === undefined) return { done: () => false }
       importLocks.assertFree(id)
       const { ordinal } = head
+      const leftover = { ordinal, above: undefined }
       return {
         apply: () => {
+          onApplied(leftover)
           heads.beforeCommit()
           db.run('UPDATE conversation SET is_visible = 0 WHERE ordinal = ?', ordinal)
           db.run('INSERT OR REPLACE INTO leftover (ordinal, above) VALUES (?, 0)', ordinal)
@@ -170,7 +185,7 @@ export class SqliteConversationRecords implements ConversationRecords {
         done: () => {
           liveTails.get(ordinal)?.signal.notify()
           deliveries.markChanged(id)
-          this.#purge.schedule({ ordinal, above: undefined })
+          this.#purge.schedule(leftover)
           return true
         },
       }

@@ -30,7 +30,8 @@ export async function startImport(
       return {
         apply: () => {
           if (start === undefined) ordinal = insertInvisible(context, conversation)
-          else leftover = { ordinal, above: start.head }
+          leftover =
+            start === undefined ? { ordinal, above: undefined, conversation } : { ordinal, above: start.head }
           const sql = 'INSERT OR REPLACE INTO leftover (ordinal, above) VALUES (?, ?)'
           db.run(sql, ordinal, start?.head ?? 0)
         },
@@ -39,7 +40,7 @@ export async function startImport(
     })
   } catch (error) {
     if (!isLocked) throw error
-    // It may be stored all the same. What a new conversation leaves is removed after the next open.
+    // It may be stored all the same.
     if (leftover !== undefined && isStorageFailure(error))
       scheduleCleanUp({ context, purge, conversation }, leftover, error)
     else importLocks.release(conversation)

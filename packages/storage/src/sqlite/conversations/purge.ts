@@ -20,13 +20,16 @@ export interface Leftover {
   readonly ordinal: number
   /** Rows after this position, the head, are deleted; undefined deletes the conversation, which is invisible. */
   readonly above: number | undefined
+  /** Where the row may not be stored, and its ordinal may belong to another conversation by then. */
+  readonly conversation?: string
 }
 
 /** Whether there may be more rows, or the leftover is not stored any more. */
 type ChunkResult = 'more' | 'end' | 'gone'
 
 const storedSql = `SELECT 1 FROM leftover JOIN conversation USING (ordinal)
-  WHERE ordinal = ?1 AND above = coalesce(?2, 0) AND CASE WHEN ?2 IS NULL THEN is_visible = 0 ELSE is_visible = 1 AND head = ?2 END`
+  WHERE ordinal = ?1 AND above = coalesce(?2, 0) AND (?3 IS NULL OR id = ?3)
+    AND CASE WHEN ?2 IS NULL THEN is_visible = 0 ELSE is_visible = 1 AND head = ?2 END`
 
 /**
  * Deletes the rows of unpublished imports and removed conversations, in small transactions. Each checks that
@@ -133,8 +136,8 @@ export class Purge {
   }
 
   /** To be called in the transaction that deletes. */
-  #isStored({ ordinal, above }: Leftover): boolean {
-    return this.#context.db.get(storedSql, ordinal, above ?? null) !== undefined
+  #isStored({ ordinal, above, conversation }: Leftover): boolean {
+    return this.#context.db.get(storedSql, ordinal, above ?? null, conversation ?? null) !== undefined
   }
 
   /** Gives the space of the deleted rows back to the file system. */
