@@ -5,6 +5,10 @@ import { openTestControlPlane } from '../testing/fixtures.ts'
 import { Quota } from './quota.ts'
 
 const noon = Date.UTC(2026, 0, 31, 12) * 1000
+const task = {
+  ...{ owner: 'u', org: null, status: 'WORKING', detail: null, conversation: null, sandbox: null },
+  ...{ agent_url: null, request: '{}', created_at: 1, updated_at: 1 },
+}
 const midnight = Date.UTC(2026, 1, 1) * 1000
 
 async function open(limits: { server?: number; org?: number | null; user?: number | null }) {
@@ -21,7 +25,24 @@ async function open(limits: { server?: number; org?: number | null; user?: numbe
     limit: limits.server ?? null,
     now: () => clock.now,
   })
-  return { fixture, quota, clock, scope: { owner: 'u', org } }
+  const scope = { owner: 'u', org }
+  const { startTasks } = fixture.controlPlane
+  return {
+    ...{ fixture, quota, clock, scope },
+    /** Starts a conversation. Resolves with its task; null without a limit. */
+    async start() {
+      const slot = await quota.slotOf(scope)
+      if (slot === null) return null
+      const row = { ...task, id: randomUUID(), quota_day: slot.day }
+      const { isAdded, used } = await startTasks.add(row, { dailyLimit: slot.limit })
+      if (!isAdded) throw quota.refusal(slot, used)
+      return row
+    },
+    /** The start fails; it may be told so twice. */
+    async fail(row: { readonly id: string } | null | undefined) {
+      for (let n = 0; n < 2; n++) await startTasks.update(String(row?.id), { quota_day: null })
+    },
+  }
 }
 
 test.for([
@@ -35,21 +56,21 @@ test.for([
   [{ server: 1, org: 2, user: -1 }, null],
   [{ server: 5, user: 1 }, 1],
 ] as const)('of %o the limit is %s', async ([limits, limit]) => {
-  const { fixture, quota, scope } = await open(limits)
+  const { fixture, quota, scope, start } = await open(limits)
   await using _ = fixture
   expect((await quota.status(scope)).limit).toBe(limit)
-  const results = await Promise.allSettled(Array.from({ length: 8 }, () => quota.reserve(scope)))
-  const days = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  const results = await Promise.allSettled(Array.from({ length: 8 }, start))
+  const days = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value?.quota_day ?? null] : []))
   expect(days).toEqual(Array.from({ length: limit ?? 8 }, () => (limit === null ? null : '2026-01-31')))
   expect((await quota.status(scope)).used).toBe(limit ?? 0)
 })
 
 test('a refusal has the limit, the slots in use, and when new ones start', async () => {
-  const { fixture, quota, scope } = await open({ server: 2 })
+  const { fixture, start } = await open({ server: 2 })
   await using _ = fixture
-  await quota.reserve(scope)
-  await quota.reserve(scope)
-  await expect(quota.reserve(scope)).rejects.toMatchObject({
+  await start()
+  await start()
+  await expect(start()).rejects.toMatchObject({
     code: 'too_many',
     members: {
       code: 'daily_conversation_limit_reached',
@@ -60,42 +81,36 @@ test('a refusal has the limit, the slots in use, and when new ones start', async
   })
 })
 
-test('the count starts again at midnight UTC, and a slot returns to the day of its reservation', async () => {
-  const { fixture, quota, clock, scope } = await open({ server: 1 })
+test('the count starts again at midnight UTC, and a slot returns to the day of its start', async () => {
+  const { fixture, clock, start, fail } = await open({ server: 1 })
   await using _ = fixture
   clock.now = midnight - 1
-  const day = await quota.reserve(scope)
-  await expect(quota.reserve(scope)).rejects.toMatchObject({ code: 'too_many', retryAfterSeconds: 1 })
+  const first = await start()
+  await expect(start()).rejects.toMatchObject({ code: 'too_many', retryAfterSeconds: 1 })
   clock.now = midnight
-  expect(await quota.reserve(scope)).toBe('2026-02-01')
-  await quota.release('u', String(day))
-  await expect(quota.reserve(scope)).rejects.toMatchObject({ code: 'too_many' })
+  expect((await start())?.quota_day).toBe('2026-02-01')
+  await fail(first)
+  await expect(start()).rejects.toMatchObject({ code: 'too_many' })
   clock.now = midnight - 1
-  expect(await quota.reserve(scope)).toBe(day)
+  expect((await start())?.quota_day).toBe(first?.quota_day)
 })
 
-test('any sequence of reservations and releases stays within the limit', async () => {
+test('any sequence of starts and failures stays within the limit', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 1, max: 5 }),
-      fc.array(fc.constantFrom('reserve', 'release'), { maxLength: 30 }),
+      fc.array(fc.constantFrom('start', 'fail'), { maxLength: 30 }),
       async (limit, steps) => {
-        const { fixture, quota, scope } = await open({ server: limit })
+        const { fixture, quota, scope, start, fail } = await open({ server: limit })
         await using _ = fixture
-        let reserved = 0
+        const started: Awaited<ReturnType<typeof start>>[] = []
         for (const step of steps) {
-          if (step === 'reserve') {
-            const isReserved = await quota.reserve(scope).then(
-              () => true,
-              () => false,
-            )
-            expect(isReserved).toBe(reserved < limit)
-            if (isReserved) reserved++
-          } else if (reserved > 0) {
-            await quota.release('u', '2026-01-31')
-            reserved--
-          }
-          expect((await quota.status(scope)).used).toBe(reserved)
+          if (step === 'start') {
+            const row = await start().catch(() => undefined)
+            expect(row !== undefined).toBe(started.length < limit)
+            if (row !== undefined) started.push(row)
+          } else if (started.length > 0) await fail(started.shift())
+          expect((await quota.status(scope)).used).toBe(started.length)
         }
       },
     ),

@@ -12,6 +12,13 @@ interface QuotaDeps {
   readonly now: () => Instant
 }
 
+export interface QuotaSlot {
+  /** UTC, `2026-01-31`. */
+  readonly day: string
+  readonly limit: number
+  readonly now: Instant
+}
+
 /** Limits a user's starts on a UTC day: by user, organisation or server. Null inherits, -1 is unlimited. */
 export class Quota {
   readonly #deps: QuotaDeps
@@ -20,14 +27,16 @@ export class Quota {
     this.#deps = deps
   }
 
-  /** Reserves a slot and returns its day; null without a limit. A Problem `too_many` when none is left. */
-  async reserve(scope: Scope): Promise<string | null> {
+  /** What a start of now counts by; null without a limit. */
+  async slotOf(scope: Scope): Promise<QuotaSlot | null> {
     const limit = await this.#getLimit(scope)
     if (limit === null || scope.owner === null) return null
     const now = this.#deps.now()
-    const day = utcDay(now)
-    const { isReserved, used } = await this.#deps.rows.reserve(scope.owner, day, limit)
-    if (isReserved) return day
+    return { day: utcDay(now), limit, now }
+  }
+
+  /** The Problem `too_many` for a start that no slot is left for. */
+  refusal({ limit, now }: QuotaSlot, used: number): Problem {
     const resetAt = nextMidnight(now)
     const problem = new Problem(
       'too_many',
@@ -36,12 +45,7 @@ export class Quota {
       { code: 'daily_conversation_limit_reached', limit, used, reset_at: formatInstant(resetAt) },
     )
     problem.retryAfterSeconds = Math.ceil((resetAt - now) / 1_000_000)
-    throw problem
-  }
-
-  /** Returns a slot to the day that `reserve` returned. */
-  async release(owner: string | null, day: string): Promise<void> {
-    if (owner !== null) await this.#deps.rows.release(owner, day)
+    return problem
   }
 
   /** `limit` is null without a limit, `resetAt` is the next midnight UTC. */

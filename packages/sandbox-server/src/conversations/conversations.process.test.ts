@@ -300,7 +300,7 @@ test('a conversation without a sandbox gets a new one, and its history continues
   expect(await stage.conversation(id)).toMatchObject({ sandbox_status: 'MISSING', execution_status: null })
   const again = await stage.start({ conversation_id: id, initial_message: { content: 'Second.' } })
   expect(again).toMatchObject({ status: 'READY', sandbox_id: 'sb-2' })
-  expect(stage.quota.used).toBe(1)
+  expect(await stage.quota.used).toBe(1)
   await stage.until(count, (number) => number === 4)
   const after = await export_()
   expect(after.startsWith(before)).toBe(true)

@@ -80,7 +80,7 @@ test(
       status: 429,
       json: { detail: { code: 'conversation_limit_reached', limit: 2, used: 2 } },
     })
-    expect(ingest.quota.used).toBe(0)
+    expect(await ingest.quota.used).toBe(0)
     await ingest.controlPlane.users.setLimits('ada', { max_conversations: 3 })
     expect((await ingest.send('ada', randomUUID(), ['1'], 10)).status).toBe(200)
   },

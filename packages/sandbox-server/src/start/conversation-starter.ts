@@ -14,7 +14,7 @@ import { runStart, type StartJob, type StartRunDeps } from './run.ts'
 import { type SandboxChoice, selectSandbox } from './select-sandbox.ts'
 
 interface ConversationStarterDeps extends StartRunDeps {
-  readonly quota: Pick<Quota, 'reserve' | 'release'>
+  readonly quota: Pick<Quota, 'slotOf' | 'refusal'>
   /** Delivers the pending messages of a conversation in the background. */
   readonly deliver: (conversation: string) => void
   readonly checkModelAddress: CheckModelAddress
@@ -175,7 +175,7 @@ export class ConversationStarter implements AsyncDisposable {
     const { id, scope, existing } = admitted
     if (existing === undefined) await storageQuota.requireRoom(scope.owner)
     // An existing conversation was counted by its first start.
-    const day = existing === undefined ? await quota.reserve(scope) : null
+    const slot = existing === undefined ? await quota.slotOf(scope) : null
     const at = clock.now() * 1000
     const row: StartTaskRow = {
       id: randomUUID(),
@@ -187,23 +187,17 @@ export class ConversationStarter implements AsyncDisposable {
       sandbox: null,
       agent_url: null,
       request: JSON.stringify(redactRequest(admitted.request)),
-      quota_day: day,
+      quota_day: slot?.day ?? null,
       created_at: at,
       updated_at: at,
     }
-    let lease: Lease | undefined
+    const lease = await controlPlane.leases.take(leaseName(row))
     try {
-      lease = await controlPlane.leases.take(leaseName(row))
-      await controlPlane.startTasks.add(row)
+      const { isAdded, used } = await controlPlane.startTasks.add(row, { dailyLimit: slot?.limit })
+      if (slot !== null && !isAdded) throw quota.refusal(slot, used)
     } catch (error) {
-      await lease?.release()
-      const isReleased =
-        !mayBeStored(error) &&
-        (await this.#releaseSlot(row).then(
-          () => true,
-          () => false,
-        ))
-      if (!isReleased) this.#settleLater(row)
+      await lease.release()
+      if (mayBeStored(error)) this.#settleLater(row)
       throw error
     }
     const start: ActiveStart = {
@@ -354,29 +348,14 @@ export class ConversationStarter implements AsyncDisposable {
     try {
       const [stored] = await controlPlane.startTasks.get([row.id])
       if (stored !== undefined) await this.#endRow(stored, interruptedError(stored).message)
-      else await this.#releaseSlot(row)
     } finally {
       await lease.release()
     }
   }
 
-  /** Returns the slot of a start that is not stored. Rejects when it is not returned, and could be later. */
-  async #releaseSlot({ id, owner, quota_day }: StartTaskRow): Promise<void> {
-    if (quota_day === null) return
-    try {
-      await this.#deps.quota.release(owner, quota_day)
-    } catch (error) {
-      if (isFull(error)) throw error
-      this.#deps.log('warn', 'a slot of the quota was not released', { task: id, error: String(error) })
-    }
-  }
-
-  /** Ends the task first: after a crash in between a slot stays used, but none is released twice. */
+  /** Gives the slot of the quota back in the same change. */
   async #markFailed(progress: StartProgress, detail: string): Promise<void> {
-    const { owner, quota_day } = progress.row
-    if (isFinished(progress.row)) return
-    await progress.update({ status: 'ERROR', detail, quota_day: null })
-    if (quota_day !== null) await this.#deps.quota.release(owner, quota_day)
+    if (!isFinished(progress.row)) await progress.update({ status: 'ERROR', detail, quota_day: null })
   }
 }
 
@@ -384,12 +363,7 @@ function leaseName({ id }: Pick<StartTaskRow, 'id'>): string {
   return `start ${id}`
 }
 
-/** The write that failed may be stored all the same. */
+/** The write that failed may be stored all the same; not on a full disk, and above a limit. */
 function mayBeStored(error: unknown): boolean {
-  return error instanceof Problem && error.retryAfterSeconds !== undefined && !isFull(error)
-}
-
-/** Nothing was written. */
-function isFull(error: unknown): boolean {
-  return error instanceof Problem && error.code === 'storage_full'
+  return error instanceof Problem && error.code === 'unavailable' && error.retryAfterSeconds !== undefined
 }

@@ -25,9 +25,11 @@ import { Cipher, openStorage } from '@slipway/storage'
 import {
   type ControlPlaneStore,
   openControlPlaneStore,
+  type QuotaRows,
   type SandboxRow,
   type Scope,
 } from '@slipway/storage/control-plane'
+import type { QuotaSlot } from '../accounts/quota.ts'
 import { ScriptConsents } from '../accounts/script-consents.ts'
 import { StorageQuota } from '../accounts/storage-quota.ts'
 import { AgentCalls } from '../conversations/agent-calls.ts'
@@ -257,19 +259,27 @@ export class TestAccounts {
   }
 }
 
-/** Slots of a day, with a limit that a test sets. */
+/** Slots of one day, with a limit that a test sets. */
 export class TestQuota {
   limit = Number.POSITIVE_INFINITY
-  used = 0
+  readonly #rows: QuotaRows
+  readonly #slot = { day: '2026-01-31', now: 0 }
 
-  async reserve(): Promise<string | null> {
-    if (this.used >= this.limit) throw new Problem('too_many', 'Used up', undefined, { limit: this.limit })
-    this.used++
-    return '2026-01-31'
+  constructor({ quota }: Pick<ControlPlaneStore, 'quota'>) {
+    this.#rows = quota
   }
 
-  async release(): Promise<void> {
-    this.used--
+  async slotOf(): Promise<QuotaSlot> {
+    return { ...this.#slot, limit: this.limit }
+  }
+
+  refusal({ limit }: QuotaSlot): Problem {
+    return new Problem('too_many', 'Used up', undefined, { limit })
+  }
+
+  /** By the user of requests without another. */
+  get used(): Promise<number> {
+    return this.#rows.getUsed('ada', this.#slot.day)
   }
 }
 
@@ -297,7 +307,7 @@ export async function openTestServer(
   const storage = await openStorage({ directory })
   const sandboxes = new TestSandboxes(directory)
   const accounts = new TestAccounts()
-  const quota = new TestQuota()
+  const quota = new TestQuota(controlPlane)
   const scriptConsents = new ScriptConsents({
     documents: openedControlPlane.documents,
     cipher: await Cipher.open({ directory, secretKey: undefined }),

@@ -225,6 +225,16 @@ function claimContract(open: OpenStore): void {
     expect(await sandboxes.claim('small', { owner: 'alice' })).toBeUndefined()
   })
 
+  test('a repeated claim returns what it has assigned', async () => {
+    await using fixture = await open()
+    const { sandboxes } = fixture.store
+    for (const id of ['a', 'b'])
+      await sandboxes.add(sandboxRow({ id, owner: null, status: 'RUNNING', key_hash: null }))
+    const claim = (key_hash: string) => sandboxes.claim('small', { owner: 'alice', key_hash })
+    const ids = [await claim('1'), await claim('1'), await claim('2'), await claim('1'), await claim('3')]
+    expect(ids.map((row) => row?.id)).toEqual(['a', 'a', 'b', 'a', undefined])
+  })
+
   test('concurrent claims take each pooled sandbox at most once', async () => {
     const ask = fc.record({ kind: fc.constantFrom('claim', 'add'), spec: fc.constantFrom('x', 'y') })
     await fc.assert(
@@ -427,14 +437,14 @@ function keyContract(open: OpenStore): void {
 
   test('a new user with the id of a removed one inherits nothing', async () => {
     await using fixture = await open()
-    const { users, documents, quota } = fixture.store
+    const { users, documents, quota, startTasks } = fixture.store
     await users.addOrg(orgRow({ id: 'o' }))
     for (const id of ['alice', 'bob']) {
       await users.addUser(userRow({ id }))
       await users.addMember('o', id)
       await users.addKey(keyRow({ id: `key of ${id}`, user: id }))
       await documents.update(id, 'secrets', () => Buffer.from('s'))
-      await quota.reserve(id, '2026-01-31', 1)
+      await startTasks.add(taskRow({ id: `task of ${id}`, owner: id, quota_day: '2026-01-31' }))
     }
     expect([await users.removeUser('alice'), await users.removeUser('alice')]).toEqual([true, false])
     await users.addUser(userRow({ id: 'alice' }))
@@ -450,9 +460,9 @@ function keyContract(open: OpenStore): void {
 }
 
 function quotaContract(open: OpenStore): void {
-  test('slots are reserved and released like a counter, never above the limit or below zero', async () => {
+  test('a start task takes a slot and gives it back once, never above the limit', async () => {
     const ask = fc.record({
-      kind: fc.constantFrom('reserve', 'reserve', 'release'),
+      kind: fc.constantFrom('start', 'start', 'fail'),
       user: fc.constantFrom('a', 'b'),
       day: fc.constantFrom('2026-01-31', '2026-02-01'),
       limit: fc.integer({ min: -1, max: 4 }),
@@ -460,23 +470,37 @@ function quotaContract(open: OpenStore): void {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(ask, { maxLength: 8 }), { maxLength: 8 }), async (rounds) => {
         await using fixture = await open()
-        const { quota } = fixture.store
-        const model = new Map<string, number>()
+        const { quota, startTasks } = fixture.store
+        /** The tasks that hold a slot. */
+        const model = new Map<string, readonly string[]>()
+        let made = 0
         for (const round of rounds) {
-          const expected = round.map(({ kind, user, day, limit }) => {
-            const used = model.get(user + day) ?? 0
-            const isReserved = kind === 'reserve' && used < limit
-            const then = kind === 'release' ? Math.max(0, used - 1) : used + (isReserved ? 1 : 0)
+          const steps = round.map(({ kind, user, day, limit }) => {
+            const held = model.get(user + day) ?? []
+            if (kind === 'fail') {
+              model.set(user + day, held.slice(1))
+              // None that holds a slot: one that is not there.
+              const id = held[0] ?? 'none'
+              return {
+                run: () => startTasks.update(id, { quota_day: null }).then(() => {}),
+                expected: undefined,
+              }
+            }
+            const id = `t${made++}`
+            const isAdded = held.length < limit
+            const then = isAdded ? [...held, id] : held
             model.set(user + day, then)
-            return kind === 'reserve' ? { isReserved, used: then } : undefined
+            const row = taskRow({ id, owner: user, quota_day: day })
+            return {
+              run: () => startTasks.add(row, { dailyLimit: limit }),
+              expected: { isAdded, used: then.length },
+            }
           })
-          const answers = round.map(({ kind, user, day, limit }) =>
-            kind === 'reserve' ? quota.reserve(user, day, limit) : quota.release(user, day),
-          )
-          expect(await Promise.all(answers)).toEqual(expected)
+          const answers = steps.map(({ run }) => run())
+          expect(await Promise.all(answers)).toEqual(steps.map(({ expected }) => expected))
         }
-        for (const [place, used] of model)
-          expect(await quota.getUsed(place.slice(0, 1), place.slice(1))).toBe(used)
+        for (const [place, { length }] of model)
+          expect(await quota.getUsed(place.slice(0, 1), place.slice(1))).toBe(length)
       }),
       { numRuns: 40 },
     )

@@ -6,16 +6,8 @@ import type { SandboxRows } from './sandboxes.ts'
 import type { StartTaskRows } from './start-tasks.ts'
 import type { UserRows } from './users.ts'
 
-/** Number of conversations started on a UTC day (`2026-01-31`). */
+/** Number of conversations started on a UTC day (`2026-01-31`): the slots that start tasks took. */
 export interface QuotaRows {
-  /** Reserves a slot if fewer than `limit` are used, atomically. `used` includes the new one. */
-  reserve(
-    user: string,
-    day: string,
-    limit: number,
-  ): Promise<{ readonly isReserved: boolean; readonly used: number }>
-  /** Releases a slot; never below zero. */
-  release(user: string, day: string): Promise<void>
   getUsed(user: string, day: string): Promise<number>
 }
 

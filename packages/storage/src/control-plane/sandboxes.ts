@@ -17,7 +17,7 @@ export interface SandboxRow {
   readonly status: string
   /** For its owner: the reason for the status. Contains no secret. */
   readonly detail: string | null
-  /** SHA-256 of its session key in hex; null before it has one. */
+  /** SHA-256 of its session key in hex; before it has one null, and after a claim the id of the claim. */
   readonly key_hash: string | null
   /** Session key and configuration, sealed by the caller. */
   readonly sealed: Buffer
@@ -46,7 +46,10 @@ export interface SandboxRows extends Rows<SandboxRow> {
     members: SandboxChange,
     options?: { readonly where?: Partial<Pick<SandboxRow, 'wanted' | 'status' | 'owner' | 'epoch'>> },
   ): Promise<SandboxRow | undefined>
-  /** Assigns the oldest RUNNING sandbox of a spec in the warm pool to an owner, each at most once. */
+  /**
+   * Assigns the oldest RUNNING sandbox of a spec in the warm pool to an owner, each at most once. A repeated
+   * call with the same `key_hash` returns the sandbox that it has assigned: its first answer may be lost.
+   */
   claim(spec: string, members: SandboxChange & { readonly owner: string }): Promise<SandboxRow | undefined>
   /** Newest first, without sandboxes whose desired state is `gone`. */
   search(scope: Scope | AdminScope, query: PageQuery): Promise<RowPage<SandboxRow>>

@@ -81,7 +81,7 @@ describePostgres('migration', () => {
     const rows = {
       sandbox: sandboxRow({ id: 's', detail: 'nul\0 ü', key_hash: 'h', sealed: Buffer.from([0, 255]) }),
       conversation: conversationRow({ id: 'c', title: 'ΣΊΣΥΦΟΣ\0', parent: 'p' }),
-      task: taskRow({ id: 't', conversation: 'c', org: 'o' }),
+      task: taskRow({ id: 't', conversation: 'c', org: 'o', quota_day: '2026-01-31' }),
       user: userRow({ id: 'alice', is_admin: true, daily_conversation_limit: -1 }),
       key: keyRow({ id: 'k', scopes: ['read'] }),
     }
@@ -95,7 +95,6 @@ describePostgres('migration', () => {
       await store.sandboxes.grantSecrets('s', ['N'])
       await store.conversations.add(rows.conversation)
       await store.startTasks.add(rows.task)
-      await store.quota.reserve('alice', '2026-01-31', 5)
       await store.documents.update('alice', 'd', () => Buffer.from([1, 0, 2]))
       for (const id of ['z', 'y']) await store.pendingMessages.add(messageRow(id, 'c'), 10)
     }

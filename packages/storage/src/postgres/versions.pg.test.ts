@@ -61,7 +61,8 @@ describePostgres('tables of earlier versions', () => {
     }
     const after = await readTables(schema)
     expect(after.version).toBe(migrations.length)
-    expect(after.events.filter(({ position }) => position !== 51)).toEqual(before.events)
+    // Without the one that was appended.
+    expect(after.events.toSpliced(50, 1)).toEqual(before.events)
     await using controlPlane = await openPostgresControlPlaneStore({ url: schema.url })
     // The first version had no tables of a control plane.
     const user = version === 1 ? undefined : { id: 'u1', name: 'Ada', is_admin: true }

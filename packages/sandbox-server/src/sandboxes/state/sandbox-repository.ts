@@ -1,4 +1,5 @@
-import { type SandboxStatus, sandboxStatus } from '@slipway/protocol'
+import { randomBytes } from 'node:crypto'
+import { Problem, type SandboxStatus, sandboxStatus } from '@slipway/protocol'
 import { KeyedSignal } from '@slipway/shared/async'
 import { createCounter, createHistogram } from '@slipway/shared/metrics'
 import type { Clock } from '@slipway/shared/time'
@@ -22,6 +23,9 @@ export type OnStep = (name: string) => void
 
 /** Changes by other servers are not notified. */
 const sharedPollMs = 250
+
+/** Pauses before a step whose answer may be lost is repeated. */
+const repeatMs = [100, 500, 1_000, 2_000]
 
 /** Calls of a backend; the other steps are writes of rows. */
 const measuredSteps: ReadonlySet<string> = new Set(['start', 'resume', 'pause', 'remove', 'init'])
@@ -99,8 +103,9 @@ export class SandboxRepository {
   /** Gives a sandbox of the warm pool an owner; it is STARTING until it has its settings. */
   async claim(spec: string, owner: string, org: string | null, used_at: number) {
     // Without an epoch: if it has died unnoticed, it is created again for its owner.
-    const members = { owner, org, status: 'STARTING' satisfies SandboxStatus, epoch: null, used_at }
-    const row = await this.runStep('claim', () => this.#rows.claim(spec, members))
+    const key_hash = randomBytes(32).toString('hex')
+    const members = { owner, org, status: 'STARTING' satisfies SandboxStatus, epoch: null, used_at, key_hash }
+    const row = await this.#repeat('claim', () => this.#rows.claim(spec, members))
     if (row !== undefined) this.changes.notify(row.id)
     return row
   }
@@ -118,6 +123,19 @@ export class SandboxRepository {
       signal,
       this.#leases.isShared ? { clock: this.#clock, ms: sharedPollMs } : undefined,
     )
+  }
+
+  /** A step whose first answer may be lost: it is repeated while the storage fails, for some seconds. */
+  async #repeat<T>(name: string, work: () => Promise<T>): Promise<T> {
+    for (const delayMs of repeatMs) {
+      try {
+        return await this.runStep(name, work)
+      } catch (error) {
+        if (!isPassing(error)) throw error
+        await this.#clock.sleep(delayMs)
+      }
+    }
+    return await this.runStep(name, work)
   }
 
   /** Rejects with a Problem `unavailable` when another server may do this work now. */
@@ -154,6 +172,11 @@ function assertLegalTransition(from: string, to: SandboxStatus | undefined): voi
   if (to === undefined || to === from) return
   if (!statusTransitions[sandboxStatus.parse(from)].includes(to))
     throw new Error(`a sandbox went from ${from} to ${to}`)
+}
+
+/** The storage fails at the moment. */
+function isPassing(error: unknown): boolean {
+  return error instanceof Problem && error.code === 'unavailable' && error.retryAfterSeconds !== undefined
 }
 
 function stepName({ wanted, status }: SandboxRowUpdate): string {

@@ -42,13 +42,14 @@ export async function openPostgresControlPlaneStore({
     const { changes } = leases
     await changes.write((session) => session.run(insertIdSql, [randomBytes(16).toString('hex')]))
     const [ledger] = await db.query<[string]>('SELECT id FROM ledger')
+    const quota = new PostgresQuotaRows(db)
     return {
       id: must(ledger, 'the id of the store')[0],
       sandboxes: new PostgresSandboxRows(db, changes, now),
       conversations: new PostgresAppConversationRows(db, changes),
-      startTasks: new PostgresStartTaskRows(db, changes),
+      startTasks: new PostgresStartTaskRows(db, changes, quota),
       users: new PostgresUserRows(db, changes),
-      quota: new PostgresQuotaRows(db, changes),
+      quota,
       pendingMessages: new PostgresPendingMessageRows(db, changes),
       documents: new PostgresDocumentStore(db, changes),
       leases,

@@ -19,6 +19,7 @@ const batchRows = 200
 const grantSql = `INSERT INTO sandbox_secret (sandbox, name) SELECT $1, * FROM unnest($2::text[])
   ON CONFLICT DO NOTHING`
 const grantedSql = 'SELECT name FROM sandbox_secret WHERE sandbox = $1 ORDER BY name'
+const keyClause = 'WHERE key_hash = $1'
 const pooledClause = `WHERE spec = $1 AND owner IS NULL AND wanted = 'running' AND status = 'RUNNING'
   ORDER BY created_at, id LIMIT 1`
 
@@ -38,7 +39,7 @@ export class PostgresSandboxRows extends PostgresRows<SandboxRow> implements San
   }
 
   findByKeyHash(hash: string): Promise<SandboxRow | undefined> {
-    return this.table.selectFirst('WHERE key_hash = $1', [hash])
+    return this.table.selectFirst(keyClause, [hash])
   }
 
   override update(
@@ -54,6 +55,10 @@ export class PostgresSandboxRows extends PostgresRows<SandboxRow> implements San
 
   claim(spec: string, members: Members & { readonly owner: string }): Promise<SandboxRow | undefined> {
     return this.changes.write(async (session) => {
+      const { key_hash = null } = members
+      const claimed =
+        key_hash === null ? undefined : await this.table.selectFirst(keyClause, [key_hash], session)
+      if (claimed !== undefined) return claimed
       const row = await this.table.selectFirst(pooledClause, [spec], session)
       return row && (await this.#update(session, row, members))
     })

@@ -47,6 +47,8 @@ interface LeasesOptions {
 export class PostgresConversationLeases implements ConversationLeases {
   readonly #options: LeasesOptions
   readonly #held = new Map<string, Held>()
+  /** Given back by this server, and perhaps not in the table. */
+  readonly #unreleased = new Map<string, Held>()
   readonly #acquiring = new Map<string, Promise<LeaseHolder>>()
   readonly #duties = new Set<string>()
   #lostListener: () => Promise<void> = async () => {}
@@ -86,14 +88,15 @@ export class PostgresConversationLeases implements ConversationLeases {
   }
 
   async release(conversation: string): Promise<void> {
-    const held = this.#held.get(conversation)
+    const held = this.#held.get(conversation) ?? this.#unreleased.get(conversation)
     if (held !== undefined) await this.#release([[conversation, held]])
   }
 
   async releaseUnused(isUsed: (conversation: string) => boolean): Promise<void> {
     const before = performance.now() - unusedMs
     const unused = [...this.#held].filter(([id, { usedMs }]) => usedMs < before && !isUsed(id))
-    if (unused.length > 0) await this.#release(unused)
+    const released = [...unused, ...this.#unreleased]
+    if (released.length > 0) await this.#release(released)
   }
 
   /** The table may say something else than memory. */
@@ -128,6 +131,7 @@ export class PostgresConversationLeases implements ConversationLeases {
   /** Everything is lost. */
   async lose(): Promise<void> {
     this.#held.clear()
+    this.#unreleased.clear()
     this.#duties.clear()
     await this.#lostListener()
   }
@@ -146,10 +150,11 @@ export class PostgresConversationLeases implements ConversationLeases {
     this.forget(ids)
     try {
       await this.#options.db.query(releaseSql, [ids, held.map(([, { epoch }]) => epoch), server])
+      for (const [id, lease] of held) if (this.#unreleased.get(id) === lease) this.#unreleased.delete(id)
     } catch (error) {
-      // They may be given back already, and are given back again.
+      // Another server may have them by now: they are not held, and given back again.
       for (const [id, lease] of held)
-        if (!this.#held.has(id) && this.server === server) this.#held.set(id, lease)
+        if (!this.#held.has(id) && this.server === server) this.#unreleased.set(id, lease)
       throw error
     }
   }
@@ -165,6 +170,7 @@ export class PostgresConversationLeases implements ConversationLeases {
         const [ordinal, epoch, above] = row
         await onAcquired({ conversation, ordinal, epoch, above: above ?? undefined })
         if (!registration.isValid || registration.id !== id) throw new HeldElsewhere()
+        this.#unreleased.delete(conversation)
         this.#held.set(conversation, { epoch, usedMs: performance.now() })
         return { isOwn: true }
       }

@@ -82,12 +82,28 @@ export class Registration implements AsyncDisposable {
     this.#watch = setInterval(() => {
       if (!this.isValid) void this.#lose()
     }, sweepMs).unref()
-    this.#loops = [this.#repeat(leaseMs / 3, () => this.#renew()), this.#repeat(sweepMs, () => this.#sweep())]
+    this.#loops = [this.#repeat(leaseMs / 3, () => this.renew()), this.#repeat(sweepMs, () => this.#sweep())]
   }
 
   async announce(url: string): Promise<void> {
     this.#url = url
     await this.#options.db.query('UPDATE agent_server SET url = $2 WHERE id = $1', [this.#id, url])
+  }
+
+  /** Renews the registration, or begins another one after its loss. */
+  async renew(): Promise<void> {
+    const { db, leaseMs } = this.#options
+    if (this.#loss !== undefined) {
+      await this.#loss
+      return await this.#registerAgain()
+    }
+    const startedMs = performance.now()
+    const renewed = await db.transaction('SELECT 1', (session) =>
+      session.run(renewSql, [this.#id, leaseMs / 1000]),
+    )
+    if (this.#loss !== undefined) return
+    if (renewed.rowCount === 1) this.#expiresMs = startedMs + leaseMs
+    else await this.#lose()
   }
 
   /** Deletes the rows of servers that have not renewed theirs. */
@@ -115,21 +131,6 @@ export class Registration implements AsyncDisposable {
         this.#options.log('debug', 'the leases of this server are not tended', { error: String(error) })
       })
     }
-  }
-
-  async #renew(): Promise<void> {
-    const { db, leaseMs } = this.#options
-    if (this.#loss !== undefined) {
-      await this.#loss
-      return await this.#registerAgain()
-    }
-    const startedMs = performance.now()
-    const renewed = await db.transaction('SELECT 1', (session) =>
-      session.run(renewSql, [this.#id, leaseMs / 1000]),
-    )
-    if (this.#loss !== undefined) return
-    if (renewed.rowCount === 1) this.#expiresMs = startedMs + leaseMs
-    else await this.#lose()
   }
 
   async #sweep(): Promise<void> {

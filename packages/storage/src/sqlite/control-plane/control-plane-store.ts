@@ -74,13 +74,14 @@ export async function openControlPlaneStore({
     const changes = new ChangeQueue(db, databaseHealth)
     const closing = new AbortController()
     const reclaiming = reclaimPeriodically(db, changes, closing.signal, reclaimIntervalMs)
+    const quota = new SqliteQuotaRows(db)
     const store: ControlPlaneStore = {
       id,
       sandboxes: new SqliteSandboxRows(db, changes, now),
       conversations: new SqliteAppConversationRows(db, changes),
-      startTasks: new SqliteStartTaskRows(db, changes),
+      startTasks: new SqliteStartTaskRows(db, changes, quota),
       users: new SqliteUserRows(db, changes),
-      quota: new SqliteQuotaRows(db, changes),
+      quota,
       pendingMessages: new SqlitePendingMessageRows(db, changes),
       documents: new SqliteDocumentStore(db, changes),
       leases: new LocalLeases(),

@@ -50,6 +50,9 @@ export class SqliteSandboxRows extends SqliteRows<SandboxRow> implements Sandbox
 
   claim(spec: string, members: Members & { readonly owner: string }): Promise<SandboxRow | undefined> {
     return this.changes.write(() => {
+      const { key_hash = null } = members
+      const claimed = key_hash === null ? undefined : this.table.selectFirst(keyClause, key_hash)
+      if (claimed !== undefined) return claimed
       const row = this.table.selectFirst(pooledClause, spec)
       return row && this.#update(row, members)
     })

@@ -1,6 +1,7 @@
 import { taskConditions, taskListing } from '../../control-plane/listings.ts'
-import type { RowPage, Scope } from '../../control-plane/rows.ts'
+import type { RowChange, RowPage, Scope } from '../../control-plane/rows.ts'
 import type {
+  AddedTask,
   StartTaskFilter,
   StartTaskQuery,
   StartTaskRow,
@@ -8,6 +9,7 @@ import type {
 } from '../../control-plane/start-tasks.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
+import type { SqliteQuotaRows } from './quota.ts'
 import { SqliteRows } from './rows.ts'
 import { Table } from './table.ts'
 
@@ -18,13 +20,32 @@ export const removeByConversationSql =
 
 /** StartTaskRows on SQLite. */
 export class SqliteStartTaskRows extends SqliteRows<StartTaskRow> implements StartTaskRows {
-  constructor(db: Database, changes: ChangeQueue) {
+  readonly #quota: SqliteQuotaRows
+
+  constructor(db: Database, changes: ChangeQueue, quota: SqliteQuotaRows) {
     super(db, changes, new Table(db, 'start_task'))
+    this.#quota = quota
   }
 
-  add(row: StartTaskRow): Promise<void> {
+  add(row: StartTaskRow, { dailyLimit = Number.POSITIVE_INFINITY } = {}): Promise<AddedTask> {
     return this.changes.write(() => {
-      if (!this.table.insert(row)) throw new Error(`a start task has the id ${row.id} already`)
+      const { id, owner, quota_day } = row
+      const slot = owner === null || quota_day === null ? undefined : ([owner, quota_day] as const)
+      const used = slot === undefined ? 0 : this.#quota.used(...slot)
+      if (slot !== undefined && used >= dailyLimit) return { isAdded: false, used }
+      if (!this.table.insert(row)) throw new Error(`a start task has the id ${id} already`)
+      if (slot === undefined) return { isAdded: true, used }
+      this.#quota.take(...slot)
+      return { isAdded: true, used: used + 1 }
+    })
+  }
+
+  override update(id: string, members: RowChange<StartTaskRow>): Promise<StartTaskRow | undefined> {
+    return this.changes.write(() => {
+      const { owner, quota_day } = this.table.get(id) ?? { owner: null, quota_day: null }
+      if (members.quota_day === null && owner !== null && quota_day !== null)
+        this.#quota.giveBack(owner, quota_day)
+      return this.table.update(id, members)
     })
   }
 

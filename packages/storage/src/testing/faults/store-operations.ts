@@ -39,10 +39,14 @@ async function setUp(store: Store, ids: StoreIds): Promise<void> {
     store.users.addKey(keyRow({ id: idOf(ids, 'key'), user })),
     store.sandboxes.add(sandboxRow({ id: idOf(ids, 'box'), owner: user, status: 'RUNNING' })),
     store.sandboxes.add(sandboxRow({ id: idOf(ids, 'pooled'), owner: null, spec, status: 'RUNNING' })),
+    store.sandboxes.add(
+      sandboxRow({ id: idOf(ids, 'younger'), owner: null, spec, status: 'RUNNING', created_at: 2 }),
+    ),
     store.sandboxes.grantSecrets(idOf(ids, 'box'), ['A']),
     store.conversations.add(conversationRow({ id: idOf(ids, 'c'), ...owned })),
-    store.startTasks.add(taskRow({ id: idOf(ids, 'task'), conversation: idOf(ids, 'c'), ...owned })),
-    store.quota.reserve(user, day, 10),
+    store.startTasks.add(
+      taskRow({ id: idOf(ids, 'task'), conversation: idOf(ids, 'c'), quota_day: day, ...owned }),
+    ),
     store.pendingMessages.add(messageRow(idOf(ids, 'm1'), idOf(ids, 'c')), 10),
     store.documents.update(user, 'settings', () => Buffer.from('first')),
   ])
@@ -68,7 +72,10 @@ async function observe(store: Store, ids: StoreIds): Promise<State> {
     key: await store.users.findKeyByHash(`hash of ${idOf(ids, 'key')}`),
     sandboxes: (await store.sandboxes.search(owner, page)).items,
     running: (await store.sandboxes.listRunning(user)).map(({ id }) => id),
-    pooled: (await store.sandboxes.get([idOf(ids, 'pooled')])).map((row) => [row?.owner, row?.spec === spec]),
+    pooled: (await store.sandboxes.get([idOf(ids, 'pooled'), idOf(ids, 'younger')])).map((row) => [
+      row?.owner,
+      row?.spec === spec,
+    ]),
     granted: await store.sandboxes.listGrantedSecrets(idOf(ids, 'box')),
     conversations: (await store.conversations.search(owner, { ...page, sort_order: 'CREATED_AT' })).items,
     children: await store.conversations.listChildren(idOf(ids, 'c')),
@@ -105,7 +112,8 @@ export const storeOperations: readonly Operation<Store, StoreIds>[] = [
   },
   {
     name: 'claim',
-    run: ({ sandboxes }, { user, spec }) => sandboxes.claim(spec, { owner: user, used_at: 5 }),
+    run: ({ sandboxes }, { user, spec }) =>
+      sandboxes.claim(spec, { owner: user, used_at: 5, key_hash: `claim of ${user}` }),
   },
   {
     name: 'secrets of a sandbox',
@@ -128,6 +136,20 @@ export const storeOperations: readonly Operation<Store, StoreIds>[] = [
     name: 'end of a start',
     run: ({ startTasks }, ids) =>
       startTasks.update(idOf(ids, 'task'), { status: 'READY', sandbox: idOf(ids, 'box'), updated_at: 7 }),
+  },
+  {
+    name: 'new start',
+    // After a failure the row says whether the slot is taken.
+    run: async ({ startTasks }, ids) => {
+      const row = taskRow({ id: idOf(ids, 'new'), owner: ids.user, quota_day: day })
+      const [stored] = await startTasks.get([row.id])
+      if (stored === undefined) await startTasks.add(row, { dailyLimit: 10 })
+    },
+  },
+  {
+    name: 'failed start',
+    run: ({ startTasks }, ids) =>
+      startTasks.update(idOf(ids, 'task'), { status: 'ERROR', quota_day: null, updated_at: 7 }),
   },
   { name: 'removed starts', run: ({ startTasks }, ids) => startTasks.removeByConversation(idOf(ids, 'c')) },
   {

@@ -4,7 +4,7 @@ import { openControlPlaneStore } from '../control-plane-store.ts'
 
 /** A process for tests: writes to a store and prints each acknowledgement at once. */
 const [, , directory = ''] = process.argv
-const { sandboxes, conversations, quota, documents, pendingMessages } = await openControlPlaneStore({
+const { sandboxes, conversations, startTasks, documents, pendingMessages } = await openControlPlaneStore({
   directory,
 })
 const day = '2026-01-31'
@@ -33,6 +33,11 @@ const conversation = {
   status: null,
   members: '{}',
 }
+const task = {
+  ...moments,
+  ...{ owner: 'u', org: null, status: 'READY', detail: null, conversation: null, sandbox: null },
+  ...{ agent_url: null, request: '{}', quota_day: day },
+}
 const message = { target: 't', owner: null, message: '{}', created_at: 1 }
 
 function print(...words: (string | number)[]): void {
@@ -60,7 +65,7 @@ async function writeRows(number: number): Promise<void> {
 }
 
 async function writeCounters(): Promise<void> {
-  const { used } = await quota.reserve('u', day, Number.MAX_SAFE_INTEGER)
+  const { used } = await startTasks.add({ ...task, id: randomUUID() })
   print('used', used)
   let length = 0
   await documents.update('u', 'd', (old) => {
