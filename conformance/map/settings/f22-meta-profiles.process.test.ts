@@ -402,7 +402,7 @@ mapCase(
         `${base}/map-bad/activate`,
         {},
         {
-          detail: 'Settings file is corrupted or encrypted with a different key',
+          detail: expect.stringContaining('Settings file is corrupted or encrypted with a different key'),
         },
       )
     })

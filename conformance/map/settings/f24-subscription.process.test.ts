@@ -1,8 +1,9 @@
 import { writeFile } from 'node:fs/promises'
 import { expect } from 'vitest'
 import { expectAnswer, expectUnauthorized, filesWith } from '../answers.ts'
-import { endFamily, type MapId, mapCase } from '../frame.ts'
+import { differs, endFamily, type MapId, mapCase } from '../frame.ts'
 import { type Json, OwnMapServer, openMapServer } from '../map-server.ts'
+import { StoredFile } from '../stored-file.ts'
 import { openSubscriptionProvider } from './subscription-provider.ts'
 
 /** The proxy of these servers refuses: nothing of these cases reaches the provider. */
@@ -191,13 +192,29 @@ signInCase(
     expect(provider.refreshes).toBe(1)
   },
 )
-signInCase('F24.status-invalid-file', 'a damaged sign-in is not connected', async ({ server, signIn }) => {
-  await signIn()
-  await writeFile(`${server.data}/subscription.sealed`, 'bm90aGluZw==')
-  expect(await status(server)).toEqual(signedOut)
-  await signIn()
-  expect(await status(server)).toMatchObject({ connected: true })
-})
+differs(
+  'F24.status-invalid-file',
+  'a damaged sign-in is not connected',
+  'damaged files of the server',
+  async () => {
+    await using signedIn = await openSignIn()
+    const { server, signIn } = signedIn
+    await signIn()
+    await new StoredFile(server, 'subscription.sealed').whileDamaged('bm90aGluZw==', async () => {
+      const detail = expect.stringMatching(/subscription\.sealed cannot be read: .*sign out to remove it/)
+      for (const [method, path] of [
+        ['GET', 'status'],
+        ['POST', 'device/start'],
+      ] as const)
+        await expectAnswer(server, 409, method, `${base}/${path}`, {}, { detail })
+    })
+    expect(await status(server)).toMatchObject({ connected: true })
+    await writeFile(`${server.data}/subscription.sealed`, 'bm90aGluZw==')
+    await server.requestOrThrow('POST', `${base}/logout`)
+    await signIn()
+    expect(await status(server)).toMatchObject({ connected: true })
+  },
+)
 signInCase(
   'F24.status-offline',
   'an expired sign-in without the provider is not connected',

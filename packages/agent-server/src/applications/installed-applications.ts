@@ -190,7 +190,8 @@ function unreadableSource(reason: string): Problem {
 }
 
 function parseRows(value: unknown): Rows {
-  const rows = isRecord(value) ? value : {}
+  if (!isRecord(value)) throw new Error('not a map of installed applications')
+  const rows = value
   const isRow = (row: unknown) =>
     isRecord(row) &&
     ['name', 'version', 'description', 'source', 'installed_at'].every(

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
-import { exists, readPrivateFile, writeFileAtomic } from '@slipway/shared/fs'
+import { errorCode, findPrivateFile, writeFileAtomic } from '@slipway/shared/fs'
 import { Secret } from '@slipway/shared/redaction'
 
 /** The session key that a server without configured ones made for itself. */
@@ -13,16 +13,29 @@ export interface StoredSessionKey {
   readonly isNew: boolean
 }
 
+/** Of a key that this server has made. */
+const keyCharacters = 43
+const nextStep = 'Restore it from a backup, or remove it: the next start makes another key.'
+
 /**
  * Reads the session key of a data directory, or creates it. A file that others may read or have written, as
- * one that came with a repository, is replaced. One process at a time uses the directory.
+ * one that came with a repository, is replaced. Rejects for a damaged one, and for one that cannot be read:
+ * clients have its key. One process at a time uses the directory.
  */
 export async function openSessionKey(directory: string, log: LogFunction): Promise<StoredSessionKey> {
   const path = join(directory, 'session.key')
-  const text = (await readPrivateFile(path))?.trim() ?? ''
-  if (/^[\w-]{16,}$/.test(text)) return { key: new Secret(text), path, isNew: false }
-  if (await exists(path)) log('warn', 'the session key was not safe: there is a new one', { path })
-  const key = randomBytes(32).toString('base64url')
-  await writeFileAtomic(path, `${key}\n`)
-  return { key: new Secret(key), path, isNew: true }
+  const found = await findPrivateFile(path).catch((cause: unknown) => {
+    throw new Error(`${path} cannot be read: the system says ${errorCode(cause)}. ${nextStep}`, { cause })
+  })
+  const { text } = found ?? {}
+  // Without its end, a shorter one may be the beginning of a key.
+  const key = text !== undefined && /^[\w-]{16,}\s*$/.test(text) ? text.trim() : undefined
+  if (key !== undefined && (key !== text || key.length === keyCharacters))
+    return { key: new Secret(key), path, isNew: false }
+  if (text !== undefined)
+    throw new Error(`${path} is damaged: it does not contain a session key. ${nextStep}`)
+  if (found !== undefined) log('warn', 'the session key was not safe: there is a new one', { path })
+  const made = randomBytes(32).toString('base64url')
+  await writeFileAtomic(path, `${made}\n`)
+  return { key: new Secret(made), path, isNew: true }
 }

@@ -1,7 +1,9 @@
+import { join } from 'node:path'
 import { invalidInput, type Llm, llm, Problem, type ProfileSummary, profileName } from '@slipway/protocol'
 import { Mutex } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { type Cipher, FileDocumentStore } from '@slipway/storage'
+import { unreadableText } from '../documents/json-file.ts'
 import { isAcp, type ServerSettings, withAgentLlm } from '../settings/server-settings.ts'
 import { openSecrets, sealSecrets } from './profile-secrets.ts'
 
@@ -70,7 +72,7 @@ export class LlmProfiles {
     if (!isOpened || !model.success)
       throw new Problem(
         'bad_request',
-        `Failed to load profile \`${name}\`: it is damaged, or was sealed with another secret key`,
+        `Failed to load profile \`${name}\`: ${unreadableText(this.#path(name), isOpened ? 'form' : 'sealed')}`,
       )
     return model.data
   }
@@ -232,6 +234,10 @@ export class LlmProfiles {
       provider_connection_broken: provider_connection_id != null && connection === undefined,
       api_key_set: (provider_connection_id == null ? api_key : connection?.api_key) !== undefined,
     }
+  }
+
+  #path(name: string): string {
+    return join(this.#options.directory, name + fileSuffix)
   }
 
   async #readFile(name: string): Promise<Buffer | undefined> {

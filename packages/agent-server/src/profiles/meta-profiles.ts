@@ -94,7 +94,7 @@ export class MetaProfiles {
 function parseProfiles(value: unknown): readonly StoredMetaProfile[] {
   if (!Array.isArray(value)) throw new Error('a list of meta-profiles is expected')
   return value.map((item: unknown) => {
-    if (!isRecord(item)) throw new Error('a meta-profile has a name')
+    if (!isRecord(item) || !Object.hasOwn(item, 'config')) throw new Error('not a meta-profile')
     return { name: profileName.parse(item.name), config: item.config }
   })
 }

@@ -43,11 +43,8 @@ export class ProviderConnections {
       empty: [],
       parse: parseConnections,
       cipher: options.cipher,
-      unreadable: () =>
-        new Problem(
-          'bad_request',
-          'Provider connections file is unreadable: it is damaged, or was sealed with another secret key',
-        ),
+      code: 'bad_request',
+      headline: 'Provider connections file is unreadable',
     })
   }
 

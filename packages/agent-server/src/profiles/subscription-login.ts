@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
 import type { OpenModel } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import { Mutex, readText } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
-import { type Cipher, FileDocumentStore } from '@slipway/storage'
+import { type Cipher, FileDocumentStore, JsonDocument, unreadableReasons } from '@slipway/storage'
 
 const fileName = 'subscription.sealed'
 /** Tokens that expire sooner are renewed. */
@@ -45,17 +46,32 @@ interface PendingLogin {
 
 /**
  * The sign-in to a subscription by a code that the user enters at the provider. Tokens are in a sealed file and
- * leave it for the provider alone; one that cannot be read counts as none. Waiting codes are in memory.
+ * leave it for the provider alone; one that cannot be read is a Problem `conflict` until a sign-out removes it.
+ * Waiting codes are in memory.
  */
 export class SubscriptionLogin {
   readonly #options: SubscriptionOptions
   readonly #files: FileDocumentStore
+  readonly #file: JsonDocument<Tokens | undefined>
   readonly #mutex = new Mutex()
   readonly #pending = new Map<string, PendingLogin>()
 
   constructor(options: SubscriptionOptions) {
     this.#options = options
-    this.#files = new FileDocumentStore({ directory: options.directory, encoding: 'base64' })
+    const { directory, cipher } = options
+    this.#files = new FileDocumentStore({ directory, encoding: 'base64' })
+    this.#file = new JsonDocument({
+      store: this.#files,
+      name: fileName,
+      cipher,
+      empty: undefined,
+      parse: parseStoredTokens,
+      unreadable: (reason) =>
+        new Problem(
+          'conflict',
+          `${join(directory, fileName)} cannot be read: ${unreadableReasons[reason]}. Restore it from a backup, or sign out to remove it.`,
+        ),
+    })
   }
 
   get isConfigured(): boolean {
@@ -67,11 +83,13 @@ export class SubscriptionLogin {
     return toStatus(await this.#currentTokens())
   }
 
-  /** Problems: `bad_request` without a client id, `bad_gateway` when the provider gives no code. */
+  /** Problems: `bad_request` without a client id, `bad_gateway` without a code, `conflict` as `status`. */
   async start() {
     const { clientId, issuer } = this.#options
     if (clientId === undefined)
       throw new Problem('bad_request', 'Sign-in with a subscription needs SLIPWAY_SUBSCRIPTION_CLIENT_ID')
+    // Before the user signs in for a file that is not overwritten.
+    await this.#read()
     const answer = await this.#post('/api/accounts/deviceauth/usercode', { client_id: clientId })
     const { device_auth_id, user_code, usercode = user_code, interval } = answer.json
     if (typeof device_auth_id !== 'string' || typeof usercode !== 'string') throw badGateway(answer.status)
@@ -210,15 +228,14 @@ export class SubscriptionLogin {
   }
 
   async #read(): Promise<Tokens | undefined> {
-    const bytes = await this.#files.get('', fileName)
-    const text = bytes === undefined ? undefined : this.#options.cipher.open(bytes)
-    return text === undefined ? undefined : parseTokens(parseJson(text))
+    return await this.#file.read()
   }
 
+  /** A sign-out removes the file without reading it. */
   async #write(tokens: Tokens | undefined): Promise<void> {
-    const bytes = tokens === undefined ? undefined : this.#options.cipher.seal(JSON.stringify(tokens))
-    if (bytes === undefined && (await this.#files.get('', fileName)) === undefined) return
-    await this.#files.update('', fileName, () => bytes)
+    if (tokens !== undefined) await this.#file.update(() => tokens)
+    else if ((await this.#files.get('', fileName)) !== undefined)
+      await this.#files.update('', fileName, () => undefined)
   }
 }
 
@@ -226,6 +243,12 @@ export class SubscriptionLogin {
 function toStatus(tokens: Tokens | undefined) {
   const common = { vendor: 'openai' as const, connected: tokens !== undefined, account_email: null }
   return { ...common, expires_at: tokens?.expires_at ?? null }
+}
+
+function parseStoredTokens(value: unknown): Tokens {
+  const tokens = parseTokens(value)
+  if (tokens === undefined) throw new Error('not the tokens of a sign-in')
+  return tokens
 }
 
 function parseTokens(value: unknown): Tokens | undefined {

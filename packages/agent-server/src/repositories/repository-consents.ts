@@ -19,8 +19,7 @@ interface RepositoryConsentsOptions {
 
 /**
  * The user's decisions about what repositories bring, by repository and content: one sealed file. An
- * unreadable file
- * is a Problem `conflict`.
+ * unreadable file is a Problem `conflict`, and nothing that was not decided is loaded.
  */
 export class RepositoryConsents implements RepositoryGate {
   readonly trust: RepositoryTrust
@@ -39,8 +38,11 @@ export class RepositoryConsents implements RepositoryGate {
   async check(code: RepositoryCode): ReturnType<RepositoryGate['check']> {
     const id = consentId(code)
     if (this.trust === 'always') {
-      const known = (await this.list().catch(() => [])).find((consent) => consent.id === id)
-      return { id, verdict: known?.decision === 'denied' ? 'denied' : 'trusted' }
+      const known = await this.list().catch(() => undefined)
+      // A denial may be among the decisions that cannot be read.
+      if (known === undefined) return { id, verdict: 'pending' }
+      const isDenied = known.some((one) => one.id === id && one.decision === 'denied')
+      return { id, verdict: isDenied ? 'denied' : 'trusted' }
     }
     const { decision } = await this.register(code).catch(pendingWhenUnreadable)
     if (decision !== 'pending') return { id, verdict: decision }

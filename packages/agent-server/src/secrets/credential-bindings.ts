@@ -163,7 +163,9 @@ export class CredentialBindings {
 
   async #require(id: string): Promise<void> {
     if (this.#requiredIds.has(id)) return
-    await this.#required.update(({ conversations }) => ({ conversations: [...conversations, id] }))
+    await this.#required.update((all) =>
+      all.conversations.includes(id) ? all : { conversations: [...all.conversations, id] },
+    )
     this.#requiredIds.add(id)
   }
 }

@@ -1,10 +1,12 @@
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import type { ConsoleAccounts, ConsoleUser } from '@slipway/http'
+import { Problem, rethrowStorageFailure } from '@slipway/protocol'
 import { Mutex } from '@slipway/shared/async'
-import { readPrivateFile, writeFileAtomic } from '@slipway/shared/fs'
+import { errorCode, findPrivateFile, writeFileAtomic } from '@slipway/shared/fs'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import type { Secret } from '@slipway/shared/redaction'
+import { unreadableText } from '../documents/json-file.ts'
 
 const maxSessions = 200
 
@@ -15,31 +17,37 @@ interface StoredSession {
   readonly expires_at_ms: number
 }
 
+/** What the file has; `problem` says why that is unknown. */
+interface Stored {
+  readonly sessions: ReadonlyMap<string, StoredSession>
+  readonly problem?: string
+}
+
 /**
  * The console sessions of an agent server: each has the rights of a session key while that is configured.
- * Digests and ends are in `console.sessions` of the data directory, so that a restart signs nobody out.
+ * Digests and ends are in `console.sessions` of the data directory, so that a restart signs nobody out. While
+ * that file cannot be read, session keys work, and signing in is a Problem `conflict` that names it.
  */
 export class ConsoleSessions implements ConsoleAccounts {
   readonly #path: string
   readonly #keys: () => readonly Secret[] | undefined
   readonly #mutex = new Mutex()
-  #sessions: ReadonlyMap<string, StoredSession>
+  #stored: Stored
 
-  private constructor(
-    path: string,
-    keys: () => readonly Secret[] | undefined,
-    sessions: readonly StoredSession[],
-  ) {
+  private constructor(path: string, keys: () => readonly Secret[] | undefined, stored: Stored) {
     this.#path = path
     this.#keys = keys
-    this.#sessions = new Map(sessions.map((session) => [session.session, session]))
+    this.#stored = stored
   }
 
   /** `keys` are the session keys of the moment; undefined while they are unknown. */
   static async open(directory: string, keys: () => readonly Secret[] | undefined): Promise<ConsoleSessions> {
     const path = join(directory, 'console.sessions')
-    const stored = parseJson((await readPrivateFile(path)) ?? '')
-    return new ConsoleSessions(path, keys, Array.isArray(stored) ? stored.filter(isStoredSession) : [])
+    return new ConsoleSessions(path, keys, await read(path))
+  }
+
+  get #sessions(): ReadonlyMap<string, StoredSession> {
+    return this.#stored.sessions
   }
 
   get isKeyRequired(): boolean {
@@ -82,17 +90,41 @@ export class ConsoleSessions implements ConsoleAccounts {
   /** Durable before it counts. */
   async #change(change: (sessions: readonly StoredSession[]) => readonly StoredSession[]): Promise<void> {
     await this.#mutex.runExclusive(async () => {
+      // A failed write may have replaced the file.
+      if (this.#stored.problem !== undefined) this.#stored = await read(this.#path)
+      if (this.#stored.problem !== undefined) throw new Problem('conflict', this.#stored.problem)
       const now = Date.now()
       const current = [...this.#sessions.values()].filter(({ expires_at_ms }) => now < expires_at_ms)
       const next = change(current).slice(-maxSessions)
-      await writeFileAtomic(this.#path, JSON.stringify(next))
-      this.#sessions = new Map(next.map((session) => [session.session, session]))
+      this.#stored = { ...this.#stored, problem: `${this.#path} could not be written` }
+      await writeFileAtomic(this.#path, JSON.stringify(next)).catch((error) =>
+        rethrowStorageFailure(error, this.#path),
+      )
+      this.#stored = { sessions: toMap(next) }
     })
   }
 
   #isConfigured(keyDigest: string): boolean {
     return this.#keys()?.some((key) => digest(key.reveal()) === keyDigest) === true
   }
+}
+
+/** A file that others may have written counts as none. */
+async function read(path: string): Promise<Stored> {
+  try {
+    const text = (await findPrivateFile(path))?.text
+    if (text === undefined) return { sessions: new Map() }
+    const value = parseJson(text)
+    if (Array.isArray(value) && value.every(isStoredSession)) return { sessions: toMap(value) }
+    return { sessions: new Map(), problem: unreadableText(path, text === '' ? 'empty' : 'form') }
+  } catch (error) {
+    const problem = `${path} cannot be read: the system says ${errorCode(error)}. Restore it from a backup, or move it away.`
+    return { sessions: new Map(), problem }
+  }
+}
+
+function toMap(sessions: readonly StoredSession[]): Stored['sessions'] {
+  return new Map(sessions.map((session) => [session.session, session]))
 }
 
 function digest(key: string): string {

@@ -18,7 +18,7 @@ import {
   storedSettings,
   type UpdateSettingsRequest,
 } from '@slipway/protocol'
-import { mergePatch, restoreRedacted } from '@slipway/shared/json'
+import { isRecord, mergePatch, restoreRedacted } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
 import type { Cipher, JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../documents/json-file.ts'
@@ -51,12 +51,13 @@ export class ServerSettings {
       path: join(directory, 'settings.sealed'),
       empty: storedSettings.parse({}),
       parse: (value) => {
+        assertKnownMembers(value)
         const stored = storedSettings.parse(value)
         agentSettingsSchemaOf(stored.agent_settings).parse(stored.agent_settings)
         conversationSettings.parse(stored.conversation_settings)
         return stored
       },
-      unreadable: 'Settings file is corrupted or encrypted with a different key',
+      headline: 'Settings file is corrupted or encrypted with a different key',
       cipher,
     })
   }
@@ -131,6 +132,13 @@ export class ServerSettings {
       return updated
     })
   }
+}
+
+/** The file of another store would be read as defaults, and lose what it has with the next change. */
+function assertKnownMembers(value: unknown): void {
+  const isKnown = (name: string) => Object.hasOwn(storedSettings.shape, name)
+  if (!isRecord(value) || value.agent_settings === undefined || !Object.keys(value).every(isKnown))
+    throw new Error('not the settings of a server')
 }
 
 /** Whether settings describe an agent that is another program. */

@@ -29,7 +29,7 @@ export class WorkspacesList {
       path,
       empty,
       parse: parseLists,
-      unreadable: 'Workspaces file is corrupted, or of a later version',
+      headline: 'Workspaces file is corrupted, or of a later version',
     })
   }
 

@@ -101,13 +101,15 @@ export function storageUnavailableProblem(detail: string, cause?: unknown): Prob
 }
 
 /**
- * Rethrows the error of a file: a full disk as `storage_full`, other failures of the disk as `unavailable`.
+ * Rethrows the error of a file: a full disk as `storage_full`, other failures of the disk as `unavailable`;
+ * of a named file every failure.
  */
-export function rethrowStorageFailure(error: unknown): never {
+export function rethrowStorageFailure(error: unknown, path?: string): never {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   if (code === 'ENOSPC' || code === 'EDQUOT') throw storageFullProblem(error)
-  const reason = fileFailures[code]
-  throw reason === undefined ? error : storageUnavailableProblem(`Files cannot be used: ${reason}`, error)
+  const reason = fileFailures[code] ?? (path === undefined ? undefined : `the system says ${code}`)
+  if (reason === undefined) throw error
+  throw storageUnavailableProblem(`${path ?? 'Files'} cannot be used: ${reason}`, error)
 }
 
 function retryable(code: ProblemCode, detail: string, cause: unknown): Problem {

@@ -1,5 +1,5 @@
 import { Problem } from '@slipway/protocol'
-import { type Cipher, type DocumentStore, JsonDocument } from '@slipway/storage'
+import { type Cipher, type DocumentStore, JsonDocument, unreadableReasons } from '@slipway/storage'
 
 export interface AccountDocuments {
   readonly documents: DocumentStore
@@ -25,10 +25,10 @@ export function userDocument<T>(
     name,
     empty,
     parse,
-    unreadable: () =>
+    unreadable: (reason) =>
       new Problem(
         'unavailable',
-        'The stored data was sealed with another key. Start the server with that SLIPWAY_SECRET_KEY.',
+        `The stored data (${name}) cannot be read: ${unreadableReasons[reason]}. Start the server with the SLIPWAY_SECRET_KEY and the version that wrote it, or restore a backup.`,
       ),
   })
 }

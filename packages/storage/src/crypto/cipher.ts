@@ -1,4 +1,5 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { constants } from 'node:fs'
 import { chmod, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
@@ -9,6 +10,8 @@ const version = 1
 const nonceBytes = 12
 const tagBytes = 16
 const keyBytes = 32
+const nextStep =
+  'Restore it from a backup: without it, stored secrets cannot be read. Moved away, the next start makes another key.'
 
 /** Authenticated encryption (AES-256-GCM). Sealed bytes are version, nonce, tag and ciphertext. */
 export class Cipher {
@@ -95,15 +98,23 @@ async function createKeyFile(directory: string, path: string): Promise<Buffer> {
 }
 
 async function readKeyFile(path: string, log: LogFunction): Promise<Buffer | undefined> {
+  const text = await readKeyText(path)
+  if (text === undefined) return undefined
+  await restrictPermissions(path, log)
+  const key = Buffer.from(text.trim(), 'base64')
+  if (key.length !== keyBytes || key.toString('base64') !== text.trim())
+    throw new Error(`${path} is damaged: it does not contain a key. ${nextStep}`)
+  return key
+}
+
+/** Undefined when there is none. A named pipe is read as an empty file instead of being waited for. */
+async function readKeyText(path: string): Promise<string | undefined> {
   try {
-    const text = await readFile(path, 'utf8')
-    await restrictPermissions(path, log)
-    const key = Buffer.from(text.trim(), 'base64')
-    if (key.length !== keyBytes) throw new Error(`${path} is damaged: it does not contain a key`)
-    return key
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return undefined
-    throw error
+    return await readFile(path, { encoding: 'utf8', flag: constants.O_RDONLY | constants.O_NONBLOCK })
+  } catch (cause) {
+    const code = errorCode(cause)
+    if (code === 'ENOENT') return undefined
+    throw new Error(`${path} cannot be read: the system says ${code}. ${nextStep}`, { cause })
   }
 }
 

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
-import { readdir, readFile, rm } from 'node:fs/promises'
-import { join } from 'node:path'
-import { rethrowStorageFailure, storageUnavailableProblem } from '@slipway/protocol'
+import * as systemFiles from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { Problem, rethrowStorageFailure, storageUnavailableProblem } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import { errorCode, makeDirectory, syncDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import type { DocumentStore } from './document-store.ts'
@@ -11,6 +11,8 @@ interface FileDocumentStoreOptions {
   readonly directory: string
   /** How bytes are written: a line of base64, or UTF-8 text. */
   readonly encoding: 'base64' | 'utf8'
+  /** For tests of failing disks. */
+  readonly files?: Pick<typeof systemFiles, 'open' | 'rename' | 'rm'>
 }
 
 /** A named pipe is read as an empty file: without the flag reading one would never end. */
@@ -21,21 +23,28 @@ const noFileCodes: readonly unknown[] = ['EISDIR', 'ERR_FS_EISDIR', 'ENOTDIR', '
 /**
  * Documents as files, one writer per directory. An unchanged document is always the same Buffer. A full disk
  * is a Problem `storage_full`; another failure of the disk, or a directory in place of a file, a Problem
- * `unavailable`.
+ * `unavailable` that names the file.
+ *
+ * A failed write may have replaced the file: before the file is read again, what the directory has now is made
+ * durable, so that a repeated change that finds nothing to do is acknowledged rightly.
  */
 export class FileDocumentStore implements DocumentStore {
   readonly #options: FileDocumentStoreOptions
   readonly #mutex = new KeyedMutex()
   /** The last known content of each file. */
   readonly #latest = new Map<string, { readonly text: string; readonly bytes: Buffer }>()
+  /** Files whose last write failed. */
+  readonly #doubtful = new Set<string>()
+  readonly #files: NonNullable<FileDocumentStoreOptions['files']>
 
   constructor(options: FileDocumentStoreOptions) {
     this.#options = options
+    this.#files = options.files ?? systemFiles
   }
 
   async get(owner: string, name: string): Promise<Buffer | undefined> {
     const path = join(this.#folder(owner), name)
-    const text = await readFile(path, { encoding: 'utf8', flag: readFlags }).catch(undefinedIfMissing)
+    const text = await this.#read(path).catch((error) => undefinedIfMissing(error, path))
     if (text === undefined) return undefined
     const latest = this.#latest.get(path)
     if (latest?.text === text) return latest.bytes
@@ -53,26 +62,38 @@ export class FileDocumentStore implements DocumentStore {
     const path = join(folder, name)
     const change = this.#mutex.runExclusive(path, async () => {
       const bytes = make(await this.get(owner, name))
-      if (bytes === undefined) {
-        await rm(path, { force: true })
-        await syncDirectory(folder)
-        this.#latest.delete(path)
-        return
-      }
       const { encoding } = this.#options
-      const text = encoding === 'base64' ? `${bytes.toString(encoding)}\n` : bytes.toString(encoding)
-      await makeDirectory(folder, 0o700)
-      await writeFileAtomic(path, text)
-      this.#latest.set(path, { text, bytes })
+      this.#doubtful.add(path)
+      if (bytes === undefined) {
+        await this.#files.rm(path, { force: true })
+        await syncDirectory(folder, this.#files)
+        this.#latest.delete(path)
+      } else {
+        const text = encoding === 'base64' ? `${bytes.toString(encoding)}\n` : bytes.toString(encoding)
+        await makeDirectory(folder, 0o700)
+        await writeFileAtomic(path, text, this.#files)
+        this.#latest.set(path, { text, bytes })
+      }
+      this.#doubtful.delete(path)
     })
-    await change.catch(rethrowFileFailure)
+    await change.catch((error) => rethrowFileFailure(error, path))
   }
 
   /** The names of all files of an owner, in no order. */
   async list(owner: string): Promise<readonly string[]> {
     const options = { withFileTypes: true } as const
-    const entries = (await readdir(this.#folder(owner), options).catch(undefinedIfMissing)) ?? []
+    const folder = this.#folder(owner)
+    const found = systemFiles.readdir(folder, options)
+    const entries = (await found.catch((error) => undefinedIfMissing(error, folder))) ?? []
     return entries.filter((entry) => entry.isFile() || entry.isSymbolicLink()).map(({ name }) => name)
+  }
+
+  async #read(path: string): Promise<string> {
+    if (this.#doubtful.has(path)) {
+      await syncDirectory(dirname(path), this.#files)
+      this.#doubtful.delete(path)
+    }
+    return await systemFiles.readFile(path, { encoding: 'utf8', flag: readFlags })
   }
 
   #folder(owner: string): string {
@@ -81,12 +102,17 @@ export class FileDocumentStore implements DocumentStore {
   }
 }
 
-function undefinedIfMissing(error: unknown): undefined {
-  if (errorCode(error) !== 'ENOENT') rethrowFileFailure(error)
+function undefinedIfMissing(error: unknown, path: string): undefined {
+  if (errorCode(error) !== 'ENOENT') rethrowFileFailure(error, path)
 }
 
-function rethrowFileFailure(error: unknown): never {
-  if (noFileCodes.includes(errorCode(error)))
-    throw storageUnavailableProblem('Files cannot be used: something else is in the place of a file', error)
-  rethrowStorageFailure(error)
+function rethrowFileFailure(error: unknown, path: string): never {
+  const code = errorCode(error)
+  if (error instanceof Problem || code === undefined) throw error
+  if (noFileCodes.includes(code))
+    throw storageUnavailableProblem(
+      `${path} cannot be used: something else is in the place of a file. Move it away, and restore the file from a backup.`,
+      error,
+    )
+  rethrowStorageFailure(error, path)
 }

@@ -12,8 +12,17 @@ export interface JsonDocumentOptions<T> {
   readonly empty: T
   /** Throws for a value of another form. */
   readonly parse: (value: unknown) => T
-  /** The error for a document that is damaged or sealed with another key. */
-  readonly unreadable: () => Problem
+  /** The error for a document that cannot be read, for this reason. */
+  readonly unreadable: (reason: UnreadableReason) => Problem
+}
+
+export type UnreadableReason = keyof typeof unreadableReasons
+
+/** Why a document cannot be read, as the end of a sentence about it. */
+export const unreadableReasons = {
+  empty: 'it is empty',
+  sealed: 'it is damaged, or was sealed with another key',
+  form: 'it is damaged, or was written by a newer version',
 }
 
 /**
@@ -77,12 +86,13 @@ export class JsonDocument<T> {
 
   #decode(bytes: Buffer): T {
     const { cipher, parse, unreadable } = this.#options
+    if (bytes.length === 0) throw unreadable('empty')
     const text = cipher === undefined ? bytes.toString() : cipher.open(bytes)
-    if (text === undefined) throw unreadable()
+    if (text === undefined) throw unreadable('sealed')
     try {
       return parse(JSON.parse(text))
     } catch {
-      throw unreadable()
+      throw unreadable('form')
     }
   }
 }

@@ -116,7 +116,7 @@ export class ProcessBackend implements Backend {
   }
 
   async list(id?: string): Promise<readonly ObservedSandbox[]> {
-    const records = id === undefined ? await this.#records.list() : [await this.#records.read(id)]
+    const records = id === undefined ? await this.#records.list() : [await this.#records.find(id)]
     const inspected = records.map(async (record) => {
       if (record === undefined) return undefined
       const isStarting = this.#launcher.starting.has(record.id)

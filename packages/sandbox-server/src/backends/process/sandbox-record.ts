@@ -1,10 +1,10 @@
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeDirectory, syncDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import type { SandboxNetworkMode } from '../backend.ts'
 import { unmountAllBelow } from './host/disk-image.ts'
-import { ignoreErrors, readSmallFile } from './host/files.ts'
+import { ignoreErrors } from './host/files.ts'
 import { idPattern, sandboxPaths } from './sandbox-paths.ts'
 
 /** What is stored about one sandbox, where it cannot write. Contains nothing of its environment. */
@@ -35,6 +35,14 @@ function newRecord(ledger: string, id: string) {
   }
 }
 
+/** In place of a record that is not written. */
+const unreadableVersion = 0
+
+function unreadableRecord(ledger: string, id: string, path: string): SandboxRecord {
+  const fault = `${path} cannot be read: it is damaged, or was written by a newer version. Restore it, or end the processes of the sandbox and remove its folder.`
+  return { ...newRecord(ledger, id), version: unreadableVersion, fault }
+}
+
 /** The records of one ledger in one directory. Ignores those of other ledgers. */
 export class SandboxRecords {
   readonly directory: string
@@ -50,14 +58,26 @@ export class SandboxRecords {
     return join(this.directory, `.trial-${this.#ledger}-`)
   }
 
+  /** Rejects for a damaged record: whether its processes run is not known. */
   async read(id: string): Promise<SandboxRecord | undefined> {
+    const record = await this.find(id)
+    if (record?.version === unreadableVersion) throw new Error(record.fault ?? '')
+    return record
+  }
+
+  /** The record; one with a fault in place of a damaged one. */
+  async find(id: string): Promise<SandboxRecord | undefined> {
     if (!idPattern.test(id)) return undefined
-    const record = parseJson((await readSmallFile(sandboxPaths(this.directory, id).record)) ?? '')
-    return isSandboxRecord(record) && record.ledger === this.#ledger && record.id === id ? record : undefined
+    const path = sandboxPaths(this.directory, id).record
+    const text = await ignoreErrors(['ENOENT', 'ENOTDIR'], readFile(path, 'utf8')).catch(() => '')
+    if (text === undefined) return undefined
+    const record = parseJson(text)
+    if (!isSandboxRecord(record)) return unreadableRecord(this.#ledger, id, path)
+    return record.ledger === this.#ledger && record.id === id ? record : undefined
   }
 
   async list(): Promise<readonly SandboxRecord[]> {
-    const records = await Promise.all((await this.#names()).map((name) => this.read(name)))
+    const records = await Promise.all((await this.#names()).map((name) => this.find(name)))
     return records.filter((each) => each !== undefined)
   }
 

@@ -1,0 +1,278 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { RepositoryCode } from '@slipway/agent'
+import { llm } from '@slipway/protocol'
+import { makeDirectory } from '@slipway/shared/fs'
+import { Secret } from '@slipway/shared/redaction'
+import { Cipher } from '@slipway/storage'
+import { ApplicationBackends } from '../applications/application-backends.ts'
+import { InstalledApplications } from '../applications/installed-applications.ts'
+import { openSessionKey } from '../config/session-key.ts'
+import { InstalledExtensions } from '../extensions/installed-extensions.ts'
+import { AgentProfiles } from '../profiles/agent-profiles.ts'
+import { LlmProfiles } from '../profiles/llm-profiles.ts'
+import { MetaProfiles } from '../profiles/meta-profiles.ts'
+import { ProviderConnections } from '../profiles/provider-connections.ts'
+import { SubscriptionLogin } from '../profiles/subscription-login.ts'
+import { RepositoryConsents } from '../repositories/repository-consents.ts'
+import { CredentialBindings } from '../secrets/credential-bindings.ts'
+import { ServerSecrets } from '../secrets/server-secrets.ts'
+import { ConsoleSessions } from '../server/console-sessions.ts'
+import { ServerSettings } from '../settings/server-settings.ts'
+import { WorkspacesList } from '../workspaces/workspaces-list.ts'
+
+/** A file that a server keeps beside its databases. */
+export interface StoredFile {
+  /** In the data directory. */
+  readonly path: string
+  /** Below `packages`: the module that reads and writes it. */
+  readonly source: string
+  /** Files of one kind may be read in each other's place: nothing in them says which is which. */
+  readonly kind?: string
+  /** Writes it for the first time. */
+  readonly fill: () => Promise<unknown>
+  readonly read: () => Promise<unknown>
+  /** Changes it; `read` where a start alone reads it. */
+  readonly write?: () => Promise<unknown>
+}
+
+/** Modules that read or write files which are not the state of a server, and why damage to them is harmless. */
+export const otherSources = {
+  'agent-server/src/documents/json-file.ts': 'the files of others, by openJsonFile',
+  'agent-server/src/extensions/source-cache.ts': 'a cache, which is fetched again',
+  'agent-server/src/conversations/message-images.ts': 'copies of pictures for programs',
+  'agent-server/src/maintenance/backup-manifest.ts': 'backups, with a checksum of their own',
+  'sandbox-server/src/accounts/user-documents.ts': 'documents in control.db',
+  'sandbox-server/src/backends/process/sandbox-record.ts': 'tested beside it',
+  'storage/src/documents/file-document-store.ts': 'the files of others',
+} as const
+
+/** Every file that an agent server keeps beside its databases; a sandbox server has the first. */
+export async function openStoredFiles(directory: string): Promise<readonly StoredFile[]> {
+  const cipher = await Cipher.open({ directory, secretKey: new Secret('a key for the stored files') })
+  const at = (path: string) => join(directory, path)
+  const fillWith = (path: string, value: unknown) => async () => {
+    await makeDirectory(join(at(path), '..'))
+    await writeFile(at(path), typeof value === 'string' ? value : JSON.stringify(value), { mode: 0o600 })
+  }
+  const seal = (value: unknown) => cipher.seal(JSON.stringify(value)).toString('base64')
+  return [
+    ...keyFiles(directory),
+    ...settingsFiles(directory, cipher),
+    ...profileFiles(directory, cipher, { at, fillWith, seal }),
+    ...extensionFiles(directory, { at, fillWith }),
+    repositoryFile(at('repository-consents.sealed'), cipher),
+    {
+      path: 'credential-bindings.json',
+      source: 'agent-server/src/secrets/credential-bindings.ts',
+      fill: fillWith('credential-bindings.json', { conversations: ['c'] }),
+      read: async () => (await CredentialBindings.open(at('credential-bindings.json'))).isMissing('c'),
+    },
+    {
+      path: 'workspaces.json',
+      source: 'agent-server/src/workspaces/workspaces-list.ts',
+      fill: fillWith('workspaces.json', {
+        schema_version: 1,
+        workspaces: [{ id: 'w', name: 'w', path: '/w' }],
+        workspaceParents: [],
+      }),
+      read: () => new WorkspacesList({ path: at('workspaces.json') }).read(),
+      write: () => new WorkspacesList({ path: at('workspaces.json') }).remove('/w'),
+    },
+  ]
+}
+
+interface Helpers {
+  readonly at: (path: string) => string
+  readonly fillWith: (path: string, value: unknown) => () => Promise<void>
+  readonly seal: (value: unknown) => string
+}
+
+function keyFiles(directory: string): StoredFile[] {
+  const openKey = async () => {
+    return (await Cipher.open({ directory, secretKey: undefined })).keyTexts
+  }
+  const openSession = async () => (await openSessionKey(directory, () => {})).key.reveal()
+  const sessionKey = new Secret('the key of a server')
+  const openSessions = () => ConsoleSessions.open(directory, () => [sessionKey])
+  const addSession = async () =>
+    await (await openSessions()).addSession(sessionKey.reveal(), 'console', Date.now() + 3_600_000)
+  return [
+    { path: 'secret.key', source: 'storage/src/crypto/cipher.ts', fill: openKey, read: openKey },
+    {
+      path: 'session.key',
+      source: 'agent-server/src/config/session-key.ts',
+      fill: openSession,
+      read: openSession,
+    },
+    {
+      path: 'console.sessions',
+      source: 'agent-server/src/server/console-sessions.ts',
+      fill: addSession,
+      // Session keys are valid without it: a change alone is refused.
+      read: async () => {
+        const sessions = await openSessions()
+        await sessions.addSession(sessionKey.reveal(), 'other', Date.now() - 1)
+        return sessions.isSessionKey('console')
+      },
+    },
+  ]
+}
+
+function settingsFiles(directory: string, cipher: Cipher): StoredFile[] {
+  const settings = new ServerSettings({ directory, cipher })
+  const secrets = new ServerSecrets({ directory, cipher })
+  const change = () => settings.modify((stored) => ({ ...stored, misc_settings: { theme: 'dark' } }))
+  const save = () => secrets.save('NAME', { value: 'value' })
+  return [
+    {
+      path: 'settings.sealed',
+      source: 'agent-server/src/settings/server-settings.ts',
+      fill: change,
+      read: () => settings.read(),
+      write: change,
+    },
+    {
+      path: 'secrets.sealed',
+      source: 'agent-server/src/secrets/server-secrets.ts',
+      fill: save,
+      read: () => secrets.readAll(),
+      write: save,
+    },
+  ]
+}
+
+function profileFiles(directory: string, cipher: Cipher, { at, fillWith, seal }: Helpers): StoredFile[] {
+  const settings = new ServerSettings({ directory, cipher })
+  const profiles = new LlmProfiles({ directory: at('profiles'), cipher, settings })
+  const connections = new ProviderConnections({
+    path: at('provider-connections.sealed'),
+    cipher,
+    findUsers: async () => [],
+  })
+  const metaProfiles = new MetaProfiles({ path: at('meta-profiles.json'), settings })
+  const agentProfiles = new AgentProfiles({
+    path: at('agent-profiles.sealed'),
+    ...{ cipher, llmProfiles: profiles, settings },
+    findMetaProfile: async () => undefined,
+    listUserSkills: async () => [],
+  })
+  const subscription = new SubscriptionLogin({
+    ...{
+      directory,
+      cipher,
+      clientId: 'client',
+      issuer: 'http://127.0.0.1:9',
+      modelsUrl: 'http://127.0.0.1:9',
+    },
+  })
+  const tokens = { access_token: 'a', refresh_token: 'r', expires_at: 4_000_000_000_000 }
+  const connection = { display_name: 'd', provider: 'openai', api_key: 'k', base_url: null }
+  return [
+    {
+      path: 'profiles/one.json',
+      source: 'agent-server/src/profiles/llm-profiles.ts',
+      fill: () => profiles.save('one', llm.parse({ model: 'openai/a', api_key: 'k' })),
+      read: () => profiles.get('one'),
+      write: () => profiles.activate('one'),
+    },
+    {
+      path: 'provider-connections.sealed',
+      source: 'agent-server/src/profiles/provider-connections.ts',
+      fill: () => connections.add(connection),
+      read: () => connections.list(),
+      write: () => connections.add(connection),
+    },
+    {
+      path: 'subscription.sealed',
+      source: 'agent-server/src/profiles/subscription-login.ts',
+      fill: fillWith('subscription.sealed', seal(tokens)),
+      read: () => subscription.status(),
+      write: () => subscription.start(),
+    },
+    {
+      path: 'meta-profiles.json',
+      source: 'agent-server/src/profiles/meta-profiles.ts',
+      fill: fillWith('meta-profiles.json', [{ name: 'rule', config: {} }]),
+      read: () => metaProfiles.list(),
+      write: () => metaProfiles.remove('rule'),
+    },
+    {
+      path: 'agent-profiles.sealed',
+      source: 'agent-server/src/profiles/agent-profiles.ts',
+      fill: () => agentProfiles.list(),
+      read: () => agentProfiles.list(),
+      write: () => agentProfiles.remove('default'),
+    },
+  ]
+}
+
+function extensionFiles(directory: string, { at, fillWith }: Omit<Helpers, 'seal'>): StoredFile[] {
+  const row = {
+    ...{ name: 'one', version: '1', description: 'd', source: '/s', installed_at: 't', enabled: true },
+    ...{ tree: '00000000-0000-4000-8000-000000000000', ref: null, repo_path: null, resolved_ref: null },
+  }
+  const environment = {}
+  const installed = (['skill', 'plugin'] as const).map((kind): StoredFile => {
+    const folder = `${kind}s`
+    const describe = async () => ({ issue: 'is not read' })
+    const extensions = new InstalledExtensions({ directory: at(folder), kind, environment, describe })
+    return {
+      path: `${folder}/installed.json`,
+      source: 'agent-server/src/extensions/installed-extensions.ts',
+      kind: 'extensions',
+      fill: fillWith(`${folder}/installed.json`, [row]),
+      read: () => extensions.list(),
+      write: () => extensions.remove('one'),
+    }
+  })
+  const applications = new InstalledApplications({
+    ...{ directory: at('canvas-extensions'), environment },
+    assertReplaceable: () => {},
+    onReplace: async () => {},
+  })
+  const application = { install_path: directory, resolved_ref: 'r', manifest: { backend: {} } }
+  const backends = new ApplicationBackends({
+    ...{ directory: at('applications'), environment },
+    find: async () => application as never,
+  })
+  const approval = { revision: 'r', manifest: 'm', platform: 'p', artifact_sha256: 's', artifact_dir: 'd' }
+  return [
+    ...installed,
+    {
+      path: 'canvas-extensions/installed/.installed.json',
+      source: 'agent-server/src/applications/installed-applications.ts',
+      fill: fillWith('canvas-extensions/installed/.installed.json', {
+        one: { ...row, requested_ref: null },
+      }),
+      read: () => applications.find('one'),
+      write: () => applications.list(),
+    },
+    {
+      path: 'applications/approvals/one.json',
+      source: 'agent-server/src/applications/application-backends.ts',
+      fill: fillWith('applications/approvals/one.json', approval),
+      read: () => backends.status('one'),
+      write: () => backends.start('one', 'r'),
+    },
+  ]
+}
+
+function repositoryFile(path: string, cipher: Cipher): StoredFile {
+  const consents = new RepositoryConsents({ path, cipher, trust: 'ask' })
+  const nothing = { issues: [] }
+  const code: RepositoryCode = {
+    ...{ repository: '/r', hash: 'h', hooksHash: undefined },
+    items: [{ kind: 'hook', path: 'hooks.json', name: 'stop', command: 'true' }],
+    hooks: { config: undefined, ...nothing },
+    agents: { agents: [], ...nothing },
+    rules: { rules: [], ...nothing },
+  }
+  return {
+    path: 'repository-consents.sealed',
+    source: 'agent-server/src/repositories/repository-consents.ts',
+    fill: () => consents.register(code),
+    read: () => consents.list(),
+    write: () => consents.register({ ...code, hash: 'another' }),
+  }
+}

@@ -1,0 +1,38 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import { sandboxPaths } from './sandbox-paths.ts'
+import { SandboxRecords } from './sandbox-record.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'slipway-records-'))
+afterAll(() => rmSync(root, { recursive: true }))
+
+test('a damaged record is a fault of its sandbox, and never taken for one that is not there', async () => {
+  const records = new SandboxRecords(root, 'ledger')
+  const good = await records.getOrCreate('good')
+  await records.getOrCreate('bad')
+  const { record: path } = sandboxPaths(root, 'bad')
+  const bytes = readFileSync(path, 'utf8')
+  const newer = JSON.stringify({ ...JSON.parse(bytes), version: 2 })
+  for (const text of ['', bytes.slice(0, 40), 'null', '[]', newer]) {
+    writeFileSync(path, text)
+    const words = /bad\/process\.json cannot be read: .* Restore it/
+    await expect(records.read('bad'), text).rejects.toThrow(words)
+    await expect(records.getOrCreate('bad'), text).rejects.toThrow(words)
+    expect(await records.find('bad'), text).toMatchObject({ id: 'bad', fault: expect.stringMatching(words) })
+    expect((await records.list()).toSorted((a, b) => (a.id < b.id ? -1 : 1))).toEqual([
+      expect.objectContaining({ id: 'bad', fault: expect.stringMatching(words) }),
+      good,
+    ])
+    expect(readFileSync(path, 'utf8')).toBe(text)
+  }
+  rmSync(path)
+  mkdirSync(path)
+  await expect(records.read('bad')).rejects.toThrow('cannot be read')
+  rmSync(path, { recursive: true })
+  writeFileSync(path, bytes)
+  expect(await records.read('bad')).toMatchObject({ id: 'bad', fault: null })
+  expect(await new SandboxRecords(root, 'another').list()).toEqual([])
+  expect(await records.read('none')).toBeUndefined()
+})
