@@ -44,7 +44,10 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
     'tool-files/testing',
     'url',
   ],
-  protocol: ['', 'automatic-rejections', 'instant', 'message-texts', 'problem', 'visible-text'],
+  protocol: [
+    ...['', 'automatic-rejections', 'confirmation', 'instant'],
+    ...['message-texts', 'problem', 'visible-text'],
+  ],
   storage: ['', 'control-plane', 'maintenance'],
   'agent-server': ['', 'maintenance'],
   'sandbox-server': ['', 'settings'],

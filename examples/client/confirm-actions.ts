@@ -1,4 +1,4 @@
-import { Client, follow } from '@slipway/client'
+import { Client, follow, readPendingActions } from '@slipway/client'
 
 // Every action of the agent waits for an answer; this program allows those that only read.
 const { SLIPWAY_URL: url = 'http://127.0.0.1:8000', SLIPWAY_SESSION_API_KEY: sessionApiKey } = process.env
@@ -20,15 +20,17 @@ const { id } = await client.call('createConversation', {
 const params = { conversation_id: id }
 let after = '0'
 for (;;) {
-  let command = ''
-  for await (const { event, cursor } of follow(client, id, { after, until: 'idle' })) {
-    after = cursor
-    if (event.kind === 'ActionEvent' && event.tool_name === 'terminal') command = event.tool_call.arguments
-  }
+  for await (const { cursor } of follow(client, id, { after, until: 'idle' })) after = cursor
   const { execution_status } = await client.call('getConversation', { params })
   if (execution_status !== 'waiting_for_confirmation') break
-  const accept = !command.includes('rm ')
-  console.log(accept ? 'allowed' : 'rejected', command)
-  await client.call('respondToConfirmation', { params, body: { accept, reason: 'Nothing may be deleted.' } })
+  // With the digest the answer is for what was read here: 409 when anything else waits by then.
+  const { events, digest } = await readPendingActions(client, id)
+  const commands = events.map((event) => (event.kind === 'ActionEvent' ? event.tool_call.arguments : ''))
+  const accept = !commands.some((command) => command.includes('rm '))
+  console.log(accept ? 'allowed' : 'rejected', ...commands)
+  await client.call('respondToConfirmation', {
+    params,
+    body: { accept, reason: 'Nothing may be deleted.', actions_digest: digest },
+  })
   if (!accept) await client.call('runConversation', { params })
 }

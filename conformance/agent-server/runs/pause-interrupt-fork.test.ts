@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { actionsDigest } from '@slipway/protocol/confirmation'
 import { expect, test } from 'vitest'
 import {
   bashStep,
@@ -195,6 +197,49 @@ test('an answer that names other actions than those that wait is 409 and changes
   expect((await respond({ accept: true, action_ids: [first, second] })).status).toBe(200)
   expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'finished' })
   expect((await respond({ accept: true, action_ids: [second] })).status).toBe(409)
+})
+
+test('an answer is for the actions whose digest it carries: when others wait it is 409, and nothing runs', async () => {
+  const script = [bashStep('touch one'), bashStep('touch two'), finishStep()]
+  const { id, workspace } = await driver.createScripted(script, {
+    confirmation_policy: { kind: 'AlwaysConfirm' },
+  })
+  const respond = async (body: object) =>
+    (await driver.post(id, 'events/respond_to_confirmation', body)).status
+  const shown = async () => {
+    const waiting = (await driver.waitUntilIdle(id)).filter(({ kind }) => kind === 'ActionEvent').slice(-1)
+    return { waiting, digest: actionsDigest(waiting) }
+  }
+  const first = await shown()
+  for (const actions_digest of ['', 'md5:1', first.digest.toUpperCase(), 7])
+    expect(await respond({ accept: true, actions_digest })).toBe(422)
+  // What was shown had another command, another risk, or one action more.
+  for (const changed of [
+    first.waiting.map((event) => ({ ...event, action: { kind: 'TerminalAction', command: 'ls' } })),
+    first.waiting.map((event) => ({ ...event, security_risk: 'HIGH' })),
+    [...first.waiting, ...first.waiting],
+  ])
+    expect(await respond({ accept: true, actions_digest: actionsDigest(changed) })).toBe(409)
+  // Another client rejects the first action while the question is open, and the agent asks for another one.
+  expect(await respond({ accept: false, reason: 'Not this.', actions_digest: first.digest })).toBe(200)
+  await driver.post(id, 'run')
+  const second = await shown()
+  expect(second.digest).not.toBe(first.digest)
+  const length = (await driver.getEvents(id)).length
+  const late = await driver.post(id, 'events/respond_to_confirmation', {
+    accept: true,
+    actions_digest: first.digest,
+  })
+  expect(late.status).toBe(409)
+  expect(JSON.stringify(late.body)).toContain('The actions that wait are not the ones that were shown')
+  expect(await driver.getEvents(id)).toHaveLength(length)
+  expect((await driver.getInfo(id)).execution_status).toBe('waiting_for_confirmation')
+  // Of two answers for the same actions one counts.
+  const body = { accept: true, actions_digest: second.digest }
+  expect((await Promise.all([respond(body), respond(body)])).sort()).toEqual([200, 409])
+  expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'finished' })
+  expect(existsSync(join(workspace.working_dir, 'one'))).toBe(false)
+  expect(existsSync(join(workspace.working_dir, 'two'))).toBe(true)
 })
 
 test('a message instead of a confirmation rejects the pending actions', async () => {

@@ -14,3 +14,4 @@ export {
   ResyncError,
   type TransientUpdate,
 } from './events/follow.ts'
+export { readPendingActions, type WaitingActions } from './events/pending-actions.ts'

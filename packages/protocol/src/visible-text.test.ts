@@ -7,6 +7,7 @@ test.each([
   ['a\u0007b\u007f\u0000\u009b', 'a␇b␡␀\\u{9b}'],
   ['rm \u202egnp.exe\u2066', 'rm \\u{202e}gnp.exe\\u{2066}'],
   ['a\u200bb\u00a0c\ufeff\u{e0041}', 'a\\u{200b}b\\u{a0}c\\u{feff}\\u{e0041}'],
+  ['braille\u2800 blank', 'braille\\u{2800} blank'],
   ['half \ud83d', 'half \\u{d83d}'],
   ['echo  two\tblanks', 'echo  two␉blanks'],
   ['straße ΟΔΟΣ 🐢 שלום', 'straße ΟΔΟΣ 🐢 שלום'],

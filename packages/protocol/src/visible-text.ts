@@ -2,7 +2,7 @@
  * Control characters, marks of the direction of writing, characters without a width, halves of characters,
  * and blanks that are not the usual one: a person does not see them in a command, and the shell does.
  */
-const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/gu
+const unseen = /[\u2800\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/gu
 
 /** One line that hides nothing: what a person would not see is a symbol (`␛`) or a number (`\u{202e}`). */
 export function visibleText(text: string): string {

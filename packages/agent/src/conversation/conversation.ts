@@ -165,12 +165,13 @@ export class Conversation implements AsyncDisposable {
 
   /**
    * Approves or rejects all pending actions. Does nothing when none waits for confirmation; with
-   * `action_ids` a Problem `conflict` then, and when others wait.
+   * `action_ids` or `actions_digest` a Problem `conflict` then, and when others wait.
    */
   async resolveConfirmation(options: {
     readonly accept: boolean
     readonly reason: string
     readonly action_ids?: readonly string[] | undefined
+    readonly actions_digest?: string | undefined
   }): Promise<void> {
     await this.#parts.runs.resolveConfirmation(options)
   }

@@ -1,4 +1,5 @@
 import { isAcpAgent, Problem } from '@slipway/protocol'
+import { actionsDigest } from '@slipway/protocol/confirmation'
 import type { EventDraft } from '@slipway/storage'
 import { ConfirmationDeadline } from './confirm/deadline.ts'
 import { agentErrorEvent, rejectionEvent, stateUpdate, statusUpdate } from './events/event-drafts.ts'
@@ -30,11 +31,31 @@ function releaseSlot(slot: RunSlot): void {
   if (slot !== 'none') slot()
 }
 
-/** A Problem `conflict` unless actions wait for confirmation and all of them are among `ids`. */
-function assertWaiting(state: ConversationState, ids: readonly string[]): void {
+/** The answer of a user. */
+interface ConfirmationAnswer {
+  readonly accept: boolean
+  readonly reason: string
+  /** The answer is for these actions only. */
+  readonly action_ids?: readonly string[] | undefined
+  /** The answer is for actions with this digest only. */
+  readonly actions_digest?: string | undefined
+}
+
+/**
+ * A Problem `conflict` when an answer names actions, or their digest, and others wait for confirmation, or
+ * none.
+ */
+function assertAnswersPending(state: ConversationState, answer: ConfirmationAnswer): void {
+  const { action_ids: ids, actions_digest: digest } = answer
+  if (ids === undefined && digest === undefined) return
   const open = state.status === 'waiting_for_confirmation' ? state.openActions() : []
-  if (open.length > 0 && open.every(({ id }) => ids.includes(id))) return
-  throw new Problem('conflict', 'These actions wait no more: they were already answered elsewhere.')
+  if (open.length === 0 || (ids !== undefined && !open.every(({ id }) => ids.includes(id))))
+    throw new Problem('conflict', 'These actions wait no more: they were already answered elsewhere.')
+  if (digest !== undefined && digest !== actionsDigest(open))
+    throw new Problem(
+      'conflict',
+      'The actions that wait are not the ones that were shown. Nothing was answered: show them again.',
+    )
 }
 
 /** Starts and stops the agent loop. At most one run, condensation or other exclusive work is active. */
@@ -176,19 +197,13 @@ export class RunControl {
     })
   }
 
-  /**
-   * `action_ids`: the answer is for these actions only; a Problem `conflict` when others wait, or none.
-   */
-  async resolveConfirmation(options: {
-    readonly accept: boolean
-    readonly reason: string
-    readonly action_ids?: readonly string[] | undefined
-  }): Promise<void> {
-    const { accept, reason, action_ids } = options
+  /** A Problem `conflict` when the answer is for other actions than those that wait. */
+  async resolveConfirmation(answer: ConfirmationAnswer): Promise<void> {
+    const { accept, reason } = answer
     const isWaiting = this.#context.state.status === 'waiting_for_confirmation'
     await this.startWith(accept && isWaiting ? this.reserveSlot() : 'none', () =>
       this.#context.append((now) => {
-        if (action_ids !== undefined) assertWaiting(now, action_ids)
+        assertAnswersPending(now, answer)
         const status = transition(now.status, accept ? 'accept' : 'reject')
         if (status === undefined) return []
         // Only a decision about the repository continues a run that waits for one.

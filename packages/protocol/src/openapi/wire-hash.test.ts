@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'efce79d169a24a298a631ff1b8218099ee421a3e68544a6864b96a4ad3be2514'
+const expectedHash = '72e59569eab95900a11425effe98ac43f34996a07c370245edd7863283ed304e'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -24,6 +24,8 @@ export interface PendingAction {
   readonly position: number
   readonly tool_name: string
   readonly tool_call_id: string
+  /** The call as the model made it; a part of the digest of an answer. */
+  readonly tool_call?: unknown
   readonly llm_response_id: string
   /** Null when the call is invalid: its error follows in the same append. */
   readonly action: Action | null
@@ -298,6 +300,7 @@ export class ConversationState {
       position,
       tool_name: event.tool_name,
       tool_call_id: event.tool_call_id,
+      tool_call: event.tool_call,
       llm_response_id: event.llm_response_id,
       // It was parsed before it was written, so members with defaults are there.
       action: (event.action ?? null) as Action | null,

@@ -280,6 +280,10 @@ export const confirmationResponseRequest = component('ConfirmationResponseReques
     description:
       'Ids of the actions that the answer is for, as they were shown. When others wait, or none, nothing is answered (409). Without them the answer is for all that wait.',
   }),
+  actions_digest: nullAsUndefined(z.string().regex(/^sha256:[0-9a-f]{64}$/)).meta({
+    description:
+      'Digest of the actions as they were shown: sha256: and the SHA-256, in hexadecimal digits, of the canonical JSON (RFC 8785) of an array with id, tool_name, tool_call, action and security_risk of each ActionEvent that waits, in the order of the log. When anything else waits, nothing is answered (409). Without it the content is not compared.',
+  }),
 })
 
 /** Secrets by name; one that is there already is replaced, the others stay. */

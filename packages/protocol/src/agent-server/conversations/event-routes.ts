@@ -79,7 +79,7 @@ export const eventRoutes = defineRoutes('events', {
   }),
   respondToConfirmation: route.post('/api/conversations/{conversation_id}/events/respond_to_confirmation', {
     summary: 'Accept or reject the actions that wait',
-    description: 'An answer where nothing waits changes nothing, unless it names actions.',
+    description: 'An answer where nothing waits changes nothing, unless it names actions or their digest.',
     params: conversationParams,
     body: confirmationResponseRequest,
     responses: {
