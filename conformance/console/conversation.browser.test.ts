@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { bashStep, finishStep, scriptedModel } from '../support/agent-driver.ts'
+import { bashStep, finishStep, scriptedModel, toolCall, toolCallsStep } from '../support/agent-driver.ts'
 import type { ApiEvent } from '../support/agent-server-api.ts'
 import { findChromium } from '../support/browser-user.ts'
 import { ConsoleFixture, shownPositions, waitUntil } from './console-fixture.ts'
@@ -172,8 +172,17 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     await approve.waitFor()
     await page.getByText('rejected by itself in').waitFor()
     await waitUntil(async () => (await page.title()).startsWith('(!)'), 'the title says that it waits')
-    const asked = await page.locator('.confirmation .command').textContent()
-    expect(asked?.trim()).toBe(long.replace('\u202e', '\\u{202e}'))
+    const visible = long.replace('\u202e', '\\u{202e}')
+    const command = page.locator('.confirmation .command')
+    // Beginning and end are in view, and the button shows what is between.
+    const [beginning = '', end = ''] = await command.allTextContents()
+    expect(visible.startsWith(beginning) && visible.endsWith(end) && end.length > 0).toBe(true)
+    for (const part of [command.first(), command.last()]) {
+      const box = await part.boundingBox()
+      expect((box?.y ?? 0) + (box?.height ?? 0)).toBeLessThanOrEqual((await approve.boundingBox())?.y ?? 0)
+    }
+    await page.getByRole('button', { name: /^Show \d+ hidden lines$/ }).tap()
+    expect(await command.allTextContents()).toEqual([visible])
     const box = await approve.boundingBox()
     expect((box?.y ?? 0) + (box?.height ?? 0)).toBeLessThanOrEqual(844)
     expect(box?.height).toBeGreaterThanOrEqual(44)
@@ -190,6 +199,56 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     })
     const { width } = await page.evaluate(() => ({ width: document.documentElement.scrollWidth }))
     expect(width).toBeLessThanOrEqual(390)
+    await page.context().close()
+  })
+
+  test('a question shows an edit and all arguments, and its answer is for what it showed', async () => {
+    const old_str = `same\nold\n${'line\n'.repeat(2_000)}`
+    const edit = {
+      command: 'str_replace',
+      path: '/tmp/none/of.txt',
+      old_str,
+      new_str: old_str.replace('old', 'new'),
+    }
+    const llm = scriptedModel([
+      toolCallsStep(toolCall('file_editor', edit)),
+      bashStep('echo one'),
+      bashStep('echo two'),
+      finishStep('Done.'),
+    ])
+    const { id } = await fixture.driver.create(
+      { llm, tools: [{ name: 'terminal' }, { name: 'file_editor' }] },
+      {
+        initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+        confirmation_policy: { kind: 'AlwaysConfirm' },
+      },
+    )
+    const { page } = await fixture.newPage()
+    await visit(page, id)
+    const question = page.locator('.confirmation')
+    await question.getByText('str_replace /tmp/none/of.txt').waitFor()
+    expect(await question.locator('.removed').allTextContents()).toEqual(['- old'])
+    expect(await question.locator('.added').allTextContents()).toEqual(['+ new'])
+    const answer = async () => {
+      const response = page.waitForResponse('**/respond_to_confirmation')
+      await page.getByRole('button', { name: 'Approve' }).click()
+      return (await response).status()
+    }
+    expect(await answer()).toBe(200)
+    await page.locator('.confirmation', { hasText: 'echo one' }).waitFor()
+    // While the answer is on its way, another client rejects, and another command waits.
+    await page.route('**/respond_to_confirmation', async (route) => {
+      await page.unroute('**/respond_to_confirmation')
+      expect(route.request().postDataJSON().actions_digest).toMatch(/^sha256:[0-9a-f]{64}$/)
+      const rejected = await fixture.driver.post(id, 'events/respond_to_confirmation', { accept: false })
+      expect(rejected.status).toBe(200)
+      await fixture.driver.post(id, 'run')
+      await fixture.driver.waitUntilIdle(id)
+      await route.continue()
+    })
+    expect(await answer()).toBe(409)
+    await page.locator('.confirmation', { hasText: 'echo two' }).waitFor()
+    expect((await fixture.driver.getInfo(id)).execution_status).toBe('waiting_for_confirmation')
     await page.context().close()
   })
 

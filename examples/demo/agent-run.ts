@@ -9,10 +9,10 @@ import {
   commandName,
   formatPendingAction,
   isInteractive,
-  listPendingActions,
   print,
   printRun,
   promptForConfirmation,
+  readPendingQuestion,
   usageLine,
 } from '@slipway/cli/toolkit'
 import type { PositionedEvent } from '@slipway/client'
@@ -90,7 +90,7 @@ async function answerConfirmation(
   { client, workspace, isAsking, model, signal }: DemoContext,
   id: string,
 ): Promise<boolean> {
-  const actions = await listPendingActions(client, id, signal)
+  const { actions, digest } = await readPendingQuestion(client, id, signal)
   verify(actions.length > 0, 'pending actions are listed')
   if (model === undefined)
     verify(existsSync(join(workspace, 'build')), 'no action is executed before the confirmation')
@@ -100,7 +100,11 @@ async function answerConfirmation(
   await printCommand(`${commandName} confirm ${id}${accept ? '' : ' --reject'}`)
   for (const action of actions)
     await print(`${accept ? 'Accepted' : 'Rejected'}: ${formatPendingAction(action)}\n`)
-  await client.call('respondToConfirmation', { params: { conversation_id: id }, body: { accept }, signal })
+  await client.call('respondToConfirmation', {
+    params: { conversation_id: id },
+    body: { accept, actions_digest: digest },
+    signal,
+  })
   return accept
 }
 

@@ -14,7 +14,7 @@ export {
   type SelectedModel,
 } from './conversation/agent-request.ts'
 export { isInteractive, promptForConfirmation } from './conversation/confirmation-prompt.ts'
-export { formatPendingAction, listPendingActions } from './conversation/pending-actions.ts'
+export { formatPendingAction, readPendingQuestion } from './conversation/pending-actions.ts'
 export { getAppConversation, remoteEvents } from './conversation/remote-events.ts'
 export { followStartTask } from './conversation/start-tasks.ts'
 export { asObject } from './output/action-text.ts'

@@ -12,9 +12,9 @@ import {
   answerActions,
   answeredElsewhere,
   formatPendingAction,
-  listPendingActions,
   type PendingAction,
   questionText,
+  readPendingQuestion,
 } from '../conversation/pending-actions.ts'
 import { asObject, asString } from '../output/action-text.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
@@ -54,7 +54,7 @@ export async function followRun(
     const info = await client.call('getConversation', { params, signal })
     if (info.execution_status === 'running') continue
     if (info.execution_status !== 'waiting_for_confirmation') return await reportEnd(context, info, error)
-    const actions = await listPendingActions(client, id, signal)
+    const { actions, digest } = await readPendingQuestion(client, id, signal)
     if (actions.length === 0) {
       const now = await client.call('getConversation', { params, signal })
       if (now.execution_status !== 'waiting_for_confirmation') continue
@@ -69,7 +69,7 @@ export async function followRun(
     if (answer === 'elsewhere') await sleep(continuationMs, undefined, { signal }).catch(() => undefined)
     else {
       const reason = answer.accept ? undefined : answer.reason
-      const rest = { actionIds, isContinued: reason !== undefined }
+      const rest = { actionIds, digest, isContinued: reason !== undefined }
       if (await answerActions(client, id, { accept: answer.accept, reason, ...rest }, signal)) {
         if (options.isYes) printNote(`Accepted: ${formatActions(actions)}`)
       } else {

@@ -3,7 +3,7 @@ import {
   answerActions,
   answeredElsewhere,
   formatPendingAction,
-  listPendingActions,
+  readPendingQuestion,
 } from '../conversation/pending-actions.ts'
 import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
 import { printNote, printResult } from '../output/terminal.ts'
@@ -49,7 +49,7 @@ export async function confirmCommand(
     return exitCodes.failed
   }
   const after = await client.call('countEvents', { params, signal })
-  const actions = await listPendingActions(client, id, signal)
+  const { actions, digest } = await readPendingQuestion(client, id, signal)
   if (actions.length === 0) {
     printNote(
       `No action is pending. The repository brings hooks or agents: slipway trust ${sanitizeLine(info.workspace.working_dir)}`,
@@ -58,7 +58,7 @@ export async function confirmCommand(
   }
   const actionIds = options.actionIds.length > 0 ? options.actionIds : actions.map((action) => action.id)
   const isContinued = isReject && reason !== undefined && !isStopped
-  const answer = { accept: !isReject, reason, actionIds, isContinued }
+  const answer = { accept: !isReject, reason, actionIds, digest, isContinued }
   if (!(await answerActions(client, id, answer, signal))) {
     printNote(answeredElsewhere)
     return exitCodes.failed

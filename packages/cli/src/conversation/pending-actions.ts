@@ -1,4 +1,4 @@
-import { CallError, type Client } from '@slipway/client'
+import { CallError, type Client, readPendingActions } from '@slipway/client'
 import { visibleText } from '@slipway/protocol/visible-text'
 import { actionText, asObject, asString, type JsonObject, riskMark } from '../output/action-text.ts'
 import { questionLines } from '../output/question.ts'
@@ -12,36 +12,26 @@ export interface PendingAction {
   /** What it does: all of it in one line. */
   readonly text: string
   readonly risk: string
-  /** What a question shows of it. */
-  readonly lines: readonly string[]
+  /** What a question shows of it, in rows of so many columns; without them the terminal wraps. */
+  lines(columns?: number): readonly string[]
 }
 
-/** The actions of a conversation that have no result yet, the oldest first. */
-export async function listPendingActions(
+/** What waits for one answer. */
+export interface PendingQuestion {
+  /** The oldest first. */
+  readonly actions: readonly PendingAction[]
+  /** An answer that carries it is for exactly these actions. */
+  readonly digest: string
+}
+
+/** The actions of a conversation that have no result yet. */
+export async function readPendingQuestion(
   client: Client,
   id: string,
   signal: AbortSignal,
-): Promise<PendingAction[]> {
-  const answeredCalls = new Set<string>()
-  const pending: PendingAction[] = []
-  let page_id: string | undefined
-  do {
-    const page = await client.call('searchEvents', {
-      params: { conversation_id: id },
-      query: { sort_order: 'TIMESTAMP_DESC', page_id },
-      signal,
-    })
-    for (const event of page.items.map(asObject)) {
-      const call = asString(event.tool_call_id)
-      if (event.kind !== 'ActionEvent') {
-        if (call !== '') answeredCalls.add(call)
-        // A message of the user rejects the actions before it.
-        else if (event.kind === 'MessageEvent') return pending
-      } else if (!answeredCalls.has(call)) pending.unshift(toPendingAction(event))
-    }
-    page_id = page.next_page_id ?? undefined
-  } while (page_id !== undefined)
-  return pending
+): Promise<PendingQuestion> {
+  const { events, digest } = await readPendingActions(client, id, signal)
+  return { actions: events.map((event) => toPendingAction(asObject(event))), digest }
 }
 
 function toPendingAction(event: JsonObject): PendingAction {
@@ -50,7 +40,7 @@ function toPendingAction(event: JsonObject): PendingAction {
     tool: sanitizeLine(asString(event.tool_name)),
     text: visibleText(actionText(event.action)).trim(),
     risk: sanitizeLine(asString(event.security_risk)),
-    lines: questionLines(event),
+    lines: (columns) => questionLines(event, columns),
   }
 }
 
@@ -60,8 +50,9 @@ export function formatPendingAction({ tool, text, risk }: PendingAction): string
 }
 
 /** What actions do, whole and line by line, for a question. */
-export function questionText(actions: readonly PendingAction[]): string {
-  return actions.flatMap(({ lines }) => lines.map((line) => `  ${line}`)).join('\n')
+export function questionText(actions: readonly PendingAction[], columns?: number): string {
+  const width = columns === undefined ? undefined : columns - 2
+  return actions.flatMap(({ lines }) => lines(width).map((line) => `  ${line}`)).join('\n')
 }
 
 /** What is said when actions were answered before this answer came. */
@@ -80,13 +71,15 @@ export async function answerActions(
     readonly reason?: string | undefined
     /** Ids of the actions as they were shown. */
     readonly actionIds: readonly string[]
+    /** Of the actions as they were shown. */
+    readonly digest: string
     readonly isContinued: boolean
   },
   signal: AbortSignal,
 ): Promise<boolean> {
   const params = { conversation_id: id }
-  const { accept, reason, actionIds, isContinued } = answer
-  const body = { accept, ...(reason === undefined ? {} : { reason }), action_ids: [...actionIds] }
+  const { accept, reason, actionIds, digest, isContinued } = answer
+  const body = { accept, reason, action_ids: [...actionIds], actions_digest: digest }
   try {
     await client.call('respondToConfirmation', { params, body, signal })
   } catch (error) {

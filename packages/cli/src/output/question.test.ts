@@ -39,19 +39,20 @@ test('what hides or turns a part of a command is visible', () => {
   expect(row).toBe('terminal [HIGH]: ls␍ rm\\u{202e} -x\\u{200b}␛[2K')
 })
 
-test('an edit is shown as a diff, and the input of other tools as JSON', () => {
+test('an edit is shown as a diff, and the input of other tools member by member', () => {
   const edit = {
     kind: 'FileEditorAction',
     command: 'str_replace',
     path: '/a',
-    old_str: 'one\n',
-    new_str: 'two',
+    old_str: 'same\none\n',
+    new_str: 'same\ntwo\n',
   }
   expect(questionLines({ tool_name: 'file_editor', action: edit })).toEqual([
     'file_editor: str_replace /a',
+    '    same',
     expect.stringContaining('- one'),
     expect.stringContaining('+ two'),
   ])
   const call = { kind: 'MCPToolAction', data: { text: 'x'.repeat(5_000) } }
-  expect(questionLines({ tool_name: 'mcp', action: call })).toEqual([`mcp: {"text":"${'x'.repeat(5_000)}"}`])
+  expect(questionLines({ tool_name: 'mcp', action: call })).toEqual(['mcp:', `  text: ${'x'.repeat(5_000)}`])
 })

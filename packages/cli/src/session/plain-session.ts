@@ -4,7 +4,7 @@ import { sanitizeLine } from '../output/sanitize.ts'
 import { addToHistory } from './input/history.ts'
 import { alwaysPattern } from './pending-text.ts'
 import { LineBuffer } from './screen/line-buffer.ts'
-import type { Session, SessionScreen } from './session.ts'
+import type { AskedActions, Session, SessionScreen } from './session.ts'
 import { runSlashCommand } from './slash-commands.ts'
 
 interface PlainSessionOptions {
@@ -30,6 +30,8 @@ export class PlainSession implements SessionScreen {
   /** Lines of a message whose next line is awaited. */
   #lines: string[] = []
   #said = ''
+  /** What the last question was about. */
+  #asked: AskedActions | undefined
 
   constructor(options: PlainSessionOptions) {
     this.#options = options
@@ -103,6 +105,7 @@ export class PlainSession implements SessionScreen {
     if (session.status !== 'waiting_for_confirmation') return ''
     if (pending.length === 0) return 'The repository brings hooks or agents: decide with "slipway trust".'
     const always = alwaysPattern(pending)
+    this.#asked = session.asked
     return [
       'Allow this?',
       ...pending.flatMap((action) => questionLines(action)).map((line) => `  ${line}`),
@@ -134,18 +137,19 @@ export class PlainSession implements SessionScreen {
     if (session.pending.length === 0) return false
     const [, word, reason = ''] = /^(y|n|s|a)(?:\s+([\s\S]*))?$/i.exec(line) ?? []
     const always = alwaysPattern(session.pending)
+    const asked = this.#asked ?? session.asked
     switch (word?.toLowerCase()) {
       case 'y':
-        this.#do(() => session.answer(true))
+        this.#do(() => session.answer(true, { asked }))
         return true
       case 's':
-        this.#do(() => session.answer(false))
+        this.#do(() => session.answer(false, { asked }))
         return true
       case 'n':
-        this.#do(() => session.answer(false, { reason: reason || 'Not now.' }))
+        this.#do(() => session.answer(false, { reason: reason || 'Not now.', asked }))
         return true
       case 'a':
-        if (always !== undefined) this.#do(() => session.allowAlways(always))
+        if (always !== undefined) this.#do(() => session.allowAlways(always, asked))
         return always !== undefined
       default:
         return false

@@ -118,11 +118,67 @@ test.skipIf(!hasTmux).each([
   }
   await wholeEnd()
   await answered()
-  await screen.enter('a hidden part of 4000')
-  const shown = await screen.until(/hidden part of 4000[\s\S]*rm -rf \.\/hidden[\s\S]*y(es| yes)/)
-  const from = shown.lastIndexOf('hidden part of 4000')
-  expect(shown.slice(from).match(/true/g)?.length).toBeGreaterThanOrEqual(500)
+  await screen.enter('show something nasty')
+  await screen.until(/terminal \[HIGH\]: ls␍rm \\u\{202e\}-rf\\u\{200b\} \.\/a␉b␛\[2K # ␈\n[\s\S]*y(es| yes)/)
   await answered()
+  await screen.enter('make an edit')
+  await screen.until(
+    /file_editor \[HIGH\]: str_replace \/tmp\/none\/of\.txt\n +one\n +- two\n +\+ 2\n +three\n[\s\S]*y(es| yes)/,
+  )
+  await answered()
+})
+
+test.skipIf(!hasTmux)(
+  'a question longer than the screen shows its beginning and end, and keys show the lines between',
+  async () => {
+    const screen = await openScreen([], { rows: 24, env: fixture.modelEnv })
+    await screen.until(/\/help/)
+    await screen.enter('do 100 numbered lines')
+    const shown = await screen.until(
+      /terminal \[HIGH\]: echo line 1\n +echo line 2\n[\s\S]*… \d+ lines hidden: .*\n[\s\S]*echo line 100\n +rm -rf \.\/hidden\n +y yes/,
+    )
+    const seen = new Set(shown.match(/echo line \d+$/gm))
+    for (let page = 0; !/\(end\)/.test(await screen.visible()); page++) {
+      expect(page).toBeLessThan(20)
+      const before = await screen.visible()
+      await screen.keys('PageDown')
+      await vi.waitFor(async () => expect(await screen.visible()).not.toBe(before))
+      for (const line of (await screen.visible()).match(/echo line \d+$/gm) ?? []) seen.add(line)
+    }
+    expect(seen.size).toBe(100)
+    await screen.expectNoWrap()
+    for (let page = 0; page < 20; page++) await screen.keys('PageUp')
+    await screen.until(
+      /terminal \[HIGH\]: echo line 1\n[\s\S]*lines hidden:[\s\S]*rm -rf \.\/hidden\n +y yes/,
+    )
+    await screen.keys('s')
+    await screen.until(/rejected/)
+  },
+)
+
+test.skipIf(!hasTmux)('the question of a run shows hidden lines at a key, and asks again', async () => {
+  const screen = await openScreen(['run', '--ask', 'do 40 numbered lines'], {
+    rows: 24,
+    env: fixture.modelEnv,
+  })
+  await screen.until(
+    /echo line 1\n[\s\S]*… \d+ lines hidden[\s\S]*echo line 40\n +rm -rf \.\/hidden\n[\s\S]*Allow this\?/,
+  )
+  const seen = new Set<string>()
+  for (let page = 0; page < 4; page++) {
+    const label = /Show lines (\d+) to (\d+) of 41/.exec(
+      await screen.until(/Show lines \d+ to \d+ of 41\n/),
+    )?.[0]
+    if (page === 0) for (let down = 0; down < 4; down++) await screen.keys('Down')
+    await screen.keys('Enter')
+    const all = await screen.until(new RegExp(`${label}[\\s\\S]*echo line[\\s\\S]*Decide later\\n`))
+    for (const line of all.match(/echo line \d+$/gm) ?? []) seen.add(line)
+    if (seen.size === 40) break
+  }
+  expect(seen.size).toBe(40)
+  await screen.keys('Escape')
+  await screen.until(/EXIT 3/)
+  await fixture.runCli('confirm', '--last', '--reject')
 })
 
 test.skipIf(!hasTmux)(

@@ -7,6 +7,7 @@ import {
   type TransientUpdate,
 } from '@slipway/client'
 import type { CommandRule, ConversationInfo } from '@slipway/protocol'
+import { actionsDigest, PendingActions } from '@slipway/protocol/confirmation'
 import {
   buildAgent,
   buildConfirmationSettings,
@@ -18,7 +19,7 @@ import { answerActions, answeredElsewhere } from '../conversation/pending-action
 import { agentSource } from '../conversation/source/agent-source.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
 import type { ConversationSource, ConversationSummary } from '../conversation/source/source.ts'
-import { asObject, asString } from '../output/action-text.ts'
+import { asObject, asString, type JsonObject } from '../output/action-text.ts'
 import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
 import { paint } from '../output/terminal.ts'
 import { TranscriptRenderer } from '../output/transcript.ts'
@@ -49,6 +50,12 @@ export interface SessionOptions {
   readonly revive: () => Promise<void>
 }
 
+/** Actions as a question showed them. */
+export interface AskedActions {
+  readonly actionIds: readonly string[]
+  readonly digest: string
+}
+
 /** What a new conversation asks about. */
 export interface ConfirmationChoice {
   /** Every action; otherwise risky ones. */
@@ -62,8 +69,8 @@ export class Session {
   #id: string | undefined
   #following: AbortController | undefined
   #transcript: TranscriptRenderer
-  /** Actions without a result, by call. */
-  readonly #open = new Map<string, Record<string, unknown>>()
+  readonly #open = new PendingActions<JsonObject>()
+  #asked: AskedActions | undefined
   /** For each message of the user that counts, the id of the event before it. */
   readonly #messageStarts: (string | null)[] = []
   #lastEventId: string | null = null
@@ -96,8 +103,8 @@ export class Session {
   }
 
   /** The actions that wait for the user. */
-  get pending(): readonly Record<string, unknown>[] {
-    return this.status === 'waiting_for_confirmation' ? [...this.#open.values()] : []
+  get pending(): readonly JsonObject[] {
+    return this.status === 'waiting_for_confirmation' ? this.#open.list() : []
   }
 
   /** Model, tokens, context and cost, as far as they are known. */
@@ -128,6 +135,7 @@ export class Session {
     this.#id = id
     this.status = this.#info.execution_status
     this.#open.clear()
+    this.#asked = undefined
     this.#messageStarts.length = 0
     this.tasks = []
     this.#lastEventId = null
@@ -177,26 +185,28 @@ export class Session {
     await client.call('interruptConversation', { params: { conversation_id: this.#id }, signal })
   }
 
-  /** Ids of the actions that wait: an answer is for those that the user has seen. */
-  get pendingIds(): readonly string[] {
-    return this.pending.map(({ id }) => asString(id))
+  /** The actions that wait: an answer is for those that the user has seen. */
+  get asked(): AskedActions {
+    const events = this.pending
+    if (events.length === 0) return { actionIds: [], digest: '' }
+    this.#asked ??= { actionIds: events.map(({ id }) => asString(id)), digest: actionsDigest(events) }
+    return this.#asked
   }
 
   /** Answers these actions, if they still wait. A rejection without a reason stops the run. */
   async answer(
     isAccepted: boolean,
-    { reason, actionIds = this.pendingIds }: { reason?: string; actionIds?: readonly string[] } = {},
+    { reason, asked = this.asked }: { readonly reason?: string; readonly asked?: AskedActions } = {},
   ): Promise<void> {
     const { client, signal } = this.#options
-    const answer = { accept: isAccepted, reason, actionIds, isContinued: reason !== undefined }
+    const answer = { accept: isAccepted, reason, ...asked, isContinued: reason !== undefined }
     const isAnswered = await answerActions(client, this.#conversationId(), answer, signal)
     if (!isAnswered) throw new Error(answeredElsewhere)
   }
 
   /** Runs this command from now on without a question, and what waits. */
-  async allowAlways(pattern: string): Promise<void> {
+  async allowAlways(pattern: string, asked: AskedActions = this.asked): Promise<void> {
     const { client, signal } = this.#options
-    const actionIds = this.pendingIds
     const params = { conversation_id: this.#conversationId() }
     const { command_rules = [] } = await client.call('getConversation', { params, signal })
     const rule: CommandRule = { pattern, decision: 'allow' }
@@ -205,7 +215,7 @@ export class Session {
       body: { command_rules: [...command_rules, rule] },
       signal,
     })
-    await this.answer(true, { actionIds })
+    await this.answer(true, { asked })
   }
 
   /**
@@ -340,20 +350,13 @@ export class Session {
 
   #onEvent({ event }: PositionedEvent): void {
     const members = asObject(event)
-    const call = asString(members.tool_call_id)
-    switch (members.kind) {
-      case 'MessageEvent':
-        if (members.source === 'user') this.#messageStarts.push(this.#lastEventId)
-        break
-      case 'ActionEvent':
-        this.#open.set(call, { ...members })
-        break
-      case 'ConversationStateUpdateEvent':
-        if (members.key === 'execution_status') this.#setStatus(asString(members.value))
-        else if (members.key === 'leaf_event_id') this.#forgetFrom(members.value)
-        break
-      default:
-        if (call !== '') this.#open.delete(call)
+    this.#open.apply(members)
+    this.#asked = undefined
+    if (members.kind === 'MessageEvent' && members.source === 'user')
+      this.#messageStarts.push(this.#lastEventId)
+    if (members.kind === 'ConversationStateUpdateEvent') {
+      if (members.key === 'execution_status') this.#setStatus(asString(members.value))
+      else if (members.key === 'leaf_event_id') this.#forgetFrom(members.value)
     }
     this.#remember(members)
     if (members.key === 'leaf_event_id') this.#lastEventId = asString(members.value) || null

@@ -9,7 +9,7 @@ import { alwaysPattern } from './pending-text.ts'
 import { LineBuffer } from './screen/line-buffer.ts'
 import { LiveRegion } from './screen/live-region.ts'
 import { drawView, type Question } from './screen/view.ts'
-import type { Session, SessionScreen } from './session.ts'
+import type { AskedActions, Session, SessionScreen } from './session.ts'
 import { runSlashCommand, suggestCommands } from './slash-commands.ts'
 
 interface TerminalSessionOptions {
@@ -19,6 +19,17 @@ interface TerminalSessionOptions {
   /** Where `@file` looks. */
   readonly directory: string
   readonly signal: AbortSignal
+}
+
+/** A question on the screen. */
+interface ShownQuestion {
+  readonly asked: AskedActions
+  readonly columns: number
+  readonly lines: readonly string[]
+  /** The first line in view after a key has moved it. */
+  top: number | undefined
+  /** Lines in view at once; 0 when all of them are. */
+  room: number
 }
 
 const escapeDelayMs = 50
@@ -37,11 +48,9 @@ export class TerminalSession implements SessionScreen {
   #suggestions: readonly string[] = []
   #chosen = 0
   /** The actions whose rejection waits for its reason. */
-  #rejectedIds: readonly string[] | undefined
-  /** The wrapped lines of a question, which are drawn again with each key. */
-  #asked = { key: '', lines: [] as readonly string[] }
-  /** The question that was printed because the screen is too small for it. */
-  #printed = ''
+  #rejected: AskedActions | undefined
+  /** The question as it was drawn last, with its lines for this many columns. */
+  #shown: ShownQuestion | undefined
   #exitAskedAt = 0
   #isClosed = false
 
@@ -84,7 +93,7 @@ export class TerminalSession implements SessionScreen {
       this.columns,
       process.stdout.rows || 24,
     )
-    if (frame.isQuestionCut) this.#printQuestion(session)
+    if (this.#shown !== undefined) this.#shown.room = frame.questionRoom
     this.#region.draw(frame)
   }
 
@@ -169,34 +178,49 @@ export class TerminalSession implements SessionScreen {
   #question(session: Session): Question | undefined {
     const { pending } = session
     if (session.status !== 'waiting_for_confirmation') return undefined
-    const only = (head: string): Question => ({ head, lines: [], keys: '' })
-    if (this.#rejectedIds !== undefined) return only('What should the agent know? Enter sends it.')
+    const only = (head: string): Question => ({ head, lines: [], top: undefined, keys: '' })
+    if (this.#rejected !== undefined) return only('What should the agent know? Enter sends it.')
     if (pending.length === 0)
       return only('The repository brings hooks or agents: decide with "slipway trust".')
     const always = alwaysPattern(pending)
+    const { lines, top } = this.#showQuestion(session)
     return {
       head: 'Allow this?',
-      lines: this.#questionLines(session),
+      ...{ lines, top },
       keys: `  y yes · n no, and say why · s no, and stop${always === undefined ? '' : ` · a always: ${sanitizeLine(always)}`}`,
     }
   }
 
-  #questionLines(session: Session): readonly string[] {
+  #showQuestion(session: Session): ShownQuestion {
     const { columns } = this
-    const key = `${columns} ${session.pendingIds.join()}`
-    if (this.#asked.key !== key) {
+    const { asked } = session
+    if (this.#shown?.asked.digest !== asked.digest || this.#shown.columns !== columns) {
       const rows = session.pending.flatMap((action) => questionLines(action, Math.max(10, columns - 3)))
-      this.#asked = { key, lines: rows.map((row) => `  ${row}`) }
+      const lines = rows.map((row) => `  ${row}`)
+      this.#shown = { asked, columns, lines, top: undefined, room: 0 }
     }
-    return this.#asked.lines
+    return this.#shown
   }
 
-  /** Once, so that it can be scrolled to. */
-  #printQuestion(session: Session): void {
-    const key = session.pendingIds.join()
-    if (this.#printed === key) return
-    this.#printed = key
-    this.#region.print(`${this.#questionLines(session).join('\n')}\n`)
+  /** Whether the key moves a question that is longer than the screen. */
+  #scrollKey(name: string): boolean {
+    const shown = this.#shown
+    if (shown === undefined || shown.room === 0) return false
+    const { room, lines, top } = shown
+    const steps = new Map([
+      ...([
+        ['up', -1],
+        ['page-up', -room],
+        ['down', 1],
+      ] as const),
+      // At first the beginning and the end are in view.
+      ['page-down', top === undefined ? Math.ceil((room + 1) / 2) : room],
+    ])
+    const step = steps.get(name)
+    if (step === undefined) return false
+    const next = (top ?? 0) + step
+    shown.top = next <= 0 ? undefined : Math.min(lines.length - room, next)
+    return true
   }
 
   #onKey(key: Key): void {
@@ -205,8 +229,12 @@ export class TerminalSession implements SessionScreen {
     const session = this.#session
     if (session === undefined) return
     const isAnswer =
-      session.pending.length > 0 && this.#rejectedIds === undefined && this.#editor.state.text === ''
-    const isHandled = isAnswer && key.kind === 'text' && this.#answerKey(session, key.text)
+      session.pending.length > 0 && this.#rejected === undefined && this.#editor.state.text === ''
+    const isHandled =
+      isAnswer &&
+      (key.kind === 'text'
+        ? this.#answerKey(session, key.text)
+        : key.kind === 'key' && this.#scrollKey(key.name))
     if (!isHandled && (key.kind !== 'key' || !this.#controlKey(session, key.name))) {
       this.#editor.handle(key)
       this.#suggest()
@@ -217,10 +245,11 @@ export class TerminalSession implements SessionScreen {
   /** Whether the text was an answer to the question. */
   #answerKey(session: Session, text: string): boolean {
     const always = alwaysPattern(session.pending)
-    if (text === 'y') this.#do(() => session.answer(true))
-    else if (text === 's') this.#do(() => session.answer(false))
-    else if (text === 'n') this.#rejectedIds = session.pendingIds
-    else if (text === 'a' && always !== undefined) this.#do(() => session.allowAlways(always))
+    const { asked } = this.#shown ?? session
+    if (text === 'y') this.#do(() => session.answer(true, { asked }))
+    else if (text === 's') this.#do(() => session.answer(false, { asked }))
+    else if (text === 'n') this.#rejected = asked
+    else if (text === 'a' && always !== undefined) this.#do(() => session.allowAlways(always, asked))
     else return false
     return true
   }
@@ -235,7 +264,7 @@ export class TerminalSession implements SessionScreen {
         this.#complete()
         return true
       case 'escape':
-        if (this.#rejectedIds !== undefined) this.#rejectedIds = undefined
+        if (this.#rejected !== undefined) this.#rejected = undefined
         else if (this.#suggestions.length > 0) this.#suggestions = []
         else if (session.isRunning) this.#do(() => session.interrupt())
         return true
@@ -247,7 +276,6 @@ export class TerminalSession implements SessionScreen {
         return !hasText
       case 'ctrl-l':
         process.stdout.write('\u001b[2J\u001b[H')
-        this.#printed = ''
         return true
       case 'ctrl-o':
         this.#open(session)
@@ -288,10 +316,10 @@ export class TerminalSession implements SessionScreen {
     if (text.startsWith('/') && this.#suggestions.length > 0 && !text.includes(' ')) this.#complete()
     this.#suggestions = []
     const message = this.#editor.submit().trim()
-    if (this.#rejectedIds !== undefined) {
-      const actionIds = this.#rejectedIds
-      this.#rejectedIds = undefined
-      this.#do(() => session.answer(false, { reason: message || 'Not now.', actionIds }))
+    if (this.#rejected !== undefined) {
+      const asked = this.#rejected
+      this.#rejected = undefined
+      this.#do(() => session.answer(false, { reason: message || 'Not now.', asked }))
       return
     }
     if (message === '') return

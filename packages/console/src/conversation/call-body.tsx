@@ -1,37 +1,11 @@
-import { visibleLines } from '@slipway/protocol/visible-text'
 import type { WireEvent } from '../api/log.ts'
 import { recordOf, textOf } from '../log/event-facts.ts'
 import { Diff } from '../ui/diff.tsx'
 import { LongText } from '../ui/long-text.tsx'
 import { TaskList } from '../ui/task-list.tsx'
 
-/** The arguments of a call that waits for an answer: all of them, and nothing in them is hidden. */
-export function QuestionBody({ event }: { readonly event: WireEvent }) {
-  return <CallBody event={withVisibleTexts(event)} hasResult={false} isWhole />
-}
-
-function withVisibleTexts(event: WireEvent): WireEvent {
-  const visible = (value: unknown): unknown => {
-    if (typeof value === 'string') return visibleLines(value).join('\n')
-    if (Array.isArray(value)) return value.map(visible)
-    if (typeof value !== 'object' || value === null) return value
-    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [visible(name), visible(inner)]))
-  }
-  return { ...event, action: visible(event.action), tool_call: visible(event.tool_call) }
-}
-
 /** The arguments of a call, in the form that its tool has. */
-export function CallBody({
-  event,
-  hasResult,
-  isWhole = false,
-}: {
-  readonly event: WireEvent
-  readonly hasResult: boolean
-  /** Long texts are not cut. */
-  readonly isWhole?: boolean
-}) {
-  const part = isWhole ? { firstPart: Number.POSITIVE_INFINITY } : {}
+export function CallBody({ event, hasResult }: { readonly event: WireEvent; readonly hasResult: boolean }) {
   const action = recordOf(event.action)
   const command = textOf(action.command)
   const edit = editOf(action)
@@ -39,7 +13,7 @@ export function CallBody({
     return (
       <div>
         <p className="path mono">{edit.path}</p>
-        <Diff before={edit.before} after={edit.after} isWhole={isWhole} />
+        <Diff before={edit.before} after={edit.after} />
       </div>
     )
   }
@@ -47,15 +21,13 @@ export function CallBody({
   // The result of the task list shows it as well.
   if (Array.isArray(tasks)) return hasResult ? null : <TaskList tasks={tasks} />
   if (command !== undefined && textOf(action.path) === undefined)
-    return (
-      <LongText text={command} {...part} render={(text) => <pre className="output command">{text}</pre>} />
-    )
+    return <LongText text={command} render={(text) => <pre className="output command">{text}</pre>} />
   const thought = textOf(action.thought)
   if (thought !== undefined)
-    return <LongText text={thought} {...part} render={(text) => <div className="plain">{text}</div>} />
+    return <LongText text={thought} render={(text) => <div className="plain">{text}</div>} />
   const { kind: _, ...rest } = action
   const data = rest.data ?? (event.action == null ? parseArguments(event) : rest)
-  return <Members value={data} {...part} />
+  return <Members value={data} />
 }
 
 /** The old and the new text of an edit, where the call has both. */
@@ -80,12 +52,12 @@ function parseArguments(event: WireEvent): unknown {
 }
 
 /** A record as names and values; anything else as JSON. */
-export function Members({ value, ...part }: { readonly value: unknown; readonly firstPart?: number }) {
+export function Members({ value }: { readonly value: unknown }) {
   const members = Object.entries(recordOf(value)).filter(
     ([, member]) => member !== null && member !== undefined,
   )
   if (members.length === 0)
-    return typeof value === 'string' && value !== '' ? <LongText text={value} {...part} /> : null
+    return typeof value === 'string' && value !== '' ? <LongText text={value} /> : null
   return (
     <dl className="members">
       {members.map(([name, member]) => (
@@ -94,7 +66,6 @@ export function Members({ value, ...part }: { readonly value: unknown; readonly 
           <dd>
             <LongText
               text={typeof member === 'string' ? member : JSON.stringify(member, undefined, 2)}
-              {...part}
               render={(text) => <pre className="output flat">{text}</pre>}
             />
           </dd>

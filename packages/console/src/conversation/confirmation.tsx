@@ -1,13 +1,12 @@
-import type { CallOutput } from '@slipway/client'
-import { visibleText } from '@slipway/protocol/visible-text'
+import { type CallOutput, readPendingActions } from '@slipway/client'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useEffect, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import type { WireEvent } from '../api/log.ts'
 import { agentServer } from '../api/session.ts'
-import { eventTime, recordOf, textOf } from '../log/event-facts.ts'
+import { eventTime, recordOf } from '../log/event-facts.ts'
 import { formatDuration } from '../ui/format.ts'
 import { Icon } from '../ui/icon.tsx'
-import { QuestionBody } from './call-body.tsx'
+import { QuestionBody, useRoom } from './question-body.tsx'
 
 /**
  * What waits for an answer, with its risk and how long there is to answer. The buttons stay in reach whatever
@@ -24,11 +23,13 @@ export function ConfirmationBar({
   const pending = useQuery({
     queryKey: ['conversation', id, 'pending', info?.updated_at],
     enabled: isWaiting,
-    queryFn: ({ signal }) => readPending(id, signal),
+    queryFn: ({ signal }) => readPendingActions(agentServer, id, signal),
   })
-  const actions = pending.data ?? []
+  const actions = (pending.data?.events ?? []) as unknown as WireEvent[]
   const [reason, setReason] = useState('')
   const cache = useQueryClient()
+  const probe = useRef<HTMLSpanElement>(null)
+  const room = useRoom(probe, isWaiting ? actions.length : 0)
   const answer = useMutation({
     mutationFn: (accept: boolean) =>
       agentServer.call('respondToConfirmation', {
@@ -37,7 +38,9 @@ export function ConfirmationBar({
           accept,
           ...(accept || reason.trim() === '' ? {} : { reason }),
           // For what is shown alone: another client may have answered, and another action may wait.
-          ...(actions.length === 0 ? {} : { action_ids: actions.map((event) => String(event.id)) }),
+          ...(actions.length === 0
+            ? {}
+            : { action_ids: actions.map((event) => String(event.id)), actions_digest: pending.data?.digest }),
         },
       }),
     onSuccess: () => setReason(''),
@@ -56,20 +59,12 @@ export function ConfirmationBar({
       </h2>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scroller must be reachable by keyboard */}
       <section className="confirmation-calls" tabIndex={0} aria-label="Calls that wait">
-        {actions.map((event) => {
-          const risk = textOf(event.security_risk) ?? 'UNKNOWN'
-          return (
-            <div key={String(event.id)} className="confirmation-call">
-              <p>
-                <strong>{visibleText(String(event.tool_name))}</strong>{' '}
-                <span className={`risk ${risk.toLowerCase()}`}>
-                  {risk === 'UNKNOWN' ? 'risk unknown' : `${risk.toLowerCase()} risk`}
-                </span>
-              </p>
-              <QuestionBody event={event} />
-            </div>
-          )
-        })}
+        <span ref={probe} className="output probe" aria-hidden="true">
+          {'0'.repeat(100)}
+        </span>
+        {actions.map((event) => (
+          <QuestionBody key={String(event.id)} event={event} room={room} />
+        ))}
       </section>
       <input
         aria-label="Reason for a rejection"
@@ -101,18 +96,4 @@ function Deadline({ until }: { readonly until: number }) {
     return () => clearInterval(timer)
   }, [])
   return <span className="deadline">rejected by itself in {formatDuration(Math.max(0, until - now))}</span>
-}
-
-/** The calls at the end of the log that have no result. */
-async function readPending(id: string, signal: AbortSignal): Promise<WireEvent[]> {
-  const page = await agentServer.call('searchEvents', {
-    params: { conversation_id: id },
-    query: { sort_order: 'TIMESTAMP_DESC', limit: '100' },
-    signal,
-  })
-  const events = page.items as unknown as WireEvent[]
-  const answered = new Set(
-    events.filter(({ kind }) => kind !== 'ActionEvent').map((event) => event.tool_call_id),
-  )
-  return events.filter((event) => event.kind === 'ActionEvent' && !answered.has(event.tool_call_id)).reverse()
 }

@@ -3,21 +3,15 @@ import { memo } from 'react'
 import { LongText } from './long-text.tsx'
 
 /** What changed between two texts, with three lines of context; a new text is all additions. */
-export const Diff = memo(function Diff(props: {
-  readonly before: string
-  readonly after: string
-  /** Nothing is cut: for questions. */
-  readonly isWhole?: boolean
-}) {
-  const { before, after, isWhole = false } = props
+export const Diff = memo(function Diff(props: { readonly before: string; readonly after: string }) {
+  const { before, after } = props
   const isLarge = before.length + after.length > 400_000
   const patch = isLarge
     ? undefined
     : structuredPatch('', '', before, after, '', '', { context: 3, timeout: 300 })
-  if (patch === undefined)
-    return <LongText text={after} {...(isWhole ? { firstPart: Number.POSITIVE_INFINITY } : {})} />
+  if (patch === undefined) return <LongText text={after} />
   const lines = patch.hunks.flatMap((hunk) => [`@@ line ${hunk.newStart}`, ...hunk.lines])
-  return <DiffLines lines={lines} isWhole={isWhole} />
+  return <DiffLines lines={lines} />
 })
 
 /** A unified diff as git writes it. */
@@ -25,14 +19,8 @@ export function PatchText({ text }: { readonly text: string }) {
   return <LongText text={text} render={(part) => <DiffLines lines={part.split('\n')} />} />
 }
 
-function DiffLines({
-  lines,
-  isWhole = false,
-}: {
-  readonly lines: readonly string[]
-  readonly isWhole?: boolean
-}) {
-  const most = isWhole ? Number.POSITIVE_INFINITY : 2_000
+function DiffLines({ lines }: { readonly lines: readonly string[] }) {
+  const most = 2_000
   if (lines.length === 0) return <p className="quiet">No difference.</p>
   return (
     <pre className="output diff">

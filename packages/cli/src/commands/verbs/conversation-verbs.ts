@@ -2,7 +2,7 @@ import { isAbsolute, relative } from 'node:path'
 import type { Client } from '@slipway/client'
 import { Problem, type RepositoryConsent } from '@slipway/protocol'
 import { isInteractive } from '../../conversation/confirmation-prompt.ts'
-import { listPendingActions, questionText } from '../../conversation/pending-actions.ts'
+import { questionText, readPendingQuestion } from '../../conversation/pending-actions.ts'
 import { listConversations } from '../../conversation/source/list-conversations.ts'
 import type { ConversationSource, ConversationSummary } from '../../conversation/source/source.ts'
 import { relativeTime, utcTime } from '../../output/relative-time.ts'
@@ -169,8 +169,11 @@ export async function showCommand({ source, isJson, signal }: VerbContext, id: s
     .map(([name, value]) => `${paint('bold', name.padEnd(10))} ${sanitizeLine(String(value))}\n`)
   await print(lines.join(''))
   if (summary.status !== 'waiting_for_confirmation') return
-  const actions = await listPendingActions(await source.agent(id), id, signal)
-  for (const { tool, text } of actions) await print(`${paint('yellow', 'waits     ')} ${tool}: ${text}\n`)
+  const { actions } = await readPendingQuestion(await source.agent(id), id, signal)
+  for (const { lines } of actions) {
+    const text = lines().join(`\n${' '.repeat(11)}`)
+    await print(`${paint('yellow', 'waits     ')} ${text}\n`)
+  }
   printNote(`Answer with: slipway confirm ${shortId(id)}`)
 }
 
@@ -212,12 +215,13 @@ export async function pendingCommand({ source, isJson, signal }: VerbContext): P
   let count = 0
   for await (const { id, title } of listConversations(source, { status: 'waiting_for_confirmation' })) {
     const agent = await source.agent(id)
-    const actions = await listPendingActions(agent, id, signal)
+    const { actions, digest } = await readPendingQuestion(agent, id, signal)
     const consents = actions.length > 0 ? [] : await listWaitingConsents(agent, id, signal)
     count++
     if (isJson) {
       const values = actions.map(({ lines: _, ...action }) => action)
-      await print(`${JSON.stringify({ conversation_id: id, title, actions: values, consents })}\n`)
+      const question = { actions: values, actions_digest: digest, consents }
+      await print(`${JSON.stringify({ conversation_id: id, title, ...question })}\n`)
       continue
     }
     await print(`${paint('bold', shortId(id))}  ${truncate(sanitizeLine(title), 100)}\n`)

@@ -25,6 +25,8 @@ const sequences: ReadonlyMap<string, string> = new Map([
   ['[1~', 'home'],
   ['[4~', 'end'],
   ['[3~', 'delete'],
+  ['[5~', 'page-up'],
+  ['[6~', 'page-down'],
   ['[1;5C', 'word-right'],
   ['[1;5D', 'word-left'],
   ['[1;3C', 'word-right'],

@@ -1,3 +1,5 @@
+import { excerptRows } from '@slipway/protocol/confirmation'
+import { hiddenMark } from '../../output/question.ts'
 import { displayWidth, sanitizeLine, truncateToWidth } from '../../output/sanitize.ts'
 import { paint } from '../../output/terminal.ts'
 import { wrapLine } from '../../output/word-wrapper.ts'
@@ -7,8 +9,10 @@ import type { Frame } from './live-region.ts'
 /** A question to the user, in place of the input. */
 export interface Question {
   readonly head: string
-  /** What it asks about, wrapped to the terminal: a screen that is too low shows the end. */
+  /** What it asks about, wrapped to the terminal. */
   readonly lines: readonly string[]
+  /** The first line in view where they do not fit; undefined: their beginning and their end. */
+  readonly top: number | undefined
   /** The keys that answer it; may be empty. */
   readonly keys: string
 }
@@ -34,12 +38,15 @@ const maxInputLines = 8
 const maxTasks = 6
 const marks: Readonly<Record<string, string>> = { done: '✓', in_progress: '▸', todo: '·' }
 
-/** Draws a view for a terminal of this size, never higher than it. */
+/**
+ * Draws a view for a terminal of this size, never higher than it. `questionRoom`: the lines of the question
+ * that are in view at once; 0 when all of them are.
+ */
 export function drawView(
   view: SessionView,
   columns: number,
   rows: number,
-): Frame & { readonly isQuestionCut: boolean } {
+): Frame & { readonly questionRoom: number } {
   const width = Math.max(10, columns - 1)
   const dim = (text: string) => paint('dim', truncateToWidth(text, width))
   const input = drawInput(view.editor, width)
@@ -63,20 +70,33 @@ export function drawView(
     lines: [...visible, ...body, ...foot],
     row: visible.length + 1 + question.lines.length + input.row,
     column: input.column,
-    isQuestionCut: question.isCut,
+    questionRoom: question.room,
   }
 }
 
 function drawQuestion(question: Question | undefined, width: number, rows: number) {
-  if (question === undefined) return { lines: [], isCut: false }
+  if (question === undefined) return { lines: [], room: 0 }
   const head = wrapLine(question.head, width).map((line) => paint('yellow', line))
   const keys = question.keys === '' ? [] : wrapLine(question.keys, width)
-  const room = Math.max(2, rows - head.length - keys.length)
-  const isCut = question.lines.length > room
-  const hidden = question.lines.length - room + 1
-  const mark = paint('yellow', truncateToWidth(`  … ${hidden} lines before these: scroll up`, width))
-  const lines = isCut ? [mark, ...question.lines.slice(hidden)] : question.lines
-  return { lines: [...head, ...lines, ...keys], isCut }
+  const room = Math.max(3, rows - head.length - keys.length)
+  const lines = question.lines.length <= room ? question.lines : questionPart(question, width, room)
+  return { lines: [...head, ...lines, ...keys], room: question.lines.length <= room ? 0 : room - 2 }
+}
+
+/** The beginning and the end, or the lines from the one that the user went to, with what is not in view. */
+function questionPart({ lines, top }: Question, width: number, room: number): string[] {
+  const mark = (count: number, where: string) =>
+    paint('yellow', truncateToWidth(`  ${hiddenMark(count, where)}`, width))
+  if (top === undefined) {
+    const { first, hidden, last } = excerptRows(lines, room)
+    return [...first, mark(hidden, 'hidden: ↓ ↑ PgDn PgUp show them'), ...last]
+  }
+  const end = top + room - 2
+  return [
+    mark(top, 'above: ↑ PgUp'),
+    ...lines.slice(top, end),
+    end >= lines.length ? paint('yellow', '  (end)') : mark(lines.length - end, 'below: ↓ PgDn'),
+  ]
 }
 
 function drawTasks(tasks: SessionView['tasks'], width: number): string[] {

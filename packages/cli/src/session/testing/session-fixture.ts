@@ -69,6 +69,21 @@ function replyTo(
   const [, length] = /hidden part of (\d+)/.exec(said) ?? []
   if (length !== undefined)
     return { words: '', call: terminal(`${'true && '.repeat(Number(length) / 8)}rm -rf ./hidden`) }
+  const [, count] = /(\d+) numbered lines/.exec(said) ?? []
+  if (count !== undefined) {
+    const lines = Array.from({ length: Number(count) }, (_, n) => `echo line ${n + 1}`)
+    return { words: '', call: terminal(`${lines.join('\n')}\nrm -rf ./hidden`) }
+  }
+  if (said.includes('nasty'))
+    return { words: '', call: terminal('ls\rrm \u202e-rf\u200b ./a\tb\u001b[2K # \b') }
+  if (said.includes('an edit')) {
+    const [old_str, new_str] = ['one\ntwo\nthree\n', 'one\n2\nthree\n']
+    const edit = { command: 'str_replace', path: '/tmp/none/of.txt', old_str, new_str }
+    return {
+      words: '',
+      call: { name: 'file_editor', arguments: { ...edit, security_risk: 'HIGH', summary: 's' } },
+    }
+  }
   if (said.includes('danger')) return { words: 'I remove it.', call: terminal('rm -rf ./old') }
   if (said.includes('slow')) return { words: 'word '.repeat(2_000), delayMs: 100 }
   if (said.includes('brief')) return { words: 'word '.repeat(60), delayMs: 100 }
@@ -163,6 +178,11 @@ export class Screen {
     const wide = joined.filter((line) => line.trimEnd().length > this.#columns)
     if (wide.length > 0 || lines.length > 31)
       throw new Error(`Wider than ${this.#columns} columns, or too high:\n${wide.join('\n')}`)
+  }
+
+  /** What is on the screen now. */
+  async visible(): Promise<string> {
+    return await this.#tmux('capture-pane', '-p')
   }
 
   /** The screen with its colours, as escape sequences. */
