@@ -8,6 +8,7 @@ export interface ServerCommand {
   readonly args: readonly string[]
   /** Initialization options. */
   readonly options?: object
+  readonly env?: Readonly<Record<string, string>>
 }
 
 interface Language {
@@ -16,6 +17,12 @@ interface Language {
   /** The first that is installed is used. */
   readonly commands: readonly (readonly [program: string, ...args: string[]])[]
   readonly options?: object
+  readonly env?: Readonly<Record<string, string>>
+  /**
+   * Its servers run programs that the repository names, whatever their options: they start only in a sandbox
+   * for commands.
+   */
+  readonly runsRepository?: true
 }
 
 const typescriptServer = 'typescript-language-server'
@@ -37,10 +44,17 @@ const languages: readonly Language[] = [
     ids: { '.py': 'python', '.pyi': 'python' },
     commands: [['pyright-langserver', '--stdio'], ['basedpyright-langserver', '--stdio'], ['pylsp']],
   },
-  { ids: { '.go': 'go' }, commands: [['gopls']] },
+  {
+    ids: { '.go': 'go' },
+    commands: [['gopls']],
+    // `go.mod` may name another Go, which would be fetched and run.
+    env: { GOTOOLCHAIN: 'local' },
+  },
   {
     ids: { '.rs': 'rust' },
     commands: [['rust-analyzer']],
+    // `.cargo/config.toml` names wrappers of the compiler, and `rust-toolchain.toml` a folder of tools.
+    runsRepository: true,
     // Build scripts and macros are code of the repository.
     options: {
       cargo: { buildScripts: { enable: false } },

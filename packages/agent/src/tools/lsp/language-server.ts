@@ -43,12 +43,15 @@ export class LanguageServer {
    */
   static async start(
     workspace: Workspace,
-    { program, args, options = {} }: ServerCommand,
+    { program, args, options = {}, env = {} }: ServerCommand,
   ): Promise<LanguageServer> {
     await using resources = new AsyncDisposableStack()
     const folder = resources.use(await ProgramFolder.create(workspace))
-    const env = { [workspaceVariable]: workspace.directory }
-    const child = workspace.spawn(program, args, { cwd: folder.path, env })
+    const { child } = await workspace.openProgram(program, args, {
+      cwd: folder.path,
+      env: { ...env, [workspaceVariable]: workspace.directory },
+    })
+    child.on('error', () => {})
     const ofProgram = resources.move()
     child.once('close', () => void ofProgram.disposeAsync())
     child.stderr.resume()
@@ -67,7 +70,9 @@ export class LanguageServer {
     connection.listen()
     const root = pathToFileURL(workspace.directory).href
     const result: unknown = await connection.sendRequest('initialize', {
-      ...{ processId: process.pid, rootUri: root, rootPath: workspace.directory },
+      // In a sandbox there is no such process, and a server would take it for gone.
+      processId: workspace.sandbox === undefined ? process.pid : null,
+      ...{ rootUri: root, rootPath: workspace.directory },
       workspaceFolders: [{ uri: root, name: 'workspace' }],
       initializationOptions: options,
       capabilities: {

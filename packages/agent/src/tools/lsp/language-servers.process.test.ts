@@ -140,6 +140,25 @@ test('the TypeScript of a repository does not run: the server gets its own, or d
   )
 })
 
+test.each([
+  ['typescript-language-server', 'a.ts', false],
+  ['tsgo', 'a.ts', true],
+  ['pyright-langserver', 'a.py', true],
+  ['basedpyright-langserver', 'a.py', true],
+  ['pylsp', 'a.py', true],
+  ['gopls', 'a.go', true],
+  ['rust-analyzer', 'a.rs', false],
+  ['clangd', 'a.c', true],
+])('outside of a sandbox, %s starts for %s: %s', async (name, file, starts) => {
+  const seen = join(fixtures.outside, 'seen')
+  await using workspace = await install(name, `sh -c 'echo "$GOTOOLCHAIN" > ${seen}; exec ${node}'`)
+  const servers = new LanguageServers(workspace, { waitMs })
+  const told = await servers.newErrors(file, { before: undefined, after: 'wrong' })
+  expect(told).toEqual(starts ? expect.stringContaining('Not so: wrong') : '')
+  const toolchain = await readFile(seen, 'utf8').catch(() => undefined)
+  expect(toolchain).toBe(starts ? (name === 'gopls' ? 'local\n' : '\n') : undefined)
+})
+
 test('TypeScript itself finds the errors of an edit, also those in types of other files', async () => {
   const tsc = join(import.meta.dirname, '../../../../../node_modules/typescript/bin/tsc')
   await using workspace = await install('tsgo', `${process.execPath} ${tsc} --lsp --stdio`)

@@ -17,7 +17,8 @@ interface RunningServer {
 
 /**
  * The language servers of a conversation: of those that are installed, one for each language, started with
- * the first edit of a file of it, ended with the workspace. One that fails is not asked again.
+ * the first edit of a file of it, ended with the workspace, in its sandbox if there is one. One that fails is
+ * not asked again.
  */
 export class LanguageServers {
   readonly #workspace: Workspace
@@ -74,12 +75,13 @@ export class LanguageServers {
   }
 
   async #start(language: Language): Promise<RunningServer | undefined> {
-    const { env, directory } = this.#workspace
+    const { env, directory, sandbox } = this.#workspace
+    if (language.runsRepository && sandbox === undefined) return undefined
     const command = await findServer(language, { path: env.PATH ?? '', workspace: directory })
     if (command === undefined) return undefined
     const { LanguageServer: Server } = await import('./language-server.ts')
     const options = { ...language.options, ...command.options }
-    const server = await Server.start(this.#workspace, { ...command, options })
+    const server = await Server.start(this.#workspace, { ...command, options, env: language.env ?? {} })
     return { server, name: command.program.split('/').at(-1) ?? command.program }
   }
 }
