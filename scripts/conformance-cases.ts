@@ -1,24 +1,35 @@
 import { execFileSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { capabilityOf, countCases, describeCounts } from './conformance/count-cases.ts'
 import { type ConformanceCase, findCases, missingCases } from './conformance/find-cases.ts'
 
 /**
- * `node scripts/conformance-cases.ts [--base REVISION] [FOLDER ...]`: prints the requirement ids of the
- * conformance suites with the files whose cases carry them, and the number of cases by folder. With a base it
- * compares: exits with 1 when a requirement id, or the title of a case without one, was there and is missing.
+ * `node scripts/conformance-cases.ts [--base REVISION] [--at REVISION] [--capabilities] [--json] [FOLDER ...]`: prints
+ * the requirement ids of the conformance suites with the files whose cases carry them, and the number of cases by
+ * folder. With a base it compares the working tree, or `--at`, with it: exits with 1 when a requirement id, or
+ * the title of a case without one, was there and is missing. `--capabilities` prints the number of cases by
+ * capability alone, of all tests unless folders are named.
  */
 const root = resolve(import.meta.dirname, '..')
-const words = process.argv.slice(2)
-const at = words.indexOf('--base')
-const base = at === -1 ? undefined : words.splice(at, 2)[1]
-const folders = words.length > 0 ? words : ['conformance']
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    base: { type: 'string' },
+    at: { type: 'string' },
+    capabilities: { type: 'boolean', default: false },
+    json: { type: 'boolean', default: false },
+  },
+})
+const everything = ['packages', 'conformance', 'examples', 'fuzz', 'bench', 'scripts']
+const folders = positionals.length > 0 ? positionals : values.capabilities ? everything : ['conformance']
 
-const cases = findCases(globSync(folders.map(toPattern), { cwd: root }).toSorted(), (file) =>
-  readFileSync(resolve(root, file), 'utf8'),
-)
-if (base === undefined) printIds(cases)
-else compare(readRevision(base), cases)
+const before = values.base === undefined ? undefined : readRevision(values.base)
+const after = values.at === undefined ? readWorkingTree() : readRevision(values.at)
+if (values.capabilities) printCounts(capabilityOf)
+else if (before === undefined) printIds(after)
+else compare(before, after)
 
 function printIds(all: readonly ConformanceCase[]): void {
   for (const [id, own] of Map.groupBy(all, (each) => each.id ?? '')) {
@@ -26,29 +37,33 @@ function printIds(all: readonly ConformanceCase[]): void {
     const files = new Set(own.map(({ file }) => file))
     console.log(`${id.padEnd(68)}${String(own.length).padStart(3)}  ${[...files].join(' ')}`)
   }
-  printCounts(countByFolder(all))
+  printCounts(folderOf)
 }
 
-function compare(before: readonly ConformanceCase[], after: readonly ConformanceCase[]): void {
-  const counts = countByFolder(before)
-  for (const [folder, count] of countByFolder(after))
-    counts.set(folder, [...(counts.get(folder) ?? [0]), ...count])
-  printCounts(counts)
-  const missing = missingCases(before, after)
+function compare(earlier: readonly ConformanceCase[], later: readonly ConformanceCase[]): void {
+  printCounts(folderOf)
+  const missing = missingCases(earlier, later)
   for (const { id, title, file } of missing) console.log(`missing: ${id ?? title} (${file})`)
-  console.log(`${missing.length} of ${before.length} cases are missing`)
+  console.log(`${missing.length} of ${earlier.length} cases are missing`)
   if (missing.length > 0) process.exitCode = 1
 }
 
-/** Cases by folder: before and after, or one number. */
-function printCounts(counts: ReadonlyMap<string, readonly number[]>): void {
-  for (const [folder, count] of [...counts].toSorted())
-    console.log(`${folder.padEnd(44)}${count.map((each) => String(each).padStart(6)).join('')}`)
+/** Of the base and of what is compared with it, or of the latter alone. */
+function printCounts(groupOf: (each: ConformanceCase) => string): void {
+  const counts = countCases(before === undefined ? [after] : [before, after], groupOf)
+  const lines = values.json
+    ? [JSON.stringify(Object.fromEntries(counts), undefined, 1)]
+    : describeCounts(counts)
+  console.log(lines.join('\n'))
 }
 
-function countByFolder(all: readonly ConformanceCase[]): Map<string, number[]> {
-  const groups = Map.groupBy(all, ({ file }) => dirname(file))
-  return new Map([...groups].map(([folder, own]) => [folder, [own.length]]))
+function folderOf({ file }: ConformanceCase): string {
+  return dirname(file)
+}
+
+function readWorkingTree(): ConformanceCase[] {
+  const files = globSync(folders.map(toPattern), { cwd: root, exclude: ['**/node_modules/**'] })
+  return findCases(files.filter(hasCases).toSorted(), (file) => readFileSync(resolve(root, file), 'utf8'))
 }
 
 function readRevision(revision: string): ConformanceCase[] {
@@ -57,12 +72,14 @@ function readRevision(revision: string): ConformanceCase[] {
   const files = git('ls-tree', '-r', '--name-only', revision, '--', ...folders)
     .trimEnd()
     .split('\n')
-  return findCases(
-    files.filter((file) => file.endsWith('.ts')),
-    (file) => git('show', `${revision}:${file}`),
-  )
+  return findCases(files.filter(hasCases), (file) => git('show', `${revision}:${file}`))
+}
+
+/** In the conformance suites frames and tables beside the tests name cases too. */
+function hasCases(file: string): boolean {
+  return file.startsWith('conformance/') ? file.endsWith('.ts') : /\.(?:test|contract)\.tsx?$/.test(file)
 }
 
 function toPattern(folder: string): string {
-  return folder.endsWith('.ts') ? folder : `${folder}/**/*.ts`
+  return /\.tsx?$/.test(folder) ? folder : `${folder}/**/*.{ts,tsx}`
 }
