@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { expect, onTestFinished, test } from 'vitest'
 import { findProcesses } from '../test/testing/find-processes.ts'
 
@@ -31,6 +32,26 @@ test.skipIf(process.platform !== 'linux').each(['SIGINT', 'SIGKILL'] as const)(
       files: (await readdir(temporary)).filter((name) => name !== 'node-compile-cache'),
     })
     await expect.poll(left, { timeout: 60_000, interval: 250 }).toEqual({ processes: '', files: [] })
+    expect(await readResults()).toBe(before)
+  },
+)
+
+test.skipIf(process.platform !== 'linux')(
+  'a mutation check whose time is over ends, and leaves no process and no folder',
+  { timeout: 240_000 },
+  async () => {
+    const temporary = await mkdtemp(join(tmpdir(), 'over-'))
+    onTestFinished(() => rm(temporary, { recursive: true, force: true }))
+    const before = await readResults()
+    const args = [resolve(import.meta.dirname, 'main.ts'), '--related', '--minutes', '0.001']
+    const child = spawn(process.execPath, args, {
+      env: { ...process.env, TMPDIR: temporary },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    expect(await text(child.stdout)).toContain('Ended after 0.001 minutes')
+    expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(1)
+    expect([...(await findProcesses(temporary)).values()]).toEqual([])
+    expect((await readdir(temporary)).filter((name) => name !== 'node-compile-cache')).toEqual([])
     expect(await readResults()).toBe(before)
   },
 )

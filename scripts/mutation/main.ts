@@ -18,19 +18,21 @@ import {
   readRuns,
   writeRun,
 } from './results.ts'
-import { stages } from './stages.ts'
+import { type Stage, stages } from './stages.ts'
 import { Tree } from './tree.ts'
 
 // Do tests find faults? Plants small faults, one at a time, in a private copy of a commit, and runs tests until
-// one fails: those that reach the file by imports, then `npm test`, and with `--all` then `npm run test:all`.
+// one fails: those that reach the file by imports, then `npm test`, then the programs and servers of the package,
+// and with `--all` then `npm run test:all`. Each stage runs for all faults before the next one begins.
 //
 // The commit is the seed. It orders all lines of all production sources, and the first lines at which a fault
 // applies and compiles are the faults: nobody chooses them, and a second run draws the same. Faults that the
 // compiler refuses never reach tests; they are recorded, and the next one of the line, or of the order, is tried.
 //
 // Each result is written to bench/results/mutation.json as soon as it is known, and a run goes on behind what is
-// there; a run with more stages repeats only these for what is not found. A failed test counts when it passes
-// without the fault; if it fails too, the run stops.
+// there; a run with more stages repeats only these for what is not found. After `--minutes` it ends, and the stage
+// that it cuts is repeated by the next run. A failed test counts when it passes without the fault; if it fails
+// too, the run stops.
 
 const { values } = parseArgs({
   options: {
@@ -38,6 +40,7 @@ const { values } = parseArgs({
     count: { type: 'string', default: '30' },
     related: { type: 'boolean', default: false },
     all: { type: 'boolean', default: false },
+    minutes: { type: 'string' },
   },
 })
 const root = resolve(import.meta.dirname, '../..')
@@ -49,7 +52,9 @@ const seed = execFileSync('git', ['-C', root, 'rev-parse', '--verify', `${values
 const equivalents = readEquivalents(join(results, 'mutation-equivalents.json'), seed)
 const count = Number(values.count)
 if (!Number.isInteger(count) || count < 1) throw new Error('--count must be a positive integer')
-const usedStages = stages.slice(0, values.related ? 1 : values.all ? 3 : 2)
+const minutes = values.minutes === undefined ? undefined : Number(values.minutes)
+if (minutes !== undefined && !(minutes > 0)) throw new Error('--minutes must be a positive number')
+const usedStages = stages.slice(0, values.related ? 1 : values.all ? 4 : 3)
 
 const folder = mkdtempSync(join(tmpdir(), 'slm-'))
 // Tests run programs as other users too.
@@ -83,19 +88,32 @@ async function main(): Promise<number> {
     run = { ...run, ...change }
     await writeRun(resultsPath, run)
   }
+  const describe = () => describeFaults(run.faults.slice(0, count), equivalents)
+  if (minutes !== undefined) endAfter(minutes, describe)
   if (!(await tree.isAccepted())) throw new Error(`${seed} does not compile`)
   const lines = drawLines(seed, sources, (run.faults.at(-1)?.draw ?? -1) + 1)
-  for (let index = 0; index < count; index++) {
-    const fault =
-      run.faults[index] ??
-      (await nextFault(tree, lines, run.refused, (refused) => save({ refused: [...run.refused, refused] })))
-    console.log(`${index + 1}/${count} ${describePlace(fault)}\n  - ${fault.before}\n  + ${fault.after}`)
-    const result = await search(tree, fault, findMutation(sources, fault))
-    await save({ faults: run.faults.toSpliced(index, 1, result) })
-  }
-  const shown = run.faults.slice(0, count)
-  console.log(['', ...describeFaults(shown, equivalents)].join('\n'))
-  return findMissed(shown, equivalents).length === 0 ? 0 : 1
+  for (const stage of usedStages)
+    for (let index = 0; index < count; index++) {
+      const fault =
+        run.faults[index] ??
+        (await nextFault(tree, lines, run.refused, (refused) => save({ refused: [...run.refused, refused] })))
+      if (fault.foundBy !== undefined || fault.passed.includes(stage.name)) continue
+      console.log(`${index + 1}/${count} ${describePlace(fault)}\n  - ${fault.before}\n  + ${fault.after}`)
+      const result = await search(tree, stage, fault, findMutation(sources, fault))
+      await save({ faults: run.faults.toSpliced(index, 1, result) })
+    }
+  console.log(['', ...describe()].join('\n'))
+  return findMissed(run.faults.slice(0, count), equivalents).length === 0 ? 0 : 1
+}
+
+/** Ends the process after a time, as a signal does, with what is known then. */
+function endAfter(limit: number, describe: () => readonly string[]): void {
+  const timer = setTimeout(() => {
+    stop.abort()
+    console.log(['', `Ended after ${limit} minutes; the next run goes on here.`, ...describe()].join('\n'))
+    void reaper.reap().then(() => process.exit(1))
+  }, limit * 60_000)
+  timer.unref()
 }
 
 /** The next fault that compiles. */
@@ -130,23 +148,23 @@ function findMutation(sources: readonly Source[], { file, line, after }: FaultRe
   return mutation
 }
 
-/** Runs the stages that have not passed yet, until one fails. */
-async function search(tree: Tree, fault: FaultResult, mutation: Mutation): Promise<FaultResult> {
-  if (fault.foundBy !== undefined) return fault
+/** Runs a stage for a fault. */
+async function search(
+  tree: Tree,
+  stage: Stage,
+  fault: FaultResult,
+  mutation: Mutation,
+): Promise<FaultResult> {
   const startedAt = performance.now()
   const secondsNow = () => Math.round(fault.seconds + (performance.now() - startedAt) / 1000)
-  const passed = [...fault.passed]
-  for (const stage of usedStages.filter(({ name }) => !fault.passed.includes(name))) {
-    const { failure, count } = await tree.withFault(fault.file, mutation, () =>
-      tree.runStage(stage, fault.file),
-    )
-    if (failure !== undefined) {
-      await tree.assertPasses(stage, failure)
-      console.log(`  ${stage.name}: found (${secondsNow()} s): ${failure}`)
-      return { ...fault, passed, foundBy: stage.name, test: failure, seconds: secondsNow() }
-    }
-    console.log(`  ${stage.name}: not found (${count}; ${secondsNow()} s)`)
-    passed.push(stage.name)
+  const { failure, count: tests } = await tree.withFault(fault.file, mutation, () =>
+    tree.runStage(stage, fault.file),
+  )
+  if (failure === undefined) {
+    console.log(`  ${stage.name}: not found (${tests}; ${secondsNow()} s)`)
+    return { ...fault, passed: [...fault.passed, stage.name], seconds: secondsNow() }
   }
-  return { ...fault, passed, seconds: secondsNow() }
+  await tree.assertPasses(stage, failure)
+  console.log(`  ${stage.name}: found (${secondsNow()} s): ${failure}`)
+  return { ...fault, foundBy: stage.name, test: failure, seconds: secondsNow() }
 }
