@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { readdir, readFile, readlink, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -26,6 +26,11 @@ export async function listProcessResources(data: string, id = ''): Promise<strin
     ...groups.map((path) => `control group ${path}`),
     ...files.map((name) => `file ${name}`),
   ]
+}
+
+/** Whether files of the process sandboxes are there: they go last, and are found without a look at all processes. */
+export async function hasSandboxFiles(data: string, id = ''): Promise<boolean> {
+  return (await listSandboxFiles(join(data, 'sandboxes'), id)).length > 0
 }
 
 /** Ends and removes the leftovers of a failed test. */
@@ -58,6 +63,9 @@ async function thaw(group: string): Promise<void> {
   }
 }
 
+/** PF_KTHREAD of the flags in `/proc/<pid>/stat`. */
+const kernelThread = 0x200000
+
 interface ProcessInfo {
   readonly pid: number
   readonly parent: number
@@ -65,15 +73,15 @@ interface ProcessInfo {
 }
 
 /**
- * Processes whose command names a file below a folder, that have the folder mounted, and their descendants.
+ * Processes whose command names a file below a folder, that have the folder mounted, and their descendants. Polled
+ * many times in each test: it reads without promises, and the mounts of each namespace once.
  */
 export async function findProcesses(folder: string): Promise<ProcessInfo[]> {
   const names = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
-  const all = (await Promise.all(names.map((name) => readProcess(Number(name))))).filter(
-    (each) => each !== undefined,
-  )
+  const all = names.map((name) => readProcess(Number(name))).filter((each) => each !== undefined)
   const related = new Set<number>()
-  for (const { pid } of all) if (pid !== process.pid && (await refersTo(pid, folder))) related.add(pid)
+  const namespaces = new Map<string, boolean>()
+  for (const { pid } of all) if (pid !== process.pid && refersTo(pid, folder, namespaces)) related.add(pid)
   for (let before = -1; before !== related.size; ) {
     before = related.size
     for (const { pid, parent } of all) if (related.has(parent)) related.add(pid)
@@ -81,24 +89,43 @@ export async function findProcesses(folder: string): Promise<ProcessInfo[]> {
   return all.filter(({ pid }) => related.has(pid))
 }
 
-async function readProcess(pid: number): Promise<ProcessInfo | undefined> {
-  const stat = await readText(`/proc/${pid}/stat`)
-  const rest = /^\d+ \(.*\) (\S) (\d+)/s.exec(stat)
-  // A zombie is not counted.
-  if (rest === null || rest[1] === 'Z' || rest[1] === 'X') return undefined
-  const command = (await readText(`/proc/${pid}/cmdline`)).replaceAll('\0', ' ').slice(0, 300)
+function readProcess(pid: number): ProcessInfo | undefined {
+  const rest = /^\d+ \(.*\) (\S) (\d+) \S+ \S+ \S+ \S+ (\d+)/s.exec(readProc(`${pid}/stat`))
+  // A zombie is not counted, nor a thread of the kernel.
+  if (rest === null || rest[1] === 'Z' || rest[1] === 'X' || (Number(rest[3]) & kernelThread) !== 0)
+    return undefined
+  const command = readProc(`${pid}/cmdline`).replaceAll('\0', ' ').slice(0, 300)
   return { pid, parent: Number(rest[2]), command }
 }
 
-async function refersTo(pid: number, folder: string): Promise<boolean> {
-  const [command, environment, mounts] = await Promise.all(
-    ['cmdline', 'environ', 'mountinfo'].map((name) => readText(`/proc/${pid}/${name}`)),
-  )
-  const mentionsFolder = (text: string | undefined) =>
-    text?.includes(`${folder}/`) || text?.includes(`${folder}\0`)
-  if (mentionsFolder(command) || mentionsFolder(environment)) return true
+function refersTo(pid: number, folder: string, namespaces: Map<string, boolean>): boolean {
+  const mentionsFolder = (text: string) => text.includes(`${folder}/`) || text.includes(`${folder}\0`)
+  if (mentionsFolder(readProc(`${pid}/cmdline`)) || mentionsFolder(readProc(`${pid}/environ`))) return true
+  const namespace = readProcLink(`${pid}/ns/mnt`)
+  const known = namespaces.get(namespace)
+  if (known !== undefined) return known
   // Its mount table shows the origin of its folders.
-  return (mounts ?? '').split('\n').some((line) => (line.split(' ')[3] ?? '').includes(`${folder}/`))
+  const mounts = readProc(`${pid}/mountinfo`).split('\n')
+  const isMounted = mounts.some((line) => (line.split(' ')[3] ?? '').includes(`${folder}/`))
+  // One that ends meanwhile shows no mounts, and says nothing of others.
+  if (namespace !== '' && mounts.length > 1) namespaces.set(namespace, isMounted)
+  return isMounted
+}
+
+function readProc(name: string): string {
+  try {
+    return readFileSync(`/proc/${name}`, 'latin1')
+  } catch {
+    return ''
+  }
+}
+
+function readProcLink(name: string): string {
+  try {
+    return readlinkSync(`/proc/${name}`)
+  } catch {
+    return ''
+  }
 }
 
 /** Ports and Unix sockets on which these processes listen. */
@@ -137,10 +164,17 @@ async function findMounts(folder: string): Promise<string[]> {
 async function findCgroups(data: string, id: string): Promise<string[]> {
   const controlPlane = readControlPlaneId(data)
   if (controlPlane === undefined) return []
-  const names = await readdir('/sys/fs/cgroup', { recursive: true }).catch(() => [])
-  return names
+  return readCgroupNames()
     .filter((name) => /[^/]*$/.exec(name)?.[0].includes(controlPlane.slice(0, 16)) && name.endsWith(id))
     .map((name) => join('/sys/fs/cgroup', name))
+}
+
+function readCgroupNames(): string[] {
+  try {
+    return readdirSync('/sys/fs/cgroup', { recursive: true, encoding: 'utf8' })
+  } catch {
+    return []
+  }
 }
 
 /** Where tests note the id of a control plane that is in a database. */

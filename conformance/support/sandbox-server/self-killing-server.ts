@@ -49,8 +49,9 @@ await serveSandboxes({
   port: Number(values.port),
   data: values.data,
   env: process.env,
+  // The command of `slipway sandbox-server`: for another one each start would compile the agent server anew.
   agent: {
-    command: [process.execPath, resolve(root, 'packages/agent-server/src/main.js')],
+    command: [process.execPath, resolve(root, 'packages/cli/src/main.js'), '--no-config', 'serve'],
     readable: [process.execPath, resolve(root, 'packages'), resolve(root, 'node_modules')],
   },
   isKeyWanted: false,

@@ -12,11 +12,13 @@ import { listEngineResources, removeEngineResources, type TestEngine } from './c
 import { DirectAddress } from './direct-address.ts'
 import {
   cleanUpProcesses,
+  hasSandboxFiles,
   ledgerFile,
   listProcessResources,
   markAllForDeletion,
   readControlPlaneId,
 } from './process-resources.ts'
+import { giveSharedCode, takeSharedCode } from './shared-code.ts'
 
 const cliMain = resolve(import.meta.dirname, '../../../packages/cli/src/main.js')
 /** The server's key is set, so that no key is lost when it is killed at its first start. */
@@ -102,6 +104,7 @@ export class SandboxServer implements AsyncDisposable {
   static async prepare(options: SandboxServerOptions = {}): Promise<SandboxServer> {
     const data = await realpath(await mkdtemp(join(tmpdir(), 'slipway-conformance-')))
     if (options.uid !== undefined) await chown(data, options.uid, options.uid)
+    else await takeSharedCode(data)
     return new SandboxServer(data, await freePort(), options)
   }
 
@@ -292,10 +295,12 @@ export class SandboxServer implements AsyncDisposable {
   async waitUntilGone(id = ''): Promise<void> {
     let left: string[] = []
     for (const deadline = Date.now() + 90_000; Date.now() < deadline; await sleep(100)) {
+      if (this.isRunning && (await hasSandboxFiles(this.data, id))) continue
       left = await this.listResources(id)
       if (left.length === 0) return
       if (!this.isRunning) break
     }
+    left = await this.listResources(id)
     throw new Error(`still there:\n${left.join('\n')}`)
   }
 
@@ -305,6 +310,7 @@ export class SandboxServer implements AsyncDisposable {
       await this.stop()
       const left = await this.listResources()
       if (left.length > 0) throw new Error(`left after the end of the server:\n${left.join('\n')}`)
+      if (this.#options.uid === undefined) await giveSharedCode(this.data)
     } finally {
       for (const address of this.#directAddresses) await address[Symbol.asyncDispose]()
       await this.stop('SIGKILL')

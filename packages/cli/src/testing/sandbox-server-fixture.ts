@@ -74,7 +74,10 @@ export class SandboxServerFixture {
       await this.client.call('deleteSandbox', { params: { sandbox_id: id }, query: {} })
     const findRemaining = async () =>
       (await findProcesses(this.directory))?.filter((id) => id !== this.#server.pid) ?? []
-    await vi.waitFor(async () => expect(await findRemaining()).toEqual([]), { timeout: 60_000 })
+    await vi.waitFor(async () => expect(await findRemaining()).toEqual([]), {
+      timeout: 60_000,
+      interval: 250,
+    })
     const end = once(this.#server, 'close')
     this.#server.kill()
     await end

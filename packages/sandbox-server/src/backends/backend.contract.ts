@@ -112,7 +112,7 @@ export async function waitForValue<T>(look: () => Promise<T | undefined>, what: 
     const found = await look()
     if (found !== undefined) return found
     if (Date.now() > deadline) throw new Error(`waited in vain: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await new Promise((resolve) => setTimeout(resolve, 50))
   }
 }
 
