@@ -17,7 +17,7 @@ import type { ApiEvent } from '../../conformance/support/agent-server-api.ts'
  * its invariants, no call answers 500, and the conversation can be completed. `SLIPWAY_FUZZ_RUNS` sets the
  * number of conversations (default 40); a failure prints seed and path to replay it.
  */
-const runs = Number(process.env.SLIPWAY_FUZZ_RUNS ?? 40)
+const runs = Number(process.env.SLIPWAY_FUZZ_RUNS ?? 20)
 
 const server = await OwnAgentServer.open()
 afterAll(async () => await server[Symbol.asyncDispose]())

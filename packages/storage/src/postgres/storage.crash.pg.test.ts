@@ -6,7 +6,7 @@ import { openPostgresStorage } from './storage.ts'
 import { startOwnPostgres } from './testing/own-postgres.ts'
 import { createTestSchema, describePostgres } from './testing/test-database.ts'
 
-const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5)
+const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 3)
 const kills = Math.ceil(rounds / 2)
 const databaseCrashes = Math.ceil(rounds / 4)
 /** A schema is replaced after this many kills, because reading it takes longer with each. */

@@ -8,7 +8,7 @@ import { checkOutput, newOutput, runAndKill, crashWriter as writer } from '../te
 import { temporaryDirectory } from '../testing/temporary-directory.ts'
 import { openStorage } from './storage.ts'
 
-const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5)
+const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 3)
 
 /** A directory is replaced after this many kills, because reading it takes longer with each. */
 const roundsOfDirectory = 20

@@ -13,7 +13,7 @@ import { openProcessBackend } from './testing/process-backend-fixture.ts'
 
 const minuteMs = 60_000
 /** Four kills each, and for each kind: fewer than of a database, which comes back sooner. */
-const crashRounds = Math.min(8, Math.ceil(Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5) / 2))
+const crashRounds = Math.min(8, Math.ceil(Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 3) / 2))
 
 /** Kinds of a host, from all that it can do to nothing. */
 const kinds: readonly (readonly [name: string, options: Partial<ProcessBackendOptions>])[] = [
