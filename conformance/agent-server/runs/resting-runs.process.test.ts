@@ -42,7 +42,7 @@ test('threads and descriptors of finished runs are bounded, and a program in the
     const lines = await Promise.all(
       pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')),
     )
-    expect(lines).toContain(`${program}\0600\0`)
+    expect(lines).toContain([program, '600', ''].join('\0'))
   } finally {
     await server.stop()
     await rm(directory, { recursive: true, force: true })

@@ -50,7 +50,6 @@ export type { LoadedSkill, SkillOrigin } from './skills/skill.ts'
 export { type BrowserSearch, isExecutable } from './tools/core/find-browser.ts'
 export type { McpOAuthState, McpOAuthStates } from './tools/core/mcp-oauth-states.ts'
 export { availableToolNames, findTool, toolNames } from './tools/registry.ts'
-export { findBubblewrap } from './workspace/hide-paths.ts'
 export { ProgramFolder } from './workspace/program-folder.ts'
 export { Workspace } from './workspace/workspace.ts'
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
-import { findBubblewrap } from '@slipway/agent'
+import { Workspace } from '@slipway/agent'
 import type { LogFunction } from '@slipway/protocol'
 import {
   findToolUser,
@@ -62,10 +62,11 @@ export async function protectedDirectories(
 
 /** Says in one line when programs of tools can read the keys of the server. */
 export async function warnIfKeysAreReadable(
-  { hidesKeys }: Pick<Config, 'hidesKeys'>,
+  { hidesKeys, toolEnvironment }: Pick<Config, 'hidesKeys' | 'toolEnvironment'>,
   log: LogFunction,
 ): Promise<void> {
-  if (toolUser() !== undefined || (hidesKeys && (await findBubblewrap()) !== undefined)) return
+  if (toolUser() !== undefined) return
+  if (hidesKeys && (await Workspace.findBubblewrap(toolEnvironment.PATH)) !== undefined) return
   const change = hidesKeys
     ? 'install bubblewrap and let users make namespaces, or run the server as root with SLIPWAY_TOOL_USER'
     : 'unset SLIPWAY_COMMAND_SANDBOX, or run the server as root with SLIPWAY_TOOL_USER'

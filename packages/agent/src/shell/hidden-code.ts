@@ -1,4 +1,4 @@
-import { mayRunCode } from './variables.ts'
+import { mayRunCode } from './hijack-variables.ts'
 import { unknownText } from './words.ts'
 
 /** A subscript with a command, which bash executes wherever it evaluates the name of a variable or a number. */

@@ -1,19 +1,12 @@
 import type { SecurityRisk } from '@slipway/protocol'
+import { hijackVariables } from './hijack-variables.ts'
 import type { ShellCall } from './script.ts'
 
-/** Variables that make another program run the caller's code. */
-const hijackVariables =
-  /^(?:LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|SHELLOPTS|PS4|GIT_(?:SSH|SSH_COMMAND|CONFIG\w*|EDITOR|SEQUENCE_EDITOR|PAGER|EXTERNAL_DIFF|ASKPASS|PROXY_COMMAND|EXEC_PATH|TEMPLATE_DIR)|SSH_ASKPASS|EDITOR|VISUAL|PAGER|MANPAGER|LESSOPEN|LESSCLOSE|BROWSER|PERL5OPT|PERL5DB|RUBYOPT|NODE_OPTIONS|PYTHONSTARTUP|JAVA_TOOL_OPTIONS|JDK_JAVA_OPTIONS|_JAVA_OPTIONS|RUSTC_WRAPPER|TAR_OPTIONS|RSYNC_RSH|npm_config_script_shell)$/
 /** Values of them that run no code of the caller. */
 const harmlessValue = /^(?:|cat|less(?: -\w+)?|more|true|:|--max[-_]old[-_]space[-_]size=\d+)$/
 /** Variables of everyday commands that only change output, language or the mode of a test run. */
 const harmlessVariables =
   /^(?:IFS|NODE_ENV|RAILS_ENV|APP_ENV|CI|DEBUG|VERBOSE|PORT|HOST|LANG|LANGUAGE|LC_\w+|TZ|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|LOG_LEVEL|RUST_LOG|RUST_BACKTRACE|RUST_TEST_THREADS|CARGO_TERM_COLOR|CARGO_INCREMENTAL|PYTHON(?:PATH|UNBUFFERED|DONTWRITEBYTECODE|HASHSEED|IOENCODING|UTF8)|DJANGO_SETTINGS_MODULE|FLASK_\w+|GOOS|GOARCH|CGO_ENABLED|GO111MODULE|JEST_\w+|VITEST\w*|TEST_\w+|DEBIAN_FRONTEND|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE))$/
-
-/** Whether a variable can make another program run code. */
-export function mayRunCode(name: string): boolean {
-  return name === 'PATH' || hijackVariables.test(name)
-}
 
 /** The risk of the variables that a call sets; unknown ones count where they are set for a program. */
 export function assignmentRisk({ name: program, args, assignments }: ShellCall): SecurityRisk {

@@ -1,4 +1,3 @@
-import { execFile } from 'node:child_process'
 import { accessSync, constants, readFileSync, realpathSync, statSync } from 'node:fs'
 import { delimiter, isAbsolute, join, resolve } from 'node:path'
 import { isWithin } from '@slipway/shared/fs'
@@ -43,22 +42,13 @@ const rootCapabilities = {
 const rootDevices =
   'pts ptmx shm mqueue kvm fuse net vhost-net dri snd kfd nvidiactl nvidia0 nvidia1 nvidia2 nvidia3 nvidia-uvm nvidia-uvm-tools nvidia-caps'
 
-let bubblewrap: Promise<string | undefined> | undefined
-
-/** The path of bubblewrap, if it can hide paths from programs here. It is tried once. */
-export function findBubblewrap(): Promise<string | undefined> {
-  bubblewrap ??= tryBubblewrap()
-  return bubblewrap
-}
-
-async function tryBubblewrap(): Promise<string | undefined> {
-  const path = findProgram('bwrap', process.env.PATH)
-  if (path === undefined || process.platform !== 'linux') return undefined
+/** A command line that succeeds where bubblewrap, found in `path`, can hide a directory; undefined without it. */
+export function hidingProbe(path: string | undefined): string[] | undefined {
+  const bubblewrap = process.platform === 'linux' ? findProgram('bwrap', path) : undefined
+  if (bubblewrap === undefined) return undefined
   // The program inside must not see the files of the mount point.
-  const args = [...baseArguments(), '--tmpfs', '/usr/share', '--', '/bin/sh', '-c', '! test -e /usr/share/*']
-  return await new Promise((done) => {
-    execFile(path, args, { timeout: 30_000 }, (error) => done(error === null ? path : undefined))
-  })
+  const test = ['--tmpfs', '/usr/share', '--', '/bin/sh', '-c', '! test -e /usr/share/*']
+  return [bubblewrap, ...baseArguments(), ...test]
 }
 
 /** The beginning of a command line under which a program does not see directories. */

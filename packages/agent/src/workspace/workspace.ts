@@ -9,7 +9,7 @@ import { loadLibc } from '@slipway/shared/process'
 import * as toolFiles from '@slipway/shared/tool-files'
 import { BoundedBuffer } from './bounded-buffer.ts'
 import { type ActiveSandbox, sandboxCommand } from './command-sandbox.ts'
-import { findBubblewrap, findProgram, hidingCommand } from './hide-paths.ts'
+import { findProgram, hidingCommand, hidingProbe } from './hide-paths.ts'
 import {
   hasPrograms,
   killByEnvironment,
@@ -136,7 +136,14 @@ export class Workspace implements AsyncDisposable {
       sandbox,
       hidesReserved,
     }
-    return new Workspace(resolved, hides ? await findBubblewrap() : undefined)
+    return new Workspace(resolved, hides ? await Workspace.findBubblewrap(env.PATH) : undefined)
+  }
+
+  /** The path of bubblewrap in `path`, if it can hide directories from programs here. It is tried once. */
+  static findBubblewrap(path: string | undefined): Promise<string | undefined> {
+    const found = bubblewraps.get(path) ?? tryBubblewrap(path)
+    bubblewraps.set(path, found)
+    return found
   }
 
   /**
@@ -426,6 +433,17 @@ export class Workspace implements AsyncDisposable {
       this.#killHandlers.delete(kill)
     })
   }
+}
+
+/** By search path. */
+const bubblewraps = new Map<string | undefined, Promise<string | undefined>>()
+
+async function tryBubblewrap(path: string | undefined): Promise<string | undefined> {
+  const [bubblewrap, ...args] = hidingProbe(path) ?? []
+  if (bubblewrap === undefined) return undefined
+  await using workspace = await Workspace.open({ directory: '/', env: {}, isOfServer: true })
+  const { exitCode } = await workspace.run(bubblewrap, args, { timeoutMs: 30_000 })
+  return exitCode === 0 ? bubblewrap : undefined
 }
 
 /** One that this user cannot reach stays as it is: it may be in the home directory of another one. */
