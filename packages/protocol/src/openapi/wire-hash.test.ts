@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '72e59569eab95900a11425effe98ac43f34996a07c370245edd7863283ed304e'
+const expectedHash = '2b7074f93fe80e1f18d72404f8bf97eb41770bbdf6701f61d7e4d696dcc69447'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas
