@@ -235,6 +235,7 @@ function extensionFiles(directory: string, { at, fillWith }: Omit<Helpers, 'seal
   const backends = new ApplicationBackends({
     ...{ directory: at('applications'), environment },
     find: async () => application as never,
+    findSecret: async () => undefined,
   })
   const approval = { revision: 'r', manifest: 'm', platform: 'p', artifact_sha256: 's', artifact_dir: 'd' }
   return [
