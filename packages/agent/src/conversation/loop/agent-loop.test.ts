@@ -247,7 +247,7 @@ test('what fails outside of the steps is an error event too: a workspace that ca
   await life.sendAndWait('go')
   expect(life.status).toBe('error')
   const [error] = await life.eventsOfKind('ConversationErrorEvent')
-  expect(error?.detail).toContain('ENOTDIR')
+  expect(error?.detail).toContain('a file is in its place')
 })
 
 test('a critic judges what would end the run, with the finish itself before its eyes', async () => {
