@@ -18,9 +18,14 @@ const { definitions, ...sandboxSpecs } = z.toJSONSchema(z.array(sandboxSpec).min
   ...{ io: 'input', target: 'draft-7' },
 })
 
+const values = readFileSync(resolve(file, '../values.yaml'), 'utf8')
+/** A misspelt name is refused. Helm gives charts `global`. */
+const names = [...values.matchAll(/^(\w+):/gm)].map(([, name]) => name)
+
 const document = {
   $schema: 'http://json-schema.org/draft-07/schema#',
   type: 'object',
+  propertyNames: { enum: [...names, 'global'] },
   properties: {
     replicas: { type: 'integer', minimum: 0 },
     database: {
@@ -54,9 +59,20 @@ else if (readFileSync(file, 'utf8') !== text) {
   process.exitCode = 1
 }
 
-/** The values of an enum; otherwise any text or number, which the server checks. */
+/** The values of an enum, a switch or a number where the server takes no other text; otherwise any, which it checks. */
 function settingSchema(schema: z.ZodType): object {
   const inner = schema instanceof z.ZodDefault || schema instanceof z.ZodOptional ? schema.unwrap() : schema
   if (inner instanceof z.ZodEnum) return { enum: inner.options }
-  return { type: ['string', 'number', 'boolean'] }
+  const takes = (text: string) => schema.safeParse(text).success
+  if (takes('lots') || takes('a/b')) return { type: ['string', 'number', 'boolean'] }
+  const words = 'true|false|1|0|yes|no|on|off|y|n|enabled|disabled'.split('|').filter(takes)
+  if (takes('true')) return { type: ['boolean', 'string', 'number'], pattern: `^(${words.join('|')}|)$` }
+  if (!takes('30')) return { type: ['string', 'number', 'boolean'] }
+  const minimum = takes('-1') ? -1 : 0
+  const digits = takes('30.5') ? '\\d+(\\.\\d+)?' : '\\d+'
+  return {
+    type: [takes('30.5') ? 'number' : 'integer', 'string'],
+    minimum,
+    pattern: `^(${minimum === -1 ? '-1|' : ''}${digits}|)$`,
+  }
 }
