@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { observe, probeScript, runInside, waitAlive, waitForValue } from '../backend.contract.ts'
@@ -194,22 +194,43 @@ test('a folder that is not ours is left alone, and nothing starts in its place',
   timeout: 3 * minuteMs,
 }, async () => {
   const at = await open()
-  for (const [id, text] of [
-    ['none', undefined],
-    ['odd', 'not json'],
-    ['other', '{"version":1,"ledger":"other","id":"other"}'],
-    ['newer', `{"version":2,"ledger":"${at.ledgerId}","id":"newer"}`],
-    ['renamed', `{"version":1,"ledger":"${at.ledgerId}","id":"before"}`],
-  ] as const) {
+  const addFolder = async (id: string, text: string | undefined) => {
     const root = join(at.directory, id)
     await mkdir(root, { recursive: true })
     await writeFile(join(root, 'file'), 'stored')
     if (text !== undefined) await writeFile(join(root, 'process.json'), text)
+    return root
+  }
+  for (const [id, text] of [
+    ['none', undefined],
+    ['other', '{"version":1,"ledger":"other","id":"other"}'],
+    ['renamed', `{"version":1,"ledger":"${at.ledgerId}","id":"before"}`],
+  ] as const) {
+    const root = await addFolder(id, text)
     await expect(at.backend.start(at.createConfig({ id }))).rejects.toThrow(/does not belong/)
     await at.backend.remove(id)
     await at.backend.pause(id)
     expect(await at.backend.list(id)).toEqual([])
     expect(await readFile(join(root, 'file'), 'utf8')).toBe('stored')
+  }
+  // Whether their processes run is not known.
+  for (const [id, text] of [
+    ['odd', 'not json'],
+    ['newer', `{"version":2,"ledger":"${at.ledgerId}","id":"newer"}`],
+  ] as const) {
+    const root = await addFolder(id, text)
+    const unreadable = `${join(root, 'process.json')} cannot be read`
+    for (const verb of [
+      () => at.backend.start(at.createConfig({ id })),
+      () => at.backend.remove(id),
+      () => at.backend.pause(id),
+    ])
+      await expect(verb()).rejects.toThrow(unreadable)
+    expect(await at.backend.list(id)).toMatchObject([
+      { state: 'broken', detail: expect.stringContaining(unreadable) },
+    ])
+    expect(await readFile(join(root, 'file'), 'utf8')).toBe('stored')
+    await rm(root, { recursive: true })
   }
   expect(await at.backend.list()).toEqual([])
   for (const id of ['..', '.', '', 'a/b', '../x', 'A', '-a', 'a-', 'x'.repeat(64), 'a\0b', 'ü']) {
