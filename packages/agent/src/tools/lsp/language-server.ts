@@ -70,8 +70,8 @@ export class LanguageServer {
     connection.listen()
     const root = pathToFileURL(workspace.directory).href
     const result: unknown = await connection.sendRequest('initialize', {
-      // In a sandbox there is no such process, and a server would take it for gone.
-      processId: workspace.sandbox === undefined ? process.pid : null,
+      // Behind bubblewrap there is no such process, and a server would take it for gone. The workspace ends it.
+      processId: null,
       ...{ rootUri: root, rootPath: workspace.directory },
       workspaceFolders: [{ uri: root, name: 'workspace' }],
       initializationOptions: options,
