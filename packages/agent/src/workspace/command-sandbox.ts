@@ -48,10 +48,11 @@ export async function sandboxCommand(sandbox: ActiveSandbox, places: SandboxPlac
   ])
   // Sockets in /tmp and /run would lead to programs outside, such as a container engine.
   const empty = ['/tmp', '/run', ...hidden].map((path): Mount => [path, '--tmpfs', path])
-  // Its name server list is often a link into /run.
-  const shown = [...readable, ...(sandbox.network ? resolver : [])].filter((path) =>
-    empty.some(([root]) => isWithin(root, path)),
-  )
+  // A link that a program has put there shows nothing. The name server list is often a link into /run.
+  const shown = [
+    ...readable.filter((path) => places.readable.includes(path)),
+    ...(sandbox.network ? resolver : []),
+  ].filter((path) => empty.some(([root]) => isWithin(root, path)))
   const mounts: Mount[] = [
     ...empty,
     ...shown.map((path): Mount => [path, '--ro-bind', path, path]),
@@ -104,4 +105,11 @@ const refusalPattern =
 /** Whether the output of a failed command looks as if the sandbox had stopped it. */
 export function looksRefused(output: string): boolean {
   return refusalPattern.test(output.slice(-20_000))
+}
+
+/** Whether the output of a failed command says that a program gained no privileges. */
+export function needsPrivileges(output: string): boolean {
+  return /no new privileges|newuidmap|fusermount|must be (?:owned by uid 0|setuid)/i.test(
+    output.slice(-20_000),
+  )
 }

@@ -1,4 +1,4 @@
-import { accessSync, constants, readFileSync, realpathSync, statSync } from 'node:fs'
+import { accessSync, constants, openSync, readFileSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { delimiter, isAbsolute, join, resolve } from 'node:path'
 import { isWithin } from '@slipway/shared/fs'
 import { kernelSettings, type Mount, mountArguments } from './command-sandbox.ts'
@@ -44,20 +44,29 @@ const rootDevices =
 
 /** A command line that succeeds where bubblewrap, found in `path`, can hide a directory; undefined without it. */
 export function hidingProbe(path: string | undefined): string[] | undefined {
-  const bubblewrap = process.platform === 'linux' ? findProgram('bwrap', path) : undefined
+  if (process.platform !== 'linux') return undefined
+  const folders = (path ?? defaultPath).split(delimiter)
+  const bubblewrap = folders.map((folder) => findProgram('bwrap', folder)).find(isOfSystem)
   if (bubblewrap === undefined) return undefined
-  // The program inside must not see the files of the mount point.
-  const test = ['--tmpfs', '/usr/share', '--', '/bin/sh', '-c', '! test -e /usr/share/*']
-  return [bubblewrap, ...baseArguments(), ...test]
+  const command = hidingCommand(bubblewrap, { hidden: ['/etc'], writable: [], readable: [] }, '/')
+  return [...command, '/bin/sh', '-c', 'set -- /etc/*; ! test -e "$1"']
+}
+
+/** Tools could have written another user's own. */
+function isOfSystem(path: string | undefined): path is string {
+  if (path === undefined) return false
+  const { uid, mode } = statSync(path)
+  return uid === 0 && (mode & 0o022) === 0
 }
 
 /** The beginning of a command line under which a program does not see directories. */
 export function hidingCommand(bubblewrap: string, places: HiddenPlaces, cwd: string): string[] {
-  const hidden = existing([...places.hidden, ...multiplexers()])
+  const hidden = existing([...currentPaths(places.hidden), ...multiplexers()])
   const isHidden = (path: string) => hidden.some((root) => isWithin(root, path))
+  // A program may have put a link in the place of what is shown: only the same real path is.
   const show = (paths: readonly string[], option: string) =>
-    existing(paths)
-      .filter(isHidden)
+    [...new Set(paths)]
+      .filter((path) => isHidden(path) && realDirectory(path) === path)
       .map((path): Mount => [path, option, path, path])
   const mounts = [
     ...hidden.map((path): Mount => [path, '--perms', '0700', '--tmpfs', path]),
@@ -68,7 +77,11 @@ export function hidingCommand(bubblewrap: string, places: HiddenPlaces, cwd: str
 }
 
 function baseArguments(): string[] {
-  if (process.getuid?.() !== 0) return ['--unshare-user', '--dev-bind', '/', '/']
+  if (process.getuid?.() !== 0) {
+    // Files of root have no owner in the namespace, and ssh refuses to include such configuration.
+    const ssh = existing(['/etc/ssh/ssh_config.d']).flatMap((path) => ['--perms', '0755', '--tmpfs', path])
+    return ['--unshare-user', '--dev-bind', '/', '/', ...ssh]
+  }
   const permitted = permittedCapabilities()
   const kept = Object.entries(rootCapabilities).filter(([, bit]) => ((permitted >> BigInt(bit)) & 1n) === 1n)
   const devices = rootDevices.split(' ').map((name) => `/dev/${name}`)
@@ -84,6 +97,26 @@ function baseArguments(): string[] {
 function permittedCapabilities(): bigint {
   const [, mask = '0'] = /^CapPrm:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'latin1')) ?? []
   return BigInt(`0x${mask}`)
+}
+
+/** Linux's O_PATH: a descriptor that only names a file. */
+const pathOnly = 0o10000000
+/** Descriptors of hidden directories, for as long as this process lives, by path. */
+const heldDirectories = new Map<string, number>()
+
+/** Directories, also where they are now when a program has renamed them or a folder above them. */
+export function currentPaths(paths: readonly string[]): readonly string[] {
+  if (process.platform !== 'linux') return paths
+  return paths.flatMap((path) => {
+    try {
+      const held = heldDirectories.get(path) ?? openSync(path, pathOnly | constants.O_DIRECTORY)
+      heldDirectories.set(path, held)
+      const current = readlinkSync(`/proc/self/fd/${held}`)
+      return current === path ? [path] : [path, current]
+    } catch {
+      return [path]
+    }
+  })
 }
 
 /** Folders with sockets of programs that start others. */
@@ -104,12 +137,10 @@ function realDirectory(path: string): string | undefined {
   }
 }
 
+const defaultPath = '/usr/bin:/bin'
+
 /** The file of a program, as the system would find it; undefined when there is none. */
-export function findProgram(
-  command: string,
-  path = '/usr/bin:/bin',
-  cwd = process.cwd(),
-): string | undefined {
+export function findProgram(command: string, path = defaultPath, cwd = process.cwd()): string | undefined {
   const files = command.includes('/')
     ? [resolve(cwd, command)]
     : path.split(delimiter).map((folder) => join(isAbsolute(folder) ? folder : resolve(cwd, folder), command))

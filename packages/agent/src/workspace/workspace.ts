@@ -9,7 +9,7 @@ import { loadLibc } from '@slipway/shared/process'
 import * as toolFiles from '@slipway/shared/tool-files'
 import { BoundedBuffer } from './bounded-buffer.ts'
 import { type ActiveSandbox, sandboxCommand } from './command-sandbox.ts'
-import { findProgram, hidingCommand, hidingProbe } from './hide-paths.ts'
+import { currentPaths, findProgram, hidingCommand, hidingProbe } from './hide-paths.ts'
 import {
   hasPrograms,
   killByEnvironment,
@@ -134,7 +134,7 @@ export class Workspace implements AsyncDisposable {
       isConfined,
       isOfServer,
       sandbox,
-      hidesReserved,
+      hidesReserved: hidesReserved && { shown: await Promise.all(hidesReserved.shown.map(resolveReserved)) },
     }
     return new Workspace(resolved, hides ? await Workspace.findBubblewrap(env.PATH) : undefined)
   }
@@ -177,10 +177,15 @@ export class Workspace implements AsyncDisposable {
    */
   isReserved(path: string): boolean {
     const own = [this.directory, ...this.#readablePaths]
-    return this.#reserved.some(
+    return currentPaths(this.#reserved).some(
       (reserved) =>
         isWithin(reserved, path) && !own.some((root) => isWithin(reserved, root) && isWithin(root, path)),
     )
+  }
+
+  /** Whether programs outside of a sandbox run behind bubblewrap, and gain no privileges. */
+  get isHiding(): boolean {
+    return this.#bubblewrap !== undefined
   }
 
   /** Whether programs of tools cannot see what is reserved. */
@@ -267,7 +272,7 @@ export class Workspace implements AsyncDisposable {
     const places = {
       directory: this.directory,
       readable: this.#readablePaths,
-      hidden: this.#reserved,
+      hidden: currentPaths(this.#reserved),
       writable,
       cwd: options.cwd,
     }
@@ -357,13 +362,12 @@ export class Workspace implements AsyncDisposable {
   async openTerminal(command: string, args: readonly string[], options: TerminalOptions): Promise<Terminal> {
     const [{ spawn: spawnPty }, libc] = await Promise.all([import('@lydell/node-pty'), loadLibc()])
     const { sandbox } = this
-    const places = { directory: this.directory, readable: this.#readablePaths, hidden: this.#reserved }
+    const hidden = currentPaths(this.#reserved)
+    const places = { directory: this.directory, readable: this.#readablePaths, hidden }
     const [program = command, ...rest] =
-      options.isOutside === true
-        ? [command, ...args]
-        : sandbox === undefined
-          ? this.#hiding(command, args, options)
-          : [...(await sandboxCommand(sandbox, places)), command, ...args]
+      options.isOutside === true || sandbox === undefined
+        ? this.#hiding(command, args, options)
+        : [...(await sandboxCommand(sandbox, places)), command, ...args]
     await waitForForkTurn()
     this.#assertOpen()
     const id = randomUUID()

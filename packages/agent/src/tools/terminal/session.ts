@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { raceAbort } from '@slipway/shared/async'
-import { describeSandbox, looksRefused } from '../../workspace/command-sandbox.ts'
+import { describeSandbox, looksRefused, needsPrivileges } from '../../workspace/command-sandbox.ts'
 import type { ToolAction, ToolContext } from '../core/tool.ts'
 import { checkCommand, shorten } from './check-command.ts'
 import { keyName, keystrokes } from './keys.ts'
@@ -64,6 +64,9 @@ export function startFailure(shellPath: string, isSandboxed: boolean): string {
 function refusedText(sandbox: string): string {
   return `Commands run in a sandbox: ${sandbox}. If the task needs more, make the call again with outside_sandbox: the user is asked first.`
 }
+
+const hiddenText =
+  'Programs gain no privileges here, because the keys of the server are hidden from them. The operator can change that: SLIPWAY_COMMAND_SANDBOX=off.'
 
 /** The shell of a conversation: at most one command runs in it, and each call returns its new output. */
 export class TerminalSession {
@@ -180,14 +183,16 @@ export class TerminalSession {
       if (this.#isClosed) return { ...captured, note: '[The terminal was closed.]', exitCode: -1 }
     }
     const result = this.#pauseResult(pause, action)
-    const { sandbox } = this.#context.workspace
-    const isRefused =
-      sandbox !== undefined && !this.#isOutside && result.exitCode !== 0 && looksRefused(captured.output)
-    return {
-      ...captured,
-      ...result,
-      ...(isRefused && { note: `${result.note}\n[${refusedText(describeSandbox(sandbox))}]` }),
-    }
+    const reason = result.exitCode === 0 ? undefined : this.#refusal(captured.output)
+    return { ...captured, ...result, ...(reason && { note: `${result.note}\n[${reason}]` }) }
+  }
+
+  /** Why a command failed, when its output looks as if its walls were the reason. */
+  #refusal(output: string): string | undefined {
+    const { sandbox, isHiding } = this.#context.workspace
+    if (sandbox !== undefined && !this.#isOutside)
+      return looksRefused(output) ? refusedText(describeSandbox(sandbox)) : undefined
+    return isHiding && needsPrivileges(output) ? hiddenText : undefined
   }
 
   #pauseResult(pause: WaitResult, action: Action): CommandResult {
