@@ -69,6 +69,7 @@ const serverRequests: ValidRequests = {
   getEditorUrl: { status: 503 },
   getDesktopUrl: { status: 503 },
   listCanvasExtensions: {},
+  createApplicationLink: { params: { extension_name: 'none' }, status: 503 },
   createApplicationSession: { params: { extension_name: 'none' }, status: 503 },
   revokeApplicationSession: { params: { extension_name: 'none' }, status: 503 },
   getAutomation: { params: { path: 'v1' }, status: 503 },
