@@ -7,8 +7,12 @@ const subscriptCode = /\[[^\]]*(?:\$\(|`)/
 /** Builtins that take names of variables, or numbers, and evaluate subscripts in them. */
 const evaluatingBuiltins =
   /^(?:test|\[|let|unset|read|declare|typeset|local|readonly|export|mapfile|readarray|getopts|printf|wait)$/
-/** Their options with a value that is no name. */
-const valueOptions = /^-(?:[a-zA-Z]*[pdtnNuiOscC])$/
+/** Their options whose value, the next argument, is no name. The others have none. */
+const valueOptions: Readonly<Record<string, RegExp>> = {
+  read: /^-[^dinNptu]*[dinNptu]$/,
+  mapfile: /^-[^dnOsucC]*[dnOsucC]$/,
+  readarray: /^-[^dnOsucC]*[dnOsucC]$/,
+}
 const namingBuiltins = /^(?:unset|read|declare|typeset|local|readonly|export|mapfile|readarray|getopts|let)$/
 
 /** How certain it is that a text runs code that no call of it shows. */
@@ -27,7 +31,7 @@ export function hiddenInBuiltin(name: string, args: readonly string[]): HiddenCo
   const variable = (arg: string) => arg.replace(/[[=+].*$/s, '')
   const isUnknown = (arg: string) => variable(arg).includes(unknownText)
   const isReference = /^(?:declare|typeset|local)$/.test(name) && args.some((arg) => /^-\w*n/.test(arg))
-  const isCallback = /^(?:mapfile|readarray)$/.test(name) && args.includes('-C')
+  const isCallback = /^(?:mapfile|readarray)$/.test(name) && args.some((arg) => /^-[a-zA-Z]*C/.test(arg))
   if (isReference || isCallback) return 'possible'
   // Assignments of `export` and the like are rated by their values.
   const setsVariable = !/^(?:test|\[|unset|let|declare|typeset|local|readonly|export)$/.test(name)
@@ -53,7 +57,7 @@ function namesOf(name: string, args: readonly string[]): readonly string[] {
     // An unknown number is nearly always one.
     return isNumber ? [...names, ...args.filter((arg) => !arg.includes(unknownText))] : names
   }
-  return namingBuiltins.test(name)
-    ? args.filter((arg, at) => !arg.startsWith('-') && !valueOptions.test(args[at - 1] ?? ''))
-    : []
+  if (!namingBuiltins.test(name)) return []
+  const option = Object.hasOwn(valueOptions, name) ? valueOptions[name] : undefined
+  return args.filter((arg, at) => !arg.startsWith('-') && option?.test(args[at - 1] ?? '') !== true)
 }

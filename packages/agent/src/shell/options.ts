@@ -61,19 +61,22 @@ export function hasUnknownOption(program: string, args: readonly string[]): bool
   )
     return true
   const subcommands = find(knownSubcommands, name)
-  const subcommand = subcommands && subcommandOf(name, args)
+  const subcommand = subcommands && args[subcommandIndex(name, args)]
   return subcommand !== undefined && subcommands?.test(subcommand) === false
 }
 
-/** Undefined without one. */
-function subcommandOf(name: string, args: readonly string[]): string | undefined {
+/** Options of git before the sub-command whose value is the next argument. */
+const gitValueOption =
+  /^(?:-[cC]|--(?:git-dir|work-tree|namespace|config-env|attr-source|super-prefix|shallow-file))$/
+
+/** Where the sub-command stands in the arguments of a program; their number without one. */
+export function subcommandIndex(name: string, args: readonly string[]): number {
   let at = 0
   while (args[at]?.startsWith('-')) {
-    if (args[at] === '--version' || args[at] === '--help') return undefined
-    at += name === 'git' && /^(?:-[cC]|--git-dir|--work-tree|--namespace)$/.test(args[at] ?? '') ? 2 : 1
+    if (args[at] === '--version' || args[at] === '--help') return args.length
+    at += name === 'git' && gitValueOption.test(args[at] ?? '') ? 2 : 1
   }
-  if (name === 'cargo' && args[at]?.startsWith('+')) at++
-  return args[at]
+  return name === 'cargo' && args[at]?.startsWith('+') ? at + 1 : at
 }
 
 /** Options that name a file to write; the value is attached, or the next argument. */
@@ -105,7 +108,8 @@ export function outputFiles(program: string, args: readonly string[]): readonly 
   // Others have an option of that name with another meaning.
   if (
     option === undefined ||
-    (name === 'git' && !/^(?:diff|log|show|archive|format-patch)/.test(paths[0] ?? ''))
+    (name === 'git' &&
+      !/^(?:diff|log|show|archive|format-patch)/.test(args[subcommandIndex(name, args)] ?? ''))
   )
     return []
   return args.flatMap((arg, at) => {

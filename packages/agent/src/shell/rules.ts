@@ -1,9 +1,9 @@
 import { compareRisk, type SecurityRisk } from '@slipway/protocol'
-import { hasUnknownOption } from './options.ts'
+import { hasUnknownOption, subcommandIndex } from './options.ts'
 import { isCatastrophicTarget, isDiskDevice, isOutsideDirectory, isSystemPath, mayBeRoot } from './paths.ts'
 import type { ShellCall } from './script.ts'
 import { sedScriptRisk } from './sed.ts'
-import { isWrapper } from './wrappers.ts'
+import { findPaths, isWrapper } from './wrappers.ts'
 
 type Rule = (call: ShellCall) => SecurityRisk
 
@@ -140,7 +140,7 @@ export function isCatastrophe(call: ShellCall): boolean {
       (isRecursive(args) && targets.some((path) => isCatastrophicTarget(path) || mayBeRoot(path)))
     )
   if (name === 'find')
-    return isDeletingFind(call) && isCatastrophicTarget(findRoot(args)) && !/^\.?$/.test(findRoot(args))
+    return isDeletingFind(call) && findPaths(args).some((path) => isCatastrophicTarget(path) && path !== '.')
   if (name === 'mv')
     return (
       targets.slice(0, -1).some((path) => isCatastrophicTarget(path) && path !== '*' && path !== '.') ||
@@ -167,10 +167,6 @@ function isRecursive(args: readonly string[]): boolean {
 /** Deletes a directory without asking, whatever it holds. */
 function isForcedRecursive(args: readonly string[]): boolean {
   return isRecursive(args) && args.some((arg) => /^-[a-zA-Z]*f/.test(arg) || /^--f/.test(arg))
-}
-
-function findRoot(args: readonly string[]): string {
-  return args[0] !== undefined && !args[0].startsWith('-') ? args[0] : ''
 }
 
 function isDeletingFind({ args }: ShellCall): boolean {
@@ -224,9 +220,7 @@ const fileWriterRisk: Rule = ({ args }) => {
 }
 
 const gitRisk: Rule = ({ args }) => {
-  // Skip the options before the sub-command.
-  let index = 0
-  while (args[index]?.startsWith('-')) index += /^-[cC]$/.test(args[index] ?? '') ? 2 : 1
+  const index = subcommandIndex('git', args)
   const rest = args.slice(index)
   const [command = ''] = rest
   if (command === 'push') return rest.some((arg) => forcedPush.test(arg)) ? 'HIGH' : 'MEDIUM'

@@ -1,4 +1,5 @@
 import type { ShellCall } from './script.ts'
+import { findPaths } from './wrappers.ts'
 
 /** The folders whose files a call reads all, whatever their names. */
 export function searchedPaths({ name, args }: ShellCall): readonly string[] {
@@ -20,18 +21,12 @@ export function searchedPaths({ name, args }: ShellCall): readonly string[] {
         ? orHere(paths.slice(1))
         : []
     case 'find':
-    case 'fd':
-      return args.some((arg) => /^-(?:exec|execdir|ok|okdir|x|X)$/.test(arg))
-        ? orHere(
-            args.slice(
-              0,
-              Math.max(
-                0,
-                args.findIndex((arg) => /^[-(!]/.test(arg)),
-              ),
-            ),
-          )
-        : []
+    case 'fd': {
+      const program = args.findIndex((arg) => /^-(?:exec|execdir|ok|okdir|x|X)$/.test(arg))
+      if (program === -1) return []
+      const before = args.slice(0, program)
+      return orHere(name === 'find' ? findPaths(before) : before.filter((arg) => !arg.startsWith('-')))
+    }
     case 'tar':
     case 'bsdtar':
       return args.some(
@@ -40,7 +35,13 @@ export function searchedPaths({ name, args }: ShellCall): readonly string[] {
       )
         ? paths
         : []
-    case 'cp':
+    case 'cp': {
+      if (!isRecursive) return []
+      const target = args.findIndex((arg) => /^-[a-zA-Z]*t|^--t/.test(arg))
+      if (target === -1) return paths.slice(0, -1)
+      const value = /^-[a-zA-Z]*t$|^--[^=]*$/.test(args[target] ?? '') ? target + 1 : -1
+      return args.filter((arg, at) => !arg.startsWith('-') && at !== value)
+    }
     case 'rsync':
     case 'diff':
       return isRecursive ? (name === 'diff' ? paths : paths.slice(0, -1)) : []

@@ -53,10 +53,19 @@ function isVariableAssignment(name: string, arg: string | undefined): boolean {
   return (name === 'env' || name === 'sudo' || name === 'doas') && arg !== undefined && /^\w+=/.test(arg)
 }
 
+/** The paths that `find` searches, which follow its few leading options, those of macOS among them. */
+export function findPaths(args: readonly string[]): readonly string[] {
+  let start = 0
+  while (/^-(?:-|D|O\d*|[EHLPXdfsx]+)$/.test(args[start] ?? '')) start += args[start] === '-D' ? 2 : 1
+  const paths = args.slice(start)
+  const end = paths.findIndex((arg) => /^[-(!]/.test(arg))
+  return end === -1 ? paths : paths.slice(0, end)
+}
+
 /** `find ... -exec program ... ;`, where `{}` is a path below the first searched directory. */
 function findPrograms(args: readonly string[]): string[][] {
   const programs: string[][] = []
-  const root = args[0] !== undefined && !args[0].startsWith('-') ? args[0] : '.'
+  const [root = '.'] = findPaths(args)
   const below = `${root.replace(/(?<=.)\/+$/, '')}/`.replace(/^\/\/$/, '/')
   for (let at = 0; at < args.length; at++) {
     if (!/^-(?:exec|execdir|ok|okdir|x|X)$/.test(args[at] ?? '')) continue
