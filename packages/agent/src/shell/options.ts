@@ -24,11 +24,12 @@ const knownSubcommands: Readonly<Record<string, RegExp>> = {
   go: /^(?:build|clean|doc|env|fmt|generate|get|help|install|list|mod|run|test|tool|version|vet|work)$/,
 }
 
-/** Options and arguments that load code or change settings of these programs, wherever they stand. */
+/** Options and arguments that load code or change settings of these programs or sub-commands, wherever they stand. */
 const unknownArguments: Readonly<Record<string, RegExp>> = {
   openssl: /^-(?:engine|provider|provider-path|propquery|config|pre|post|loader|keyform|inform)$/,
-  cargo: /^(?:--config(?:=.*)?|-Z.*|-C)$/,
-  go: /^(?:-w|-u|--?(?:exec|toolexec|modfile|overlay|pkgdir|vettool)(?:=.*)?|[^-].*@.*)$/,
+  cargo: /^(?:--config(?:=.*)?|-Z.*|-C(?:linker=.*)?)$/,
+  'go env': /^--?[wu](?:=.*)?$/,
+  go: /^(?:--?(?:exec|toolexec|modfile|overlay|pkgdir|vettool)(?:=.*)?|[^-].*@.*)$/,
   gcc: /^(?:-wrapper|-fplugin.*|-specs.*|-B.*|@.*)$/,
   clang: /^(?:-fplugin.*|-fpass-plugin.*|-Xclang|-load|-B.*|@.*)$/,
   rustc: /^(?:-Clinker.*|linker=.*|-Z.*)$/,
@@ -38,7 +39,7 @@ const unknownArguments: Readonly<Record<string, RegExp>> = {
   make: /^\w+=.*[;|&`$(].*$/,
   dc: /!/,
   compgen: /^-[CF]/,
-  date: /^(?:-\w*s.*|--set.*)$/,
+  date: /^(?:-[uR]*s.*|--s.*)$/,
   hostname: /^(?:[^-].*|-F|--file)$/,
 }
 
@@ -50,31 +51,32 @@ const sameProgram: Readonly<Record<string, string>> = {
 /** Whether a call of a known program has an option or a sub-command that is not known to be harmless. */
 export function hasUnknownOption(program: string, args: readonly string[]): boolean {
   const name = sameProgram[program] ?? program
-  const unknown = find(unknownArguments, name)
-  if (unknown !== undefined && args.some((arg) => unknown.test(arg))) return true
-  const options = find(knownOptions, name)
+  const subcommand = args[subcommandIndex(name, args)]
   const end = args.indexOf('--')
+  const before = end === -1 ? args : args.slice(0, end)
+  // The rest is of the program that cargo starts, unless that is a compiler.
+  const own = name === 'cargo' && !/^(?:clippy|rustc|rustdoc)$/.test(subcommand ?? '') ? before : args
+  const unknown = [find(unknownArguments, name), find(unknownArguments, `${name} ${subcommand}`)]
+  if (own.some((arg) => unknown.some((pattern) => pattern?.test(arg)))) return true
+  const options = find(knownOptions, name)
   const isOption = (arg: string) => arg.length > 1 && /^[-+]/.test(arg) && !arg.includes(unknownText)
-  if (
-    options !== undefined &&
-    args.slice(0, end === -1 ? undefined : end).some((arg) => isOption(arg) && !options.test(arg))
-  )
-    return true
-  const subcommands = find(knownSubcommands, name)
-  const subcommand = subcommands && args[subcommandIndex(name, args)]
-  return subcommand !== undefined && subcommands?.test(subcommand) === false
+  if (options !== undefined && before.some((arg) => isOption(arg) && !options.test(arg))) return true
+  return subcommand !== undefined && find(knownSubcommands, name)?.test(subcommand) === false
 }
 
-/** Options of git before the sub-command whose value is the next argument. */
-const gitValueOption =
-  /^(?:-[cC]|--(?:git-dir|work-tree|namespace|config-env|attr-source|super-prefix|shallow-file))$/
+/** Options before the sub-command whose value is the next argument. */
+const leadingOptions: Readonly<Record<string, RegExp>> = {
+  git: /^(?:-[cC]|--(?:git-dir|work-tree|namespace|config-env|attr-source|super-prefix|shallow-file))$/,
+  go: /^--?C$/,
+}
 
 /** Where the sub-command stands in the arguments of a program; their number without one. */
 export function subcommandIndex(name: string, args: readonly string[]): number {
+  const option = find(leadingOptions, name)
   let at = 0
   while (args[at]?.startsWith('-')) {
     if (args[at] === '--version' || args[at] === '--help') return args.length
-    at += name === 'git' && gitValueOption.test(args[at] ?? '') ? 2 : 1
+    at += option?.test(args[at] ?? '') ? 2 : 1
   }
   return name === 'cargo' && args[at]?.startsWith('+') ? at + 1 : at
 }

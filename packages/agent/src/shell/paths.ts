@@ -21,7 +21,7 @@ const secretPath =
  * processes, also by file patterns.
  */
 const serverData =
-  /(?:^|[/@=:,])(?:(?:\.slipway(?:-sandboxes)?|slipway-servers\/[^/]+|\.local\/share\/slipway)(?:\/(?!worktrees\/[^/](?!.*\.\.))|$)|\.config\/slipway(?:\/|$)|slipway-servers$|(?:secret|session)\.key(?:$|[,:])|ses(?:s|si|sio|sion|sion\.k?e?y?)?[*?[]|\.s(?:l(?:i\w*)?)?[*?[]|sec(?:r|re|ret|ret\.k?e?y?)?[*?[]|[*?]\w*(?:ret|ion)\.key$)|(?:^|[@=:,])\/proc\/.*(?:\/(?:environ|mem|root|cwd|fd)(?:\/|$)|[*?[])/
+  /(?:^|[/@=:,])(?:(?:\.slipway(?:-sandboxes)?|slipway-servers\/[^/]+|\.local\/share\/slipway)(?:\/(?!worktrees\/[^/](?!.*\.\.))|$)|\.config\/slipway(?:\/|$)|slipway-servers$|(?:secret|session)\.key(?:$|[,:])|(?:ses(?:s|si|sio|sion|sion\.k?e?y?)?|sec(?:r|re|ret|ret\.k?e?y?)?)[*?[](?:[^/]*[*?\])])?(?:(?:(?:(?:\w*\.)?k)?e)?y)?(?:$|[/,:])|\.s(?:l(?:i\w*)?)?[*?[]|[*?]\w*(?:ret|ion)\.key$)|(?:^|[@=:,])\/proc\/.*(?:\/(?:environ|mem|root|cwd|fd)(?:\/|$)|[*?[])/
 /** Longer paths cannot be opened. */
 const maxPath = 4096
 

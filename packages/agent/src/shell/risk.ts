@@ -1,6 +1,6 @@
 import type { SecurityRisk } from '@slipway/protocol'
 import { changesAgentConfiguration } from './agent-configuration.ts'
-import { outputFiles } from './options.ts'
+import { outputFiles, subcommandIndex } from './options.ts'
 import { isBroad, isOutsideDirectory, isSecretFile, isServerData, isSystemPath } from './paths.ts'
 import {
   interpreterPrograms,
@@ -104,7 +104,12 @@ function fileRisk(call: ShellCall): SecurityRisk {
 /** The arguments that may be paths: without texts, messages and search patterns. */
 function pathArgs({ name, args }: ShellCall): readonly string[] {
   if (/^(?:echo|printf)$/.test(name)) return []
-  if (name === 'git') return args.filter((_, at) => !/^(?:-[a-z]*m|--message)$/.test(args[at - 1] ?? ''))
+  if (name === 'git') {
+    const paths = args.filter((_, at) => !/^(?:-[a-z]*m|--message)$/.test(args[at - 1] ?? ''))
+    if (args[subcommandIndex(name, args)] !== 'add') return paths
+    // A pattern adds no more files than its directory does.
+    return paths.map((path) => (/[*?[]/.test(fileName(path)) ? path.slice(0, -fileName(path).length) : path))
+  }
   const isPatternFirst =
     /^(?:[ef]?grep|rg)$/.test(name) && !args.some((arg) => /^-\w*[ef]|^--(?:reg|file)/.test(arg))
   const pattern = isPatternFirst ? args.findIndex((arg) => !arg.startsWith('-')) : -1
