@@ -324,7 +324,7 @@ class ScriptReader {
   }
 }
 
-/** A call of a program that nobody knows, in place of code that no call shows. */
+/** Stands for code that is evaluated but not visible as a call. */
 function hiddenCalls(code: HiddenCode): ShellCall[] {
   if (code === undefined) return []
   return [createCall({ name: unknownText, substitutions: code === 'hidden' ? [createCall({})] : [] })]

@@ -161,9 +161,15 @@ test('a repository without commits is copied, and its work comes back to a branc
   git('init', '--quiet', '--initial-branch=main')
   git('config', 'user.name', 'Ann')
   git('config', 'user.email', 'ann@example.org')
-  const id = await startHere('cat src/a.txt && echo more >> src/a.txt')
+  const id = await startHere('cat src/a.txt && echo more >> src/a.txt; echo ls > .envrc')
   expect((await runCli(['app', 'diff', id])).stdout).toContain('+more\n')
-  expect(await runCli(['app', 'apply', id, '--branch', 'work'])).toMatchObject({ code: 0 })
+  const branched = await runCli(['app', 'apply', id, '--branch', 'work', '--json'])
+  expect(branched.code).toBe(0)
+  expect(JSON.parse(branched.stdout)).toMatchObject({
+    files: ['.envrc', 'src/a.txt'],
+    self_running_files: ['.envrc'],
+    branch: 'work',
+  })
   expect(git('show', 'work:src/a.txt')).toContain('changed by Ann\nmore')
   const inOther = await mkdtemp(join(fixture.directory, 'plain-'))
   expect(await runCli(['app', 'apply', id], inOther)).toMatchObject({

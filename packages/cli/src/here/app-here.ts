@@ -124,14 +124,14 @@ export async function applyAppCommand(
   const { id, changes, title } = await findChanges(context, text)
   const { isJson } = context
   if (changes.patch.length === 0) {
-    await printResult(isJson, { conversation_id: id, files: [] }, 'Nothing changed.')
+    await printResult(isJson, { conversation_id: id, files: [], self_running_files: [] }, 'Nothing changed.')
     return
   }
   const files = await changedFiles(git, changes)
   let advice: string[] = []
   if (branch === undefined) {
     if ((await applyToWorkingTree(git, changes)) === 'present') {
-      const result = { conversation_id: id, files: [], branch: null }
+      const result = { conversation_id: id, files: [], self_running_files: [], branch: null }
       return await printResult(isJson, result, 'Already applied: nothing was changed.')
     }
   } else {
@@ -143,9 +143,10 @@ export async function applyAppCommand(
   const count = `${countText(files.length, 'file')} changed`
   const running = selfRunningFiles(files.map(({ path }) => path)).map(sanitizeLine)
   if (running.length > 0)
-    advice.unshift(`Read these first, programs run or obey them without being asked: ${running.join(', ')}`)
+    advice.unshift(`Review these files: programs run or load them without asking: ${running.join(', ')}`)
   const lines = [...files.map((file) => `  ${fileLine(file)}`), `${count} ${where}.`, ...advice]
-  await printResult(isJson, { conversation_id: id, files: names, branch: branch ?? null }, lines.join('\n'))
+  const members = { files: names, self_running_files: running, branch: branch ?? null }
+  await printResult(isJson, { conversation_id: id, ...members }, lines.join('\n'))
 }
 
 /** `+1 -2 notes.txt`. */

@@ -16,6 +16,16 @@ const running = [
   '.gitattributes',
   '.pre-commit-config.yaml',
   'lefthook.yml',
+  '.cargo/config.toml',
+  '.cargo/config',
+  'crates/a/build.rs',
+  'project.code-workspace',
+  '.bazelrc',
+  '.vimrc',
+  '.nvim.lua',
+  '.zed/tasks.json',
+  '.codex/config.toml',
+  '.gemini/settings.json',
 ]
 
 test('files that programs run by themselves are found', () => {
@@ -26,6 +36,10 @@ test('files that programs run by themselves are found', () => {
     'package.json',
     '.github/CODEOWNERS',
     'vscode/x.json',
+    'src/rebuild.rs',
+    'build.rs.md',
+    '.cargo/audit.toml',
+    'bazelrc',
   ]
   expect(selfRunningFiles([...others, ...running])).toEqual(running)
 })
