@@ -80,7 +80,7 @@ test('file tools refuse the data directory of the server, also below the workspa
   ])
   await expect.poll(() => status(id), patience).toBe('finished')
   const [folder, key, dots, glob, grep, mine] = await observations(id)
-  for (const refused of [folder, key, dots]) expect(refused).toContain('data directory of the agent server')
+  for (const refused of [folder, key, dots]) expect(refused).toContain('holds keys of Slipway')
   expect(glob).toContain('mine.txt')
   expect(glob).not.toContain('state/')
   expect(grep).toContain('"matches":[]')

@@ -158,7 +158,7 @@ export class Workspace implements AsyncDisposable {
     const real = await resolveRealPath(isAbsolute(path) ? path : `${this.directory}${sep}${path}`)
     if (this.isReserved(real))
       throw new PathNotAllowedError(
-        `The path ${path} is in the data directory of the agent server, which tools must not touch.`,
+        `The path ${path} is in a directory that holds keys of Slipway, which tools must not touch.`,
       )
     if (intent === 'write' && this.sandbox?.mode === 'read-only')
       throw new PathNotAllowedError(
