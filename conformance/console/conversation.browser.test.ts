@@ -252,6 +252,38 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     await page.context().close()
   })
 
+  test('a question that is not shown has no answer', async () => {
+    const { id } = await fixture.driver.create(
+      { llm: scriptedModel([bashStep('echo unseen'), finishStep('Done.')]), tools: [{ name: 'terminal' }] },
+      {
+        initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+        confirmation_policy: { kind: 'AlwaysConfirm' },
+      },
+    )
+    await fixture.driver.waitUntilIdle(id)
+    const { page } = await fixture.newPage()
+    const isRead = Promise.withResolvers<void>()
+    const ofQuestion = /events\/search\?.*TIMESTAMP_DESC/
+    await page.route(ofQuestion, async (route) => {
+      await isRead.promise
+      await route.fulfill({ status: 503, contentType: 'application/json', body: '{"detail":"out of reach"}' })
+    })
+    await visit(page, id)
+    const question = page.locator('.confirmation')
+    const buttons = ['Approve', 'Reject'].map((name) => question.getByRole('button', { name }))
+    const areEnabled = () => Promise.all(buttons.map((button) => button.isEnabled()))
+    await question.getByText('Reading the calls').waitFor()
+    expect(await areEnabled()).toEqual([false, false])
+    isRead.resolve()
+    await question.getByText('out of reach').waitFor()
+    expect(await areEnabled()).toEqual([false, false])
+    await page.unroute(ofQuestion)
+    await question.getByRole('button', { name: 'Try again' }).click()
+    await question.getByText('echo unseen').waitFor()
+    expect(await areEnabled()).toEqual([true, true])
+    await page.context().close()
+  })
+
   test('holds few rows of a long log, and goes to any position', async () => {
     const size = 20_000
     const event = (n: number) =>

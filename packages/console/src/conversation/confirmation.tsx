@@ -6,11 +6,12 @@ import { agentServer } from '../api/session.ts'
 import { eventTime, recordOf } from '../log/event-facts.ts'
 import { formatDuration } from '../ui/format.ts'
 import { Icon } from '../ui/icon.tsx'
+import { ErrorState, Loading } from '../ui/states.tsx'
 import { QuestionBody, useRoom } from './question-body.tsx'
 
 /**
  * What waits for an answer, with its risk and how long there is to answer. The buttons stay in reach whatever
- * the length of the command.
+ * the length of the command, and are enabled once it is shown: an answer is for what was seen.
  */
 export function ConfirmationBar({
   id,
@@ -26,6 +27,7 @@ export function ConfirmationBar({
     queryFn: ({ signal }) => readPendingActions(agentServer, id, signal),
   })
   const actions = (pending.data?.events ?? []) as unknown as WireEvent[]
+  const isShown = pending.isSuccess && actions.length > 0
   const [reason, setReason] = useState('')
   const cache = useQueryClient()
   const probe = useRef<HTMLSpanElement>(null)
@@ -38,9 +40,8 @@ export function ConfirmationBar({
           accept,
           ...(accept || reason.trim() === '' ? {} : { reason }),
           // For what is shown alone: another client may have answered, and another action may wait.
-          ...(actions.length === 0
-            ? {}
-            : { action_ids: actions.map((event) => String(event.id)), actions_digest: pending.data?.digest }),
+          action_ids: actions.map((event) => String(event.id)),
+          actions_digest: pending.data?.digest,
         },
       }),
     onSuccess: () => setReason(''),
@@ -65,6 +66,13 @@ export function ConfirmationBar({
         {actions.map((event) => (
           <QuestionBody key={String(event.id)} event={event} room={room} />
         ))}
+        {pending.isPending && <Loading label="Reading the calls" />}
+        {!pending.isPending && !isShown && (
+          <ErrorState
+            error={pending.error ?? 'No call that waits was found.'}
+            retry={() => void pending.refetch()}
+          />
+        )}
       </section>
       <input
         aria-label="Reason for a rejection"
@@ -73,14 +81,14 @@ export function ConfirmationBar({
         onChange={(event) => setReason(event.target.value)}
       />
       <div className="confirmation-buttons">
-        <button type="button" onClick={() => answer.mutate(false)} disabled={answer.isPending}>
+        <button type="button" onClick={() => answer.mutate(false)} disabled={!isShown || answer.isPending}>
           <Icon name="close" /> Reject
         </button>
         <button
           type="button"
           className="primary"
           onClick={() => answer.mutate(true)}
-          disabled={answer.isPending}
+          disabled={!isShown || answer.isPending}
         >
           <Icon name="check" /> Approve
         </button>
