@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Page } from 'playwright-core'
+import type { Page, Route } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { bashStep, finishStep, scriptedModel, toolCall, toolCallsStep } from '../support/agent-driver.ts'
 import type { ApiEvent } from '../support/agent-server-api.ts'
@@ -237,15 +237,15 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     expect(await answer()).toBe(200)
     await page.locator('.confirmation', { hasText: 'echo one' }).waitFor()
     // While the answer is on its way, another client rejects, and another command waits.
-    await page.route('**/respond_to_confirmation', async (route) => {
-      await page.unroute('**/respond_to_confirmation')
+    const rejectElsewhere = async (route: Route) => {
       expect(route.request().postDataJSON().actions_digest).toMatch(/^sha256:[0-9a-f]{64}$/)
       const rejected = await fixture.driver.post(id, 'events/respond_to_confirmation', { accept: false })
       expect(rejected.status).toBe(200)
       await fixture.driver.post(id, 'run')
       await fixture.driver.waitUntilIdle(id)
       await route.continue()
-    })
+    }
+    await page.route('**/respond_to_confirmation', rejectElsewhere, { times: 1 })
     expect(await answer()).toBe(409)
     await page.locator('.confirmation', { hasText: 'echo two' }).waitFor()
     expect((await fixture.driver.getInfo(id)).execution_status).toBe('waiting_for_confirmation')
