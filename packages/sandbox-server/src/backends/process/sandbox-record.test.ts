@@ -36,3 +36,20 @@ test('a damaged record is a fault of its sandbox, and never taken for one that i
   expect(await new SandboxRecords(root, 'another').list()).toEqual([])
   expect(await records.read('none')).toBeUndefined()
 })
+
+test('an error that says nothing of the record is no fault of its sandbox', async () => {
+  const ledger = new SandboxRecords(join(root, 'errors'), 'ledger')
+  const record = await ledger.getOrCreate('one')
+  let code: string | undefined
+  const records = new SandboxRecords(join(root, 'errors'), 'ledger', async () => {
+    if (code !== undefined) throw Object.assign(new Error(code), { code })
+    return JSON.stringify(record)
+  })
+  for (code of ['EMFILE', 'EIO', 'ENOMEM', 'ESTALE'])
+    for (const read of [() => records.find('one'), () => records.read('one'), () => records.list()])
+      await expect(read()).rejects.toMatchObject({ code })
+  for (code of ['EISDIR', 'ELOOP', 'EACCES', 'EPERM'])
+    expect(await records.find('one')).toMatchObject({ fault: expect.stringContaining('cannot be read') })
+  code = undefined
+  expect(await records.list()).toEqual([record])
+})

@@ -37,20 +37,27 @@ function newRecord(ledger: string, id: string) {
 
 /** In place of a record that is not written. */
 const unreadableVersion = 0
+/** What these say of a record stays true; other errors of a read, as EMFILE, say nothing of it and pass. */
+const damageCodes = ['EISDIR', 'ELOOP', 'EACCES', 'EPERM']
 
 function unreadableRecord(ledger: string, id: string, path: string): SandboxRecord {
   const fault = `${path} cannot be read: it is damaged, or was written by a newer version. Restore it, or end the processes of the sandbox and remove its folder.`
   return { ...newRecord(ledger, id), version: unreadableVersion, fault }
 }
 
+type ReadText = (path: string, encoding: 'utf8') => Promise<string>
+
 /** The records of one ledger in one directory. Ignores those of other ledgers. */
 export class SandboxRecords {
   readonly directory: string
   readonly #ledger: string
+  readonly #readFile: ReadText
 
-  constructor(directory: string, ledger: string) {
+  /** `read` is for tests of failing disks. */
+  constructor(directory: string, ledger: string, read: ReadText = readFile) {
     this.directory = directory
     this.#ledger = ledger
+    this.#readFile = read
   }
 
   /** The beginning of the paths of folders for probes; `removeLeftovers` finds them. */
@@ -69,7 +76,8 @@ export class SandboxRecords {
   async find(id: string): Promise<SandboxRecord | undefined> {
     if (!idPattern.test(id)) return undefined
     const path = sandboxPaths(this.directory, id).record
-    const text = await ignoreErrors(['ENOENT', 'ENOTDIR'], readFile(path, 'utf8')).catch(() => '')
+    const file = ignoreErrors(damageCodes, this.#readFile(path, 'utf8')).then((text) => text ?? '')
+    const text = await ignoreErrors(['ENOENT', 'ENOTDIR'], file)
     if (text === undefined) return undefined
     const record = parseJson(text)
     if (!isSandboxRecord(record)) return unreadableRecord(this.#ledger, id, path)
