@@ -53,3 +53,18 @@ test('an error that says nothing of the record is no fault of its sandbox', asyn
   code = undefined
   expect(await records.list()).toEqual([record])
 })
+
+test('a damaged record of another server belongs to that one', async () => {
+  const records = new SandboxRecords(join(root, 'shared'), 'ledger')
+  const another = new SandboxRecords(join(root, 'shared'), 'another')
+  const newer = { ...(await another.getOrCreate('one')), version: 2 }
+  const { record: path } = sandboxPaths(records.directory, 'one')
+  for (const text of [newer, { ledger: 'another' }].map((value) => JSON.stringify(value))) {
+    writeFileSync(path, text)
+    expect(await records.find('one')).toBeUndefined()
+    expect(await records.list()).toEqual([])
+    await expect(records.getOrCreate('one')).rejects.toThrow('does not belong to this server')
+    await expect(another.read('one')).rejects.toThrow('cannot be read')
+    expect(readFileSync(path, 'utf8')).toBe(text)
+  }
+})

@@ -80,6 +80,8 @@ export class SandboxRecords {
     const text = await ignoreErrors(['ENOENT', 'ENOTDIR'], file)
     if (text === undefined) return undefined
     const record = parseJson(text)
+    if (isRecord(record) && typeof record.ledger === 'string' && record.ledger !== this.#ledger)
+      return undefined
     if (!isSandboxRecord(record)) return unreadableRecord(this.#ledger, id, path)
     return record.ledger === this.#ledger && record.id === id ? record : undefined
   }
