@@ -371,9 +371,8 @@ export class Database {
     if (this.#db.isOpen) this.#db.close()
   }
 
-  /** The copy of an earlier attempt stays: it is older than what that attempt has changed. */
+  /** Replaces the copy of an earlier attempt or upgrade, which may be older than the file. */
   #copyBeforeMigration(copy: string): void {
-    if (existsSync(copy)) return
     const draft = `${copy}.draft`
     try {
       rmSync(draft, { force: true })
