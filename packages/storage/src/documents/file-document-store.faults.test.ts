@@ -83,30 +83,48 @@ test(`a failure at each of ${faults.length} points leaves the old or the new doc
   }
 })
 
-test('what a failed write may have left is durable before it is read', async () => {
-  using place = temporaryDirectory()
-  let isFailing = false
-  let syncs = 0
+/** A store, whose syncs of its directory fail while `disk.isFailing`. */
+function storeOfDisk(directory: string, rename: Files['rename'] = systemFiles.rename) {
+  const disk = { isFailing: false, syncs: 0 }
   const open = (async (...options: Parameters<typeof systemFiles.open>) => {
     const file = await systemFiles.open(...options)
     const { sync } = file
     file.sync = async () => {
-      if (isFailing && (await file.stat()).isDirectory()) throw failure()
-      syncs += 1
+      if (disk.isFailing && (await file.stat()).isDirectory()) throw failure()
+      disk.syncs += 1
       await sync.call(file)
     }
     return file
   }) as typeof systemFiles.open
-  const store = new FileDocumentStore({
-    ...{ directory: place.path, encoding: 'utf8' },
-    files: { ...systemFiles, open },
-  })
+  const files = { ...systemFiles, open, rename }
+  return { disk, store: new FileDocumentStore({ directory, encoding: 'utf8', files }) }
+}
+
+test('what a failed write may have left is durable before it is read', async () => {
+  using place = temporaryDirectory()
+  const { disk, store } = storeOfDisk(place.path)
   await store.update('', 'd', () => Buffer.from('old'))
-  isFailing = true
+  disk.isFailing = true
   await expect(store.update('', 'd', () => Buffer.from('new'))).rejects.toMatchObject({ code: 'unavailable' })
   await expect(store.get('', 'd')).rejects.toMatchObject({ code: 'unavailable' })
-  isFailing = false
-  const before = syncs
+  disk.isFailing = false
+  const before = disk.syncs
   expect(String(await store.get('', 'd'))).toBe('new')
-  expect(syncs).toBe(before + 1)
+  expect(disk.syncs).toBe(before + 1)
+})
+
+test('what a failed write may have left is durable before it is read, also after a read during the write', async () => {
+  using place = temporaryDirectory()
+  let during = async () => {}
+  const { disk, store } = storeOfDisk(place.path, async (...paths) => {
+    await during()
+    await systemFiles.rename(...paths)
+  })
+  await store.update('', 'd', () => Buffer.from('old'))
+  during = async () => {
+    expect(String(await store.get('', 'd'))).toBe('old')
+    disk.isFailing = true
+  }
+  await expect(store.update('', 'd', () => Buffer.from('new'))).rejects.toMatchObject({ code: 'unavailable' })
+  await expect(store.get('', 'd')).rejects.toMatchObject({ code: 'unavailable' })
 })

@@ -25,15 +25,15 @@ const noFileCodes: readonly unknown[] = ['EISDIR', 'ERR_FS_EISDIR', 'ENOTDIR', '
  * is a Problem `storage_full`; another failure of the disk, or a directory in place of a file, a Problem
  * `unavailable` that names the file.
  *
- * A failed write may have replaced the file: before the file is read again, what the directory has now is made
- * durable, so that a repeated change that finds nothing to do is acknowledged rightly.
+ * A failed write may have replaced the file: until one succeeds, what the directory has is made durable before
+ * each read, so that a repeated change that finds nothing to do is acknowledged rightly.
  */
 export class FileDocumentStore implements DocumentStore {
   readonly #options: FileDocumentStoreOptions
   readonly #mutex = new KeyedMutex()
   /** The last known content of each file. */
   readonly #latest = new Map<string, { readonly text: string; readonly bytes: Buffer }>()
-  /** Files whose last write failed. */
+  /** Files whose last write failed or goes on. Only a write takes one out: it knows that no later one failed. */
   readonly #doubtful = new Set<string>()
   readonly #files: NonNullable<FileDocumentStoreOptions['files']>
 
@@ -89,10 +89,7 @@ export class FileDocumentStore implements DocumentStore {
   }
 
   async #read(path: string): Promise<string> {
-    if (this.#doubtful.has(path)) {
-      await syncDirectory(dirname(path), this.#files)
-      this.#doubtful.delete(path)
-    }
+    if (this.#doubtful.has(path)) await syncDirectory(dirname(path), this.#files)
     return await systemFiles.readFile(path, { encoding: 'utf8', flag: readFlags })
   }
 
