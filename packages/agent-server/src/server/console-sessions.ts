@@ -91,8 +91,12 @@ export class ConsoleSessions implements ConsoleAccounts {
   async #change(change: (sessions: readonly StoredSession[]) => readonly StoredSession[]): Promise<void> {
     await this.#mutex.runExclusive(async () => {
       // A failed write may have replaced the file.
-      if (this.#stored.problem !== undefined) this.#stored = await read(this.#path)
-      if (this.#stored.problem !== undefined) throw new Problem('conflict', this.#stored.problem)
+      if (this.#stored.problem !== undefined) {
+        const found = await read(this.#path)
+        // The known sessions go on.
+        if (found.problem !== undefined) throw new Problem('conflict', found.problem)
+        this.#stored = found
+      }
       const now = Date.now()
       const current = [...this.#sessions.values()].filter(({ expires_at_ms }) => now < expires_at_ms)
       const next = change(current).slice(-maxSessions)
