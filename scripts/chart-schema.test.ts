@@ -9,11 +9,16 @@ const takes = (name: string, value: unknown) => settings.safeParse({ [name]: val
 test('numbers and switches of the chart take what the server takes, and nothing else', () => {
   const limit = 'SLIPWAY_DAILY_CONVERSATION_LIMIT'
   for (const value of [-1, '-1', 0, 50, '50', '']) expect(takes(limit, value), `${value}`).toBe(true)
-  for (const value of ['lots', true, -2, '-2', 1.5, '1.5']) expect(takes(limit, value), `${value}`).toBe(false)
+  for (const value of ['lots', true, -2, '-2', 1.5, '1.5'])
+    expect(takes(limit, value), `${value}`).toBe(false)
   expect([0, '0', -1, 'many'].map((value) => takes('SLIPWAY_MAX_SANDBOXES', value))).toEqual([
     ...[true, true, false, false],
   ])
-  expect([true, 'false', 'perhaps'].map((value) => takes('SLIPWAY_CONSOLE', value))).toEqual([true, true, false])
+  expect([true, 'false', 'perhaps'].map((value) => takes('SLIPWAY_CONSOLE', value))).toEqual([
+    true,
+    true,
+    false,
+  ])
   expect([0.5, '0.5', 2].map((value) => takes('SLIPWAY_SANDBOX_CPUS', value))).toEqual([true, true, true])
   expect(takes('SLIPWAY_NO_SUCH_SETTING', '1')).toBe(false)
 })
