@@ -94,7 +94,9 @@ export class MetaProfiles {
 function parseProfiles(value: unknown): readonly StoredMetaProfile[] {
   if (!Array.isArray(value)) throw new Error('a list of meta-profiles is expected')
   return value.map((item: unknown) => {
-    if (!isRecord(item) || !Object.hasOwn(item, 'config')) throw new Error('not a meta-profile')
+    // One without its configuration is damaged alone.
+    const isOwn = isRecord(item) && Object.keys(item).every((name) => name === 'name' || name === 'config')
+    if (!isOwn) throw new Error('not a meta-profile')
     return { name: profileName.parse(item.name), config: item.config }
   })
 }
