@@ -28,14 +28,21 @@ export async function openSessionKey(directory: string, log: LogFunction): Promi
     throw new Error(`${path} cannot be read: the system says ${errorCode(cause)}. ${nextStep}`, { cause })
   })
   const { text } = found ?? {}
-  // Without its end, a shorter one may be the beginning of a key.
   const key = text !== undefined && /^[\w-]{16,}\s*$/.test(text) ? text.trim() : undefined
-  if (key !== undefined && (key !== text || key.length === keyCharacters))
-    return { key: new Secret(key), path, isNew: false }
+  if (key !== undefined && key === text && mayBeCut(key))
+    throw new Error(
+      `${path} may be cut: its key is short, and no line feed ends it. If the key is your own, end it with one. ${nextStep}`,
+    )
+  if (key !== undefined) return { key: new Secret(key), path, isNew: false }
   if (text !== undefined)
     throw new Error(`${path} is damaged: it does not contain a session key. ${nextStep}`)
   if (found !== undefined) log('warn', 'the session key was not safe: there is a new one', { path })
   const made = randomBytes(32).toString('base64url')
   await writeFileAtomic(path, `${made}\n`)
   return { key: new Secret(made), path, isNew: true }
+}
+
+/** Whether it may be the beginning of a key that this server has made: one of those has letters of both cases. */
+function mayBeCut(key: string): boolean {
+  return key.length < keyCharacters && /[a-z]/.test(key) && /[A-Z]/.test(key)
 }

@@ -83,9 +83,40 @@ test('a key file that every user may read or write is refused, with the command 
 test('a damaged key file is an error, and is not replaced', async () => {
   using directory = temporaryDirectory()
   const path = join(directory.path, 'secret.key')
-  writeFileSync(path, 'c2hvcnQ=\n', { mode: 0o600 })
-  await expect(Cipher.open({ directory: directory.path, secretKey: undefined })).rejects.toThrow('damaged')
-  expect(readFileSync(path, 'utf8')).toBe('c2hvcnQ=\n')
+  const key = Buffer.alloc(32, 0xfb).toString('base64')
+  for (const text of [
+    'c2hvcnQ=\n',
+    '',
+    key.slice(0, 42),
+    `${key.slice(0, 20)}.${key.slice(20)}`,
+    `${key}=${key}`,
+  ]) {
+    writeFileSync(path, text, { mode: 0o600 })
+    await expect(Cipher.open({ directory: directory.path, secretKey: undefined })).rejects.toThrow('damaged')
+    expect(readFileSync(path, 'utf8')).toBe(text)
+  }
+})
+
+test('a key file may be in either alphabet, without padding and on several lines', async () => {
+  using directory = temporaryDirectory()
+  const path = join(directory.path, 'secret.key')
+  const options = { directory: directory.path, secretKey: undefined }
+  const key = Buffer.alloc(32, 0xfb)
+  const text = key.toString('base64')
+  writeFileSync(path, text, { mode: 0o600 })
+  const sealed = (await Cipher.open(options)).seal('x')
+  const url = key.toString('base64url')
+  for (const other of [
+    url,
+    `${url}=\n`,
+    text.slice(0, 43),
+    `${text.slice(0, 20)}\r\n${text.slice(20)}\r\n`,
+  ]) {
+    writeFileSync(path, other)
+    const cipher = await Cipher.open(options)
+    expect(cipher.open(sealed), other).toBe('x')
+    expect(cipher.keyTexts).toEqual([text, url])
+  }
 })
 
 test('a configured key needs no file and opens what it sealed; other keys do not', async () => {

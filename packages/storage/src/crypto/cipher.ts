@@ -41,9 +41,9 @@ export class Cipher {
     return new Cipher([storedKey ?? (await createKeyFile(directory, path))])
   }
 
-  /** The keys as in the key file, to redact them from output of tools. */
+  /** The keys as in key files, to redact them from output of tools. */
   get keyTexts(): readonly string[] {
-    return this.#keys.map((key) => key.toString('base64'))
+    return this.#keys.flatMap((key) => [key.toString('base64'), key.toString('base64url')])
   }
 
   /** A key of 32 bytes for one purpose; stable while the sealing key is. */
@@ -101,8 +101,13 @@ async function readKeyFile(path: string, log: LogFunction): Promise<Buffer | und
   const text = await readKeyText(path)
   if (text === undefined) return undefined
   await restrictPermissions(path, log)
-  const key = Buffer.from(text.trim(), 'base64')
-  if (key.length !== keyBytes || key.toString('base64') !== text.trim())
+  // As people make keys: in either alphabet, with padding or without, on several lines.
+  const digits = text
+    .replace(/\s|=+\s*$/g, '')
+    .replaceAll('-', '+')
+    .replaceAll('_', '/')
+  const key = Buffer.from(digits, 'base64')
+  if (key.length !== keyBytes || key.toString('base64') !== `${digits}=`)
     throw new Error(`${path} is damaged: it does not contain a key. ${nextStep}`)
   return key
 }
