@@ -69,13 +69,15 @@ export class ApplicationBackends implements AsyncDisposable {
     if (found === undefined) return { ...base, state: 'missing', detail: 'Canvas extension is not installed' }
     if (found.manifest === null)
       return { ...base, state: 'missing', detail: 'Canvas extension has no valid manifest' }
-    const { revision } = await readRevision(found)
-    if (found.manifest.backend === null) {
+    const { revision, manifest } = await readRevision(found)
+    const { backend } = found.manifest
+    if (backend === null) {
       const detail = 'Canvas extension does not declare a backend'
       return { ...base, revision, state: 'unsupported', detail }
     }
     const approval = await this.#approval(name).read()
-    const prepared = { ...base, revision, prepared_revision: approval?.revision ?? null }
+    const prepared_revision = isApproved({ backend, revision, manifest }, approval) ? revision : null
+    const prepared = { ...base, revision, prepared_revision }
     const process = this.#processes.get(name)
     if (process === undefined) return { ...prepared, state: 'stopped' }
     const isSlow = isProbed && process.state === 'ready' && !(await process.isHealthy())
@@ -187,14 +189,8 @@ export class ApplicationBackends implements AsyncDisposable {
   async #launch(name: string, revision: string): Promise<BackendProcess> {
     const found = await this.#findStartable(name)
     const approval = await this.#approval(name).read()
-    const isApproved =
-      approval !== undefined &&
-      approval.revision === revision &&
-      found.revision === revision &&
-      approval.manifest === found.manifest &&
-      hasSameNames(found.backend.secrets, approval.secrets ?? []) &&
-      approval.platform === currentPlatform()
-    if (!isApproved) throw new Problem('conflict', 'backend revision must be prepared before start')
+    if (found.revision !== revision || !isApproved(found, approval))
+      throw new Problem('conflict', 'backend revision must be prepared before start')
     if (toolUser() !== undefined)
       throw new Problem('conflict', 'backends do not run where tools have another user (SLIPWAY_TOOL_USER)')
     if (this.#isClosed) throw new Problem('unavailable', 'The server is stopping')
@@ -271,6 +267,17 @@ async function readRevision({ install_path, resolved_ref }: InstalledApplication
   const bytes = (await readManifestBytes(install_path)) ?? ''
   const manifest = `sha256:${createHash('sha256').update(bytes).digest('hex')}`
   return { manifest, revision: resolved_ref ?? manifest }
+}
+
+/** Whether what is installed may run: an approval of other files, secrets or another machine counts no more. */
+function isApproved(found: Omit<Startable, 'folder'>, approval: Approval | undefined): approval is Approval {
+  return (
+    approval !== undefined &&
+    approval.revision === found.revision &&
+    approval.manifest === found.manifest &&
+    hasSameNames(found.backend.secrets, approval.secrets ?? []) &&
+    approval.platform === currentPlatform()
+  )
 }
 
 /** Whoever approves has seen which secrets leave the server. */

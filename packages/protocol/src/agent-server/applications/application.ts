@@ -112,7 +112,10 @@ export const applicationStates = [
   'unhealthy',
 ] as const
 
-/** The program of an application. `revision`: what is installed; `prepared_revision`: what was approved. */
+/**
+ * The program of an application. `revision`: what is installed; `prepared_revision`: the same while an approval of
+ * it counts, so that it may be started.
+ */
 export const applicationBackendStatus = component('CanvasExtensionBackendStatus', {
   name: z.string(),
   state: z.enum(applicationStates),
