@@ -63,15 +63,28 @@ test('a program with {socket} listens where the user of the server alone may con
 
 test('another machine, or a proxy, has no origin of its own', async () => {
   const path = '/api/canvas-extensions/installed/on-socket/link'
-  for (const headers of [{ host: 'box.example' }, { origin: console_ }]) {
-    const status = await new Promise((done, fail) => {
+  const ask = (headers: Record<string, string>) =>
+    new Promise((done, fail) => {
       const options = { method: 'POST', headers: { ...server.headers, ...headers } }
       request(server.url + path, options, (answer) => done(answer.resume().statusCode))
         .on('error', fail)
         .end()
     })
-    expect(status).toBe(409)
-  }
+  for (const headers of [
+    { host: 'box.example' },
+    { origin: console_ },
+    { 'x-forwarded-host': 'box.example' },
+    { 'x-forwarded-host': 'localhost, box.example' },
+    { 'x-forwarded-for': '10.0.0.1' },
+    { 'x-forwarded-for': '10.0.0.1, 127.0.0.1' },
+    { 'x-forwarded-for': '::ffff:10.0.0.1' },
+    { 'x-forwarded-for': '2001:db8::1' },
+    { 'x-forwarded-for': 'unknown' },
+  ])
+    expect(await ask(headers), JSON.stringify(headers)).toBe(409)
+  const address = '127.0.0.1, ::1, ::ffff:127.0.0.1, 127.0.0.1:8000, [::1]:8000'
+  const relay = { 'x-forwarded-host': 'localhost:8000', 'x-forwarded-for': address }
+  expect(await ask(relay)).not.toBe(409)
 })
 
 test('a program with {key_file} tells the requests of the server from others', async () => {

@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net'
 import { fileReply, type Handlers, isLoopback, type OriginPool } from '@slipway/http'
 import {
   type applicationLinkRoutes,
@@ -72,8 +73,7 @@ export function applicationHandlers(options: {
       return { json: await backends.deleteData(params.extension_name) }
     },
     async createApplicationLink({ params: { extension_name: name }, header }) {
-      // Some proxies name the server by its own address; the page has that of the proxy.
-      if (!isOfThisMachine(`http://${header('host')}`) || !isOfThisMachine(header('origin') || undefined))
+      if (!isFromThisMachine(header))
         throw new Problem(
           'conflict',
           'An application has an origin of its own for browsers on the machine of the server only; others reach it at SLIPWAY_APP_BACKEND_URL',
@@ -89,7 +89,24 @@ export function applicationHandlers(options: {
   }
 }
 
-/** Whether an address, if there is one, leads a browser to the machine that it is on. */
-function isOfThisMachine(url = 'http://localhost'): boolean {
+/**
+ * Whether the browser is on the machine of the server. Some proxies name the server by its own address: the page has
+ * that of the proxy, and headers of the proxy may have its name and the address of the browser.
+ */
+function isFromThisMachine(header: (name: string) => string | undefined): boolean {
+  const list = (name: string) => (header(name) ?? '').split(',').map((value) => value.trim())
+  const hosts = [header('host') ?? '', ...list('x-forwarded-host').filter(Boolean)]
+  const addresses = list('x-forwarded-for').filter(Boolean)
+  const places = [...hosts, ...addresses.map(hostOfAddress)].map((host) => `http://${host}`)
+  return [...places, header('origin') || 'http://localhost'].every(leadsToThisMachine)
+}
+
+/** `::ffff:127.0.0.1` -> `127.0.0.1`, `::1` -> `[::1]`; some proxies add a port. */
+function hostOfAddress(address: string): string {
+  const unmapped = address.replace(/^::ffff:(?=[\d.]+$)/i, '')
+  return isIPv6(unmapped) ? `[${unmapped}]` : unmapped
+}
+
+function leadsToThisMachine(url: string): boolean {
   return isLoopback((URL.parse(url)?.hostname ?? '').replace(/^\[|\]$/g, ''))
 }
