@@ -33,14 +33,21 @@ async function readSinceMessage(
   do {
     const page = await client.call('searchEvents', {
       params: { conversation_id: id },
-      query: { sort_order: 'TIMESTAMP_DESC', page_id },
+      query: { sort_order: 'TIMESTAMP_DESC', limit: '100', page_id },
       signal,
     })
     for (const event of page.items) {
       if (event.kind === 'MessageEvent') return events
-      if ('tool_call_id' in event) events.push(event)
+      if ('tool_call_id' in event) events.push(event.kind === 'ActionEvent' ? event : withoutResult(event))
     }
     page_id = page.next_page_id ?? undefined
   } while (page_id !== undefined)
   return events
+}
+
+/** What says which action an event closes: results may be large, and there may be many since a message. */
+function withoutResult(event: Event): Event {
+  const { kind, id, action_id, tool_call_id } = event as Event &
+    Partial<Record<'action_id' | 'tool_call_id', unknown>>
+  return { kind, id, action_id, tool_call_id } as Event
 }
