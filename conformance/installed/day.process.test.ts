@@ -213,7 +213,7 @@ hour('confirmation, pause and interrupt', async () => {
   expect(await readdir(day.project)).not.toContain('denied.txt')
   expect((await day.run(['pending'])).stderr).toContain('Nothing waits')
 
-  provider.replies = [terminal('sleep 2'), { text: 'Not said.' }]
+  provider.replies = [terminal('until [ -e go ]; do sleep 0.1; done'), { text: 'Not said.' }]
   const [paused] = await day.json(['run', 'Sleep', '--detach'])
   await vi.waitFor(async () => {
     expect(
@@ -221,6 +221,7 @@ hour('confirmation, pause and interrupt', async () => {
     ).toBe('1\n')
   }, 30_000)
   await day.run(['pause', paused.conversation_id])
+  await writeFile(join(day.project, 'go'), '')
   await vi.waitFor(async () => {
     expect(await day.json(['show', paused.conversation_id])).toMatchObject([{ execution_status: 'paused' }])
   }, 30_000)
