@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { hasTmux, isAlive, type ScreenOptions, SessionFixture } from './testing/session-fixture.ts'
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 60_000 })
@@ -51,14 +51,20 @@ test.skipIf(!hasTmux)(
 test.skipIf(!hasTmux)(
   'a model that does not answer in time is kept and the reason shown; a used-up account is refused with it',
   async () => {
-    const screen = await openScreen([], { columns: 160 })
+    // One that has no model yet.
+    const newcomer = await SessionFixture.open()
+    onTestFinished(async () => {
+      await newcomer.reset()
+      await newcomer.dispose()
+    })
+    const screen = await newcomer.openScreen([], { columns: 160 })
     const choose = async (name: string) => {
       await screen.until(/◆.*Which provider\?/)
       await screen.keys('Up')
       await screen.until(/● A local/)
       await screen.keys('Enter')
       await screen.until(/◆.*address of its API/)
-      await screen.enter(fixture.modelUrl)
+      await screen.enter(newcomer.modelUrl)
       await screen.until(/◆.*name of the model/)
       await screen.enter(name)
       await screen.until(/◆.*API key/)
