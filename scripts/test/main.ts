@@ -14,8 +14,9 @@ import { dailyProjects, needs } from './suites.ts'
 // (`npm run test:changed`). Further arguments are Vitest's: files, `-t <name>`, `--project <name>`.
 //
 // A run keeps everything in one temporary folder, also the programs that its tests start: they inherit it as
-// TMPDIR. A reaper removes both when the run ends, however it does. Compiled code is kept there too: a test with
-// a home directory of its own would compile each server and command anew, which is half of the time of a start.
+// TMPDIR. A reaper removes both when the run ends, however it does. Of all tests it has the compiled code too: a test
+// with a home directory of its own would compile each server and command again, which is half of the time of a start.
+// The tests of a person start few programs, and the cache costs Vitest itself more.
 
 const [mode = 'daily', ...args] = process.argv.slice(2)
 const root = resolve(import.meta.dirname, '../..')
@@ -39,7 +40,7 @@ const child = spawn(program, programArgs, {
   env: {
     ...process.env,
     TMPDIR: folder,
-    NODE_COMPILE_CACHE: codeFolder,
+    ...(mode === 'all' && { NODE_COMPILE_CACHE: codeFolder }),
     SLIPWAY_TEST_RUN: folder,
     SLIPWAY_TEST_RESULTS: resultsPath,
   },
