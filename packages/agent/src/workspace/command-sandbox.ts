@@ -1,6 +1,7 @@
 import { readFile, realpath } from 'node:fs/promises'
 import type { CommandSandbox } from '@slipway/protocol'
 import { isWithin } from '@slipway/shared/fs'
+import { currentPaths } from './current-paths.ts'
 
 export type ActiveSandbox = CommandSandbox & { readonly mode: 'workspace-write' | 'read-only' }
 
@@ -40,7 +41,7 @@ export async function sandboxCommand(sandbox: ActiveSandbox, places: SandboxPlac
   const { directory } = places
   const bind = sandbox.mode === 'workspace-write' ? '--bind' : '--ro-bind'
   const [hidden, readable, writable, resolver, sockets] = await Promise.all([
-    existing(places.hidden),
+    existing(currentPaths(places.hidden)),
     existing(places.readable),
     existing(places.writable ?? []),
     existing(['/etc/resolv.conf']),

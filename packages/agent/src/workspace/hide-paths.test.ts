@@ -2,7 +2,8 @@ import { mkdir, mkdtemp, realpath, rename, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { currentPaths, hidingCommand } from './hide-paths.ts'
+import { currentPaths } from './current-paths.ts'
+import { hidingCommand } from './hide-paths.ts'
 
 let root: string
 beforeEach(async () => {

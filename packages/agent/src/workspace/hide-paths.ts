@@ -1,20 +1,23 @@
-import { accessSync, constants, openSync, readFileSync, readlinkSync, realpathSync, statSync } from 'node:fs'
+import { accessSync, constants, readFileSync, realpathSync, statSync } from 'node:fs'
 import { delimiter, isAbsolute, join, resolve } from 'node:path'
 import { isWithin } from '@slipway/shared/fs'
 import { kernelSettings, type Mount, mountArguments } from './command-sandbox.ts'
+import { currentPaths } from './current-paths.ts'
 
 /**
  * Hides directories from programs of tools that have the rights of the server's user: the data directory has
- * the keys, and a name can be written in too many ways for a check of its text. Bubblewrap gives the program a
- * view of the file system in which the directories are empty, and everything else is as it was.
+ * the keys, and a name can be written in too many ways for a check of its text. Bubblewrap gives the program
+ * a view of the file system in which the directories are empty, and everything else is as it was.
  *
  * What would lead out of this view is taken away too:
  *
  * - `/proc/PID/root` of a program outside. The kernel refuses it across user namespaces, which an ordinary
  *   user's bubblewrap has. Root has none, because its programs need other users (`apt`): it gets its own
  *   process ids, no CAP_SYS_PTRACE and no CAP_DAC_READ_SEARCH (files by their inode numbers).
- * - Mounting. Neither has CAP_SYS_ADMIN here, and mounts are locked in namespaces that a program makes itself.
- * - Disks. Root sees no block devices and cannot make any, and settings by which the kernel starts programs of
+ * - Mounting. Neither has CAP_SYS_ADMIN here, and mounts are locked in namespaces that a program makes
+ *   itself.
+ * - Disks. Root sees no block devices and cannot make any, and settings by which the kernel starts programs
+ *   of
  *   root (`core_pattern`, `uevent_helper`) are read-only.
  * - Terminal multiplexers, which would start programs in the view of their server.
  *
@@ -42,7 +45,9 @@ const rootCapabilities = {
 const rootDevices =
   'pts ptmx shm mqueue kvm fuse net vhost-net dri snd kfd nvidiactl nvidia0 nvidia1 nvidia2 nvidia3 nvidia-uvm nvidia-uvm-tools nvidia-caps'
 
-/** A command line that succeeds where bubblewrap, found in `path`, can hide a directory; undefined without it. */
+/**
+ * A command line that succeeds where bubblewrap, found in `path`, can hide a directory; undefined without it.
+ */
 export function hidingProbe(path: string | undefined): string[] | undefined {
   if (process.platform !== 'linux') return undefined
   const folders = (path ?? defaultPath).split(delimiter)
@@ -97,26 +102,6 @@ function baseArguments(): string[] {
 function permittedCapabilities(): bigint {
   const [, mask = '0'] = /^CapPrm:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'latin1')) ?? []
   return BigInt(`0x${mask}`)
-}
-
-/** Linux's O_PATH: a descriptor that only names a file. */
-const pathOnly = 0o10000000
-/** Descriptors of hidden directories, for as long as this process lives, by path. */
-const heldDirectories = new Map<string, number>()
-
-/** Directories, also where they are now when a program has renamed them or a folder above them. */
-export function currentPaths(paths: readonly string[]): readonly string[] {
-  if (process.platform !== 'linux') return paths
-  return paths.flatMap((path) => {
-    try {
-      const held = heldDirectories.get(path) ?? openSync(path, pathOnly | constants.O_DIRECTORY)
-      heldDirectories.set(path, held)
-      const current = readlinkSync(`/proc/self/fd/${held}`)
-      return current === path ? [path] : [path, current]
-    } catch {
-      return [path]
-    }
-  })
 }
 
 /** Folders with sockets of programs that start others. */

@@ -9,7 +9,8 @@ import { loadLibc } from '@slipway/shared/process'
 import * as toolFiles from '@slipway/shared/tool-files'
 import { BoundedBuffer } from './bounded-buffer.ts'
 import { type ActiveSandbox, sandboxCommand } from './command-sandbox.ts'
-import { currentPaths, findProgram, hidingCommand, hidingProbe } from './hide-paths.ts'
+import { currentPaths } from './current-paths.ts'
+import { findProgram, hidingCommand, hidingProbe } from './hide-paths.ts'
 import {
   hasPrograms,
   killByEnvironment,
@@ -272,7 +273,7 @@ export class Workspace implements AsyncDisposable {
     const places = {
       directory: this.directory,
       readable: this.#readablePaths,
-      hidden: currentPaths(this.#reserved),
+      hidden: this.#reserved,
       writable,
       cwd: options.cwd,
     }
@@ -362,8 +363,7 @@ export class Workspace implements AsyncDisposable {
   async openTerminal(command: string, args: readonly string[], options: TerminalOptions): Promise<Terminal> {
     const [{ spawn: spawnPty }, libc] = await Promise.all([import('@lydell/node-pty'), loadLibc()])
     const { sandbox } = this
-    const hidden = currentPaths(this.#reserved)
-    const places = { directory: this.directory, readable: this.#readablePaths, hidden }
+    const places = { directory: this.directory, readable: this.#readablePaths, hidden: this.#reserved }
     const [program = command, ...rest] =
       options.isOutside === true || sandbox === undefined
         ? this.#hiding(command, args, options)
