@@ -1,8 +1,7 @@
-import { hash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { cp, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises'
-import { homedir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { cp, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { builtFolder } from './built-folder.ts'
 import { registryUnreachable, runProgram } from './npm-packages.ts'
 
 const manifest = resolve(import.meta.dirname, '../clients/openapi-tools')
@@ -12,12 +11,9 @@ const manifest = resolve(import.meta.dirname, '../clients/openapi-tools')
  * into the cache of CI. Returns a reason where npm reaches no registry.
  */
 export async function installOpenapiTools(): Promise<{ readonly directory: string } | string> {
-  const { SLIPWAY_CI_CACHE, XDG_CACHE_HOME } = process.env
-  const cache = SLIPWAY_CI_CACHE ?? join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'slipway-ci')
-  const version = hash('sha256', await readFile(join(manifest, 'package-lock.json'))).slice(0, 16)
-  const directory = join(cache, 'npm', version)
+  const directory = builtFolder('npm', join(manifest, 'package-lock.json'))
   if (existsSync(directory)) return { directory }
-  await mkdir(join(cache, 'npm'), { recursive: true })
+  await mkdir(dirname(directory), { recursive: true })
   const installing = await mkdtemp(`${directory}-`)
   await cp(manifest, installing, { recursive: true })
   const flags = ['--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund', '--fetch-retries=1']

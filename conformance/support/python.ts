@@ -1,10 +1,9 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
-import { hash } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
-import { homedir } from 'node:os'
+import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
+import { builtFolder } from './built-folder.ts'
 
 const folder = resolve(import.meta.dirname, '../clients/python')
 
@@ -13,13 +12,8 @@ const folder = resolve(import.meta.dirname, '../clients/python')
  * openapi` for those of that name); undefined when it has not run, or could not reach a package index.
  */
 export function findPython(name?: 'openapi'): string | undefined {
-  const { SLIPWAY_CI_CACHE, XDG_CACHE_HOME } = process.env
-  const cache = SLIPWAY_CI_CACHE ?? join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'slipway-ci')
-  const version = hash(
-    'sha256',
-    readFileSync(join(folder, `${name === undefined ? '' : `${name}-`}requirements.txt`)),
-  ).slice(0, 16)
-  const environment = join(cache, 'python', version)
+  const list = `${name === undefined ? '' : `${name}-`}requirements.txt`
+  const environment = builtFolder('python', join(folder, list))
   return existsSync(join(environment, 'complete')) ? join(environment, 'bin/python') : undefined
 }
 
