@@ -6,11 +6,11 @@ import { capabilityOf, countCases, describeCounts } from './conformance/count-ca
 import { type ConformanceCase, findCases, missingCases } from './conformance/find-cases.ts'
 
 /**
- * `node scripts/conformance-cases.ts [--base REVISION] [--at REVISION] [--capabilities] [--json] [FOLDER ...]`: prints
- * the requirement ids of the conformance suites with the files whose cases carry them, and the number of cases by
- * folder. With a base it compares the working tree, or `--at`, with it: exits with 1 when a requirement id, or
- * the title of a case without one, was there and is missing. `--capabilities` prints the number of cases by
- * capability alone, of all tests unless folders are named.
+ * `node scripts/conformance-cases.ts [--base REVISION] [--at REVISION] [--capabilities] [--json] [FOLDER
+ * ...]`: prints the requirement ids of the conformance suites with the files whose cases carry them, and the
+ * number of cases by folder. With a base it compares the working tree, or `--at`, with it: exits with 1 when
+ * a requirement id, or the title of a case without one, was there and is missing. `--capabilities` prints the
+ * number of cases by capability alone, of all tests unless folders are named.
  */
 const root = resolve(import.meta.dirname, '..')
 const { values, positionals } = parseArgs({

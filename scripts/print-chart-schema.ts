@@ -59,7 +59,10 @@ else if (readFileSync(file, 'utf8') !== text) {
   process.exitCode = 1
 }
 
-/** The values of an enum, a switch or a number where the server takes no other text; otherwise any, which it checks. */
+/**
+ * The values of an enum, a switch or a number where the server takes no other text; otherwise any, which it
+ * checks.
+ */
 function settingSchema(schema: z.ZodType): object {
   const inner = schema instanceof z.ZodDefault || schema instanceof z.ZodOptional ? schema.unwrap() : schema
   if (inner instanceof z.ZodEnum) return { enum: inner.options }

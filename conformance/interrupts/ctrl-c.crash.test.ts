@@ -15,8 +15,8 @@ import { MockProvider } from '../support/mock-provider.ts'
 
 /**
  * Ctrl-C, which a terminal sends to every process of its foreground group, at random moments of
- * programs that start others. `SLIPWAY_INTERRUPT_ROUNDS` is the number of moments, one of each program when unset;
- * `SLIPWAY_INTERRUPT_SEED` repeats those of an earlier run.
+ * programs that start others. `SLIPWAY_INTERRUPT_ROUNDS` is the number of moments, one of each program when
+ * unset; `SLIPWAY_INTERRUPT_SEED` repeats those of an earlier run.
  */
 const rounds = Number(process.env.SLIPWAY_INTERRUPT_ROUNDS ?? 7)
 const seed = Number(process.env.SLIPWAY_INTERRUPT_SEED ?? Date.now() % 1_000_000)

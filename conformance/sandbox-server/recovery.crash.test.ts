@@ -18,9 +18,9 @@ import { findProcesses } from '../support/sandbox-server/process-resources.ts'
 import { type SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 
 /**
- * The server is killed at the first step of each name: before and after each change of a sandbox and each write
- * of its row. At night every step of a sandbox's life is one, and with many rounds of the contract every step of
- * the warm pool and every commit of a start.
+ * The server is killed at the first step of each name: before and after each change of a sandbox and each
+ * write of its row. At night every step of a sandbox's life is one, and with many rounds of the contract
+ * every step of the warm pool and every commit of a start.
  */
 const contractRounds = Number(process.env.SLIPWAY_CONTRACT_ROUNDS ?? 0)
 const isNightly = contractRounds >= 60

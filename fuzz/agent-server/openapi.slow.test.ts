@@ -241,7 +241,10 @@ function addressWith(path: string, operation: Operation, name: string, value: st
   return `${filled}?${query.join('&')}`
 }
 
-/** The server refuses other paths than absolute ones with 400, and below a conversation with 422, as the wire says. */
+/**
+ * The server refuses other paths than absolute ones with 400, and below a conversation with 422, as the wire
+ * says.
+ */
 const isAbsolutePath = (leaf: Json) => leaf.pattern === '^/'
 /** Texts that the server made, which no schema tells from others. */
 const opaque = ['page_id', 'after']

@@ -14,8 +14,8 @@ import { isObject, type Json } from '../support/schema-arbitraries.ts'
 import { drawTexts, leafValues, listBodyCases, readText } from '../support/schema-cases.ts'
 
 /**
- * The OpenAPI documents say of each text, number and switch of a parameter or a body what the schemas say that
- * requests are validated with: about the bounds, and with values of other types.
+ * The OpenAPI documents say of each text, number and switch of a parameter or a body what the schemas say
+ * that requests are validated with: about the bounds, and with values of other types.
  */
 const servers: readonly (readonly [string, object, Readonly<Record<string, Route>>])[] = [
   ['agent server', agentServerOpenApi, agentServerRoutes],

@@ -2,8 +2,8 @@ import { families } from '../../conformance/map/families.ts'
 import type { ConformanceCase } from './find-cases.ts'
 
 /**
- * What a case is about: the family of a case of the map, the suite of another one in `conformance`, the package
- * with its capability folder of a test beside the code.
+ * What a case is about: the family of a case of the map, the suite of another one in `conformance`, the
+ * package with its capability folder of a test beside the code.
  */
 export function capabilityOf({ id, file }: ConformanceCase): string {
   const [top = '', folder = '', , capability = ''] = file.split('/')

@@ -22,17 +22,18 @@ import { type Stage, stages } from './stages.ts'
 import { Tree } from './tree.ts'
 
 // Do tests find faults? Plants small faults, one at a time, in a private copy of a commit, and runs tests until
-// one fails: those that reach the file by imports, then `npm test`, then the programs and servers of the package,
-// and with `--all` then `npm run test:all`. Each stage runs for all faults before the next one begins.
+// one fails: those that reach the file by imports, then `npm test`, then the programs and servers of the
+// package, and with `--all` then `npm run test:all`. Each stage runs for all faults before the next one
+// begins.
 //
 // The commit is the seed. It orders all lines of all production sources, and the first lines at which a fault
 // applies and compiles are the faults: nobody chooses them, and a second run draws the same. Faults that the
 // compiler refuses never reach tests; they are recorded, and the next one of the line, or of the order, is tried.
 //
 // Each result is written to bench/results/mutation.json as soon as it is known, and a run goes on behind what is
-// there; a run with more stages repeats only these for what is not found. After `--minutes` it ends, and the stage
-// that it cuts is repeated by the next run. A failed test counts when it passes without the fault; if it fails
-// too, the run stops.
+// there; a run with more stages repeats only these for what is not found. After `--minutes` it ends, and the
+// stage that it cuts is repeated by the next run. A failed test counts when it passes without the fault; if
+// it fails too, the run stops.
 
 const { values } = parseArgs({
   options: {

@@ -14,9 +14,9 @@ import { dailyProjects, needs } from './suites.ts'
 // (`npm run test:changed`). Further arguments are Vitest's: files, `-t <name>`, `--project <name>`.
 //
 // A run keeps everything in one temporary folder, also the programs that its tests start: they inherit it as
-// TMPDIR. A reaper removes both when the run ends, however it does. Of all tests it has the compiled code too: a test
-// with a home directory of its own would compile each server and command again, which is half of the time of a start.
-// The tests of a person start few programs, and the cache costs Vitest itself more.
+// TMPDIR. A reaper removes both when the run ends, however it does. Of all tests it has the compiled code
+// too: a test with a home directory of its own would compile each server and command again, which is half of
+// the time of a start. The tests of a person start few programs, and the cache costs Vitest itself more.
 
 const [mode = 'daily', ...args] = process.argv.slice(2)
 const root = resolve(import.meta.dirname, '../..')

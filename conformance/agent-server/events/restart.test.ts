@@ -69,7 +69,9 @@ test('a list leaves out a conversation whose events are damaged, and has all oth
   expect(JSON.stringify(single.body)).toContain(damaged)
 })
 
-/** Behind the back of the server; on PostgreSQL, whose own checksums cover the bodies, by removing the row. */
+/**
+ * Behind the back of the server; on PostgreSQL, whose own checksums cover the bodies, by removing the row.
+ */
 async function damageEvents(data: string): Promise<void> {
   const { SLIPWAY_DATABASE_URL } = await databaseSettings(data)
   if (SLIPWAY_DATABASE_URL === undefined) {

@@ -28,7 +28,10 @@ export async function listProcessResources(data: string, id = ''): Promise<strin
   ]
 }
 
-/** Whether files of the process sandboxes are there: they go last, and are found without a look at all processes. */
+/**
+ * Whether files of the process sandboxes are there: they go last, and are found without a look at all
+ * processes.
+ */
 export async function hasSandboxFiles(data: string, id = ''): Promise<boolean> {
   return (await listSandboxFiles(join(data, 'sandboxes'), id)).length > 0
 }
@@ -73,8 +76,8 @@ interface ProcessInfo {
 }
 
 /**
- * Processes whose command names a file below a folder, that have the folder mounted, and their descendants. Polled
- * many times in each test: it reads without promises, and the mounts of each namespace once.
+ * Processes whose command names a file below a folder, that have the folder mounted, and their descendants.
+ * Polled many times in each test: it reads without promises, and the mounts of each namespace once.
  */
 export async function findProcesses(folder: string): Promise<ProcessInfo[]> {
   const names = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))

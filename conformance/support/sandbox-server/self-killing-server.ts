@@ -49,7 +49,7 @@ await serveSandboxes({
   port: Number(values.port),
   data: values.data,
   env: process.env,
-  // The command of `slipway sandbox-server`: for another one each start would compile the agent server anew.
+  // The command of `slipway sandbox-server`: for another one each start would compile the agent server again.
   agent: {
     command: [process.execPath, resolve(root, 'packages/cli/src/main.js'), '--no-config', 'serve'],
     readable: [process.execPath, resolve(root, 'packages'), resolve(root, 'node_modules')],

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 /**
- * The code of the agent server that the first sandbox server of a run of tests compiled for its sandboxes. Every
- * later data directory begins with a copy: making one takes as long as a start of the agent server. A server
- * that finds the code of other sources compiles anew.
+ * The code of the agent server that the first sandbox server of a run of tests compiled for its sandboxes.
+ * Every later data directory begins with a copy: making one takes as long as a start of the agent server. A
+ * server that finds the code of other sources compiles its own.
  */
 const run = process.env.SLIPWAY_TEST_RUN
 const shared = run === undefined ? undefined : join(run, 'sandbox-code')
@@ -35,7 +35,7 @@ export async function giveSharedCode(data: string): Promise<void> {
   await rm(draft, { recursive: true, force: true })
 }
 
-/** A copy of a folder, which nobody writes into. */
+/** A copy of a folder whose files do not change. */
 async function linkFiles(from: string, to: string): Promise<void> {
   await promisify(execFile)('cp', ['-al', from, to])
 }

@@ -8,8 +8,8 @@ import { controlPlaneMigrations } from './sqlite/control-plane/schema.ts'
 import { logMigrations } from './sqlite/event-log/schema.ts'
 
 /**
- * What each version of a schema has added, as a hash: a version that somebody has is never changed. After a new
- * one, run `scripts/write-data-fixture.ts`, for `tables` by `.ci/postgres`, and add its hash.
+ * What each version of a schema has added, as a hash: a version that somebody has is never changed. After a
+ * new one, run `scripts/write-data-fixture.ts`, for `tables` by `.ci/postgres`, and add its hash.
  */
 const versions = [
   {

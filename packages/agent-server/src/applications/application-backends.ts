@@ -88,7 +88,9 @@ export class ApplicationBackends implements AsyncDisposable {
     return { ...running, state: process.state }
   }
 
-  /** Approves a revision, and the secrets that it gets. All that speaks against it is a Problem `conflict`. */
+  /**
+   * Approves a revision, and the secrets that it gets. All that speaks against it is a Problem `conflict`.
+   */
   async prepare(
     name: string,
     { revision, secrets }: { readonly revision: string; readonly secrets: readonly string[] },
@@ -269,7 +271,9 @@ async function readRevision({ install_path, resolved_ref }: InstalledApplication
   return { manifest, revision: resolved_ref ?? manifest }
 }
 
-/** Whether what is installed may run: an approval of other files, secrets or another machine counts no more. */
+/**
+ * Whether what is installed may run: an approval of other files, secrets or another machine counts no more.
+ */
 function isApproved(found: Omit<Startable, 'folder'>, approval: Approval | undefined): approval is Approval {
   return (
     approval !== undefined &&

@@ -23,7 +23,7 @@ interface BackendProcessOptions {
   readonly output: OutputTail
 }
 
-/** Where a program listens, and what it is told of that. */
+/** Where a program listens, and how it learns that. */
 interface Door {
   /** `http://127.0.0.1:40000`, or `http+unix://...`. */
   readonly url: string

@@ -42,7 +42,9 @@ export async function openSessionKey(directory: string, log: LogFunction): Promi
   return { key: new Secret(made), path, isNew: true }
 }
 
-/** Whether it may be the beginning of a key that this server has made: one of those has letters of both cases. */
+/**
+ * Whether it may be the beginning of a key that this server has made: one of those has letters of both cases.
+ */
 function mayBeCut(key: string): boolean {
   return key.length < keyCharacters && /[a-z]/.test(key) && /[A-Z]/.test(key)
 }

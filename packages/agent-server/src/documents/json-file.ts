@@ -21,8 +21,8 @@ export function unreadableText(path: string, reason: UnreadableReason): string {
 const schemaVersion = 1
 
 /**
- * A JSON file of this server, base64 when a cipher seals it. An unreadable file is a Problem that names it and
- * the next step; it is never overwritten. The first update creates the directory.
+ * A JSON file of this server, base64 when a cipher seals it. An unreadable file is a Problem that names it
+ * and the next step; it is never overwritten. The first update creates the directory.
  */
 export function openJsonFile<T>(options: {
   readonly path: string

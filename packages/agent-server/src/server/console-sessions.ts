@@ -25,7 +25,7 @@ interface Stored {
 
 /**
  * The console sessions of an agent server: each has the rights of a session key while that is configured.
- * Digests and ends are in `console.sessions` of the data directory, so that a restart signs nobody out. While
+ * Digests and ends are in `console.sessions` of the data directory, so that sessions survive a restart. While
  * that file cannot be read, session keys work, and signing in is a Problem `conflict` that names it.
  */
 export class ConsoleSessions implements ConsoleAccounts {

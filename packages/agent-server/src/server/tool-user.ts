@@ -50,7 +50,10 @@ export async function startToolUser(setting: string | undefined, dataDirectory: 
   }
 }
 
-/** Directories that tools must not touch: file tools refuse them, analyzers name them, programs do not see them. */
+/**
+ * Directories that tools must not touch: file tools refuse them, analyzers name them, programs do not see
+ * them.
+ */
 export async function protectedDirectories(
   { privateDirectories }: Pick<Config, 'privateDirectories'>,
   dataDirectory: string,

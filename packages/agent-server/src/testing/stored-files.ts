@@ -36,7 +36,9 @@ export interface StoredFile {
   readonly write?: () => Promise<unknown>
 }
 
-/** Modules that read or write files which are not the state of a server, and why damage to them is harmless. */
+/**
+ * Modules that read or write files which are not the state of a server, and why damage to them is harmless.
+ */
 export const otherSources = {
   'agent-server/src/documents/json-file.ts': 'the files of others, by openJsonFile',
   'agent-server/src/extensions/source-cache.ts': 'a cache, which is fetched again',

@@ -1,7 +1,9 @@
 import { mayRunCode } from './hijack-variables.ts'
 import { unknownText } from './words.ts'
 
-/** A subscript with a command, which bash executes wherever it evaluates the name of a variable or a number. */
+/**
+ * A subscript with a command, which bash executes wherever it evaluates the name of a variable or a number.
+ */
 const subscriptCode = /\[[^\]]*(?:\$\(|`)/
 
 /** Builtins that take names of variables, or numbers, and evaluate subscripts in them. */

@@ -1,8 +1,8 @@
 import { unknownText } from './words.ts'
 
 /**
- * Options of harmless programs that run a program, load code or change settings are too many to list. So these
- * programs list the options and sub-commands that are harmless; any other one is an unknown program.
+ * Options of harmless programs that run a program, load code or change settings are too many to list. So
+ * these programs list the options and sub-commands that are harmless; any other one is an unknown program.
  */
 const knownOptions: Readonly<Record<string, RegExp>> = {
   sort: /^(?:-[bcCdfghiMmnRrsuVz]+\d*|-[kotST].*|-[bcCdfghiMmnRrsuVz]*[kt]\S*|--(?:batch-size|buffer-size|check|debug|dictionary-order|field-separator|files0-from|general-numeric-sort|help|human-numeric-sort|ignore-case|ignore-leading-blanks|ignore-nonprinting|key|merge|month-sort|numeric-sort|output|parallel|random-sort|random-source|reverse|sort|stable|temporary-directory|unique|version|version-sort|zero-terminated)(?:=.*)?)$/,
@@ -24,7 +24,10 @@ const knownSubcommands: Readonly<Record<string, RegExp>> = {
   go: /^(?:build|clean|doc|env|fmt|generate|get|help|install|list|mod|run|test|tool|version|vet|work)$/,
 }
 
-/** Options and arguments that load code or change settings of these programs or sub-commands, wherever they stand. */
+/**
+ * Options and arguments that load code or change settings of these programs or sub-commands, wherever they
+ * stand.
+ */
 const unknownArguments: Readonly<Record<string, RegExp>> = {
   openssl: /^-(?:engine|provider|provider-path|propquery|config|pre|post|loader|keyform|inform)$/,
   cargo: /^(?:--config(?:=.*)?|-Z.*|-C(?:linker=.*)?)$/,

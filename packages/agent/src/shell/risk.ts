@@ -27,9 +27,9 @@ const maxLength = 32 * 1024
  * secrets, runs downloaded code or code hidden in options and variables, weakens the machine, reaches the
  * agent server or its data directory, changes folders that configure agents, too long to analyze. MEDIUM:
  * installs, uses the network, deletes, leaves the directory, reads a whole home directory, runs unknown
- * programs or ones with unknown options, sets unknown variables for one. LOW: the rest, which is known. UNKNOWN:
- * invalid syntax, and no HIGH risk in the readable part. It is not a security boundary: a started program can
- * do anything.
+ * programs or ones with unknown options, sets unknown variables for one. LOW: the rest, which is known.
+ * UNKNOWN: invalid syntax, and no HIGH risk in the readable part. It is not a security boundary: a started
+ * program can do anything.
  */
 export async function patternRisk(command: string, server?: ServerPlace): Promise<SecurityRisk> {
   const rule = (script: ShellScript) =>

@@ -6,9 +6,9 @@ import { wrapLine } from './word-wrapper.ts'
 const styles: { readonly [K in ShownLine['kind']]?: Style } = { removed: 'red', added: 'green' }
 
 /**
- * What a question shows of the action that it asks about, safe to print: tool, risk and the whole command, the
- * whole edit as a difference, or all arguments. Nothing is left out, whatever its length: the dangerous part
- * may be the last one. `columns` is the width of rows; without it the terminal wraps.
+ * What a question shows of the action that it asks about, safe to print: tool, risk and the whole command,
+ * the whole edit as a difference, or all arguments. Nothing is left out, whatever its length: the dangerous
+ * part may be the last one. `columns` is the width of rows; without it the terminal wraps.
  */
 export function questionLines(event: JsonObject, columns = Number.POSITIVE_INFINITY): string[] {
   const { tool, risk, subject, lines } = shownAction(event)

@@ -28,7 +28,9 @@ export function addMaintenanceCommands(
       .command(name)
       .description(description)
       .option('--data <directory>', `data directory; ${usual}`, dataDirectory)
-  /** The named directory, else the one that is there; a note says so when it is another than servers use here. */
+  /**
+   * The named directory, else the one that is there; a note says so when it is another than servers use here.
+   */
   const dataOf = async ({ data }: DataFlag): Promise<string> => {
     const found = await findUsedData(data, env)
     if (data === undefined && found === userDataDirectory(env))

@@ -77,7 +77,7 @@ export function consoleHandlers(options: {
       const sender = `${peer()} ${peerAddress()}`
       assertOwnPage(header)
       const isKey = body.token === undefined
-      // A token cannot be guessed: whoever sends wrong ones, or keys, keeps nobody with a link out.
+      // A token cannot be guessed: wrong ones, and wrong keys, do not keep a link from working.
       if (isKey) tokens.assertMayTry(sender)
       const offered = body.token === undefined ? body.key : tokens.find(body.token)
       const user = offered === undefined ? undefined : await accounts.findUser(offered)

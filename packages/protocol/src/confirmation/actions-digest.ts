@@ -12,9 +12,9 @@ export interface DigestedAction {
 }
 
 /**
- * The digest of actions that wait, in the order of the log: `sha256:` and the SHA-256 of an array in canonical
- * JSON (RFC 8785), whose items have the members of `DigestedAction`. An answer that carries it is for exactly
- * what was shown.
+ * The digest of actions that wait, in the order of the log: `sha256:` and the SHA-256 of an array in
+ * canonical JSON (RFC 8785), whose items have the members of `DigestedAction`. An answer that carries it is
+ * for exactly what was shown.
  */
 export function actionsDigest(actions: readonly DigestedAction[]): string {
   const items = actions.map(({ id, tool_name, tool_call, action, security_risk }) => ({

@@ -1,6 +1,7 @@
 /**
- * JSON by RFC 8785: members sorted by their UTF-16 code units, numbers and texts as ECMAScript writes them, no
- * white space. Equal values have equal texts, whatever wrote them. Members that are undefined are left out.
+ * JSON by RFC 8785: members sorted by their UTF-16 code units, numbers and texts as ECMAScript writes them,
+ * no white space. Equal values have equal texts, whatever wrote them. Members that are undefined are left
+ * out.
  */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`

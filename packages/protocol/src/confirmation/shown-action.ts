@@ -11,7 +11,7 @@ export interface ShownLine {
 
 /**
  * An action as a question shows it, in a terminal and in a browser: all of it, whatever its length, because
- * the dangerous part may be the last one. A member without a place of its own is shown with its name.
+ * the dangerous part may be the last one. A member without a place is shown with its name.
  */
 export interface ShownAction {
   readonly tool: string

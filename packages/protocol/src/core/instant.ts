@@ -3,7 +3,8 @@ export type Instant = number
 
 /**
  * A time to the last digit that was sent: an instant, and what the text has beyond it as digits of a decimal
- * fraction without zeros at the end, absent when there are none. Texts of equal instants sort as their times do.
+ * fraction without zeros at the end, absent when there are none. Texts of equal instants sort as their times
+ * do.
  */
 export interface Moment {
   readonly instant: Instant
@@ -28,9 +29,9 @@ export function parseInstant(text: string): Instant | undefined {
 }
 
 /**
- * Parses an RFC 3339 date-time: any number of fraction digits, a blank for the `T`, no seconds, or a date alone
- * (midnight); UTC without a zone. Undefined for anything else, such as a day that the month does not have, hour 24
- * or an offset beyond 23:59. A leap second (`:60`) is the start of the next minute.
+ * Parses an RFC 3339 date-time: any number of fraction digits, a blank for the `T`, no seconds, or a date
+ * alone (midnight); UTC without a zone. Undefined for anything else, such as a day that the month does not
+ * have, hour 24 or an offset beyond 23:59. A leap second (`:60`) is the start of the next minute.
  */
 export function parseMoment(text: string): Moment | undefined {
   const m = dateTimePattern.exec(text)

@@ -27,7 +27,9 @@ export function privateDirectories(env: Env): readonly string[] {
   }
 }
 
-/** A relative path counts as unset, as the XDG specification says: it would be another one in each directory. */
+/**
+ * A relative path counts as unset, as the XDG specification says: it would be another one in each directory.
+ */
 function userDirectory(env: Env, name: string, usual: string): string {
   const value = env[name] ?? ''
   if (isAbsolute(value)) return value

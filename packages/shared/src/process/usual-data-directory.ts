@@ -13,9 +13,10 @@ import { userServersDirectory } from './user-directory.ts'
  * Which data directory a command means that names none.
  *
  * A data directory is more than data: its keys open the server, its settings and consents are in force, and
- * its unfinished runs go on. One that lies in the working directory may be the work of whoever made that
+ * its unfinished runs go on. One that lies in the working directory may come from the author of that
  * directory: a clone, an unpacked archive, a shared folder. So each working directory has a folder in the
- * user's own data folder, beside that of the private server, whose backups and restores are of a whole folder:
+ * user's own data folder, beside that of the private server, whose backups and restores are of a whole
+ * folder:
  *
  *     ~/.local/share/slipway-servers/NAME-DIGEST             of the agent server
  *     ~/.local/share/slipway-servers/NAME-DIGEST.sandboxes   of the sandbox server
@@ -23,9 +24,10 @@ import { userServersDirectory } from './user-directory.ts'
  *
  * Earlier versions used `.slipway` and `.slipway-sandboxes` in the working directory. One of these is used
  * while a record beside the folder names its path and the random text in its file `data.id`, which nobody
- * who brings files can know. A record is made when the user asks for it, and once without: `slipway-servers` does not exist
- * before the first command of this version, and that command accepts a directory that is evidently older.
- * Nothing later is accepted so, because a newer version would again be installed after what has come since.
+ * who brings files can know. A record is made when the user asks for it, and once without: `slipway-servers`
+ * does not exist before the first command of this version, and that command accepts a directory that is
+ * evidently older. Nothing later is accepted so, because a newer version would again be installed after what
+ * has come since.
  *
  * Decision page: docs/decisions/0039-nothing-unasked.md
  */
@@ -52,7 +54,10 @@ interface Options {
 interface Age {
   /** When this version was installed. */
   readonly installedMs: number
-  /** Least time between the making of the key and the last write of the log. Unpacked files have about the same. */
+  /**
+   * Least time between the making of the key and the last write of the log. Unpacked files have about the
+   * same.
+   */
   readonly usedMs: number
 }
 
@@ -62,8 +67,8 @@ const idName = 'data.id'
 const usedMs = 3_600_000
 
 /**
- * The data directory of a server that is started in a directory and is told none. Rejects with a plain Error
- * when one lies in the working directory and is not known to be this user's.
+ * The data directory of a server that is started in a directory without a named one. Rejects with a plain
+ * Error when one lies in the working directory and is not known to be this user's.
  */
 export async function usualDataDirectory(kind: DataKind, options: Options): Promise<DataDirectory> {
   const place = await findPlace(kind, options)
@@ -83,7 +88,10 @@ export async function usualDataDirectory(kind: DataKind, options: Options): Prom
   )
 }
 
-/** Records the data directory in a working directory as this user's. Rejects when there is none, or git tracks it. */
+/**
+ * Records the data directory in a working directory as this user's. Rejects when there is none, or git tracks
+ * it.
+ */
 export async function adoptDataDirectory(kind: DataKind, options: Options): Promise<DataDirectory> {
   const place = await findPlace(kind, options)
   if (!(await hasFiles(place.local)))

@@ -35,9 +35,9 @@ export type StartTaskQuery = PageQuery & StartTaskFilter & { readonly sort_order
 
 export interface StartTaskRows extends Omit<Rows<StartTaskRow>, 'remove'> {
   /**
-   * Adds a row and takes its quota slot, in one change: after a failure the row says whether the slot is taken.
-   * Not added when `dailyLimit` slots of the day are in use. `used` includes the new one. A plain Error when
-   * the id exists.
+   * Adds a row and takes its quota slot, in one change: after a failure the row says whether the slot is
+   * taken. Not added when `dailyLimit` slots of the day are in use. `used` includes the new one. A plain
+   * Error when the id exists.
    */
   add(row: StartTaskRow, options?: { readonly dailyLimit?: number | undefined }): Promise<AddedTask>
   /** Gives the slot back in the same change when `quota_day` becomes null. */

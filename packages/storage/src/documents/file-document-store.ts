@@ -25,15 +25,17 @@ const noFileCodes: readonly unknown[] = ['EISDIR', 'ERR_FS_EISDIR', 'ENOTDIR', '
  * is a Problem `storage_full`; another failure of the disk, or a directory in place of a file, a Problem
  * `unavailable` that names the file.
  *
- * A failed write may have replaced the file: until one succeeds, what the directory has is made durable before
- * each read, so that a repeated change that finds nothing to do is acknowledged rightly.
+ * A failed write may have replaced the file: until one succeeds, what the directory has is made durable
+ * before each read, so that a repeated change that finds nothing to do is acknowledged rightly.
  */
 export class FileDocumentStore implements DocumentStore {
   readonly #options: FileDocumentStoreOptions
   readonly #mutex = new KeyedMutex()
   /** The last known content of each file. */
   readonly #latest = new Map<string, { readonly text: string; readonly bytes: Buffer }>()
-  /** Files whose last write failed or goes on. Only a write takes one out: it knows that no later one failed. */
+  /**
+   * Files whose last write failed or goes on. Only a write takes one out: it knows that no later one failed.
+   */
   readonly #doubtful = new Set<string>()
   readonly #files: NonNullable<FileDocumentStoreOptions['files']>
 

@@ -14,7 +14,8 @@ export interface Extent {
   /** The greatest instant so far. */
   readonly lastInstant: Instant | undefined
   /**
-   * Every instant is at or above its predecessor's, and none is finer, so that order of time is order of position.
+   * Every instant is at or above its predecessor's, and none is finer, so that order of time is order of
+   * position.
    */
   readonly isInOrder: boolean
   /** Some events have moments that are finer than instants. */

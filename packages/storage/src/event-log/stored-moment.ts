@@ -10,8 +10,8 @@ const finerDigits = /[.,]\d{6}\d*[1-9]/
 export const farInstant = 9_000_000_000_000_000
 
 /**
- * The moment of an event that an earlier version stored by its instant alone; undefined when nothing is finer, and
- * for an event that does not sort by its own timestamp.
+ * The moment of an event that an earlier version stored by its instant alone; undefined when nothing is
+ * finer, and for an event that does not sort by its own timestamp.
  */
 export function storedMoment(body: Buffer, stored: Instant): Moment | undefined {
   const isFar = Math.abs(stored) >= farInstant

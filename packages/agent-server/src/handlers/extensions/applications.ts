@@ -90,8 +90,8 @@ export function applicationHandlers(options: {
 }
 
 /**
- * Whether the browser is on the machine of the server. Some proxies name the server by its own address: the page has
- * that of the proxy, and headers of the proxy may have its name and the address of the browser.
+ * Whether the browser is on the machine of the server. Some proxies name the server by its own address: the
+ * page has that of the proxy, and headers of the proxy may have its name and the address of the browser.
  */
 function isFromThisMachine(header: (name: string) => string | undefined): boolean {
   const list = (name: string) => (header(name) ?? '').split(',').map((value) => value.trim())

@@ -501,7 +501,8 @@ test.each([
     expect(reply.kind).toBe('reply')
     const body = requests.at(-1)?.body ?? {}
     expect(body[member]).toMatchObject(expected)
-    // A budget for thoughts would make Anthropic ask for those of this turn; no item of OpenAI is referred to.
+    // A budget for thoughts would make Anthropic ask for those of this turn; no item of OpenAI is referred
+    // to.
     expect(body).not.toHaveProperty('thinking')
     expect(JSON.stringify(body)).not.toMatch(/item_reference|"signature"|encrypted_content":"/)
   },

@@ -70,7 +70,8 @@ export class LanguageServer {
     connection.listen()
     const root = pathToFileURL(workspace.directory).href
     const result: unknown = await connection.sendRequest('initialize', {
-      // Behind bubblewrap there is no such process, and a server would take it for gone. The workspace ends it.
+      // Behind bubblewrap there is no such process, and a server would take it for gone. The workspace ends
+      // it.
       processId: null,
       ...{ rootUri: root, rootPath: workspace.directory },
       workspaceFolders: [{ uri: root, name: 'workspace' }],

@@ -19,7 +19,9 @@ interface Call {
   readonly arguments: object
 }
 
-/** A model server: the last message of the user selects the reply; the model `status-504` answers with 504. */
+/**
+ * A model server: the last message of the user selects the reply; the model `status-504` answers with 504.
+ */
 function createModel(onRequest: () => void): Server {
   return createServer(async (request, response) => {
     onRequest()

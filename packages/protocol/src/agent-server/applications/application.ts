@@ -113,8 +113,8 @@ export const applicationStates = [
 ] as const
 
 /**
- * The program of an application. `revision`: what is installed; `prepared_revision`: the same while an approval of
- * it counts, so that it may be started.
+ * The program of an application. `revision`: what is installed; `prepared_revision`: the same while an
+ * approval of it counts, so that it may be started.
  */
 export const applicationBackendStatus = component('CanvasExtensionBackendStatus', {
   name: z.string(),

@@ -50,7 +50,8 @@ const types = { instant: 'bigint', finer: 'text', position: 'integer' } as const
 type Place = Partial<Record<keyof typeof types, string>>
 
 /**
- * The order of a search. The indexes know instants alone: where moments are finer, events of one instant are sorted.
+ * The order of a search. The indexes know instants alone: where moments are finer, events of one instant are
+ * sorted.
  */
 function placeColumns(hasFiner: boolean): readonly (keyof typeof types)[] {
   return hasFiner ? ['instant', 'finer', 'position'] : ['instant', 'position']

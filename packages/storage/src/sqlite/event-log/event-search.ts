@@ -9,7 +9,9 @@ export interface Selection {
   readonly ordinal: number
   readonly extent: Extent
   readonly isDescending: boolean
-  /** `from` is inclusive, `before` exclusive: as instants, which are enough for a log without finer moments. */
+  /**
+   * `from` is inclusive, `before` exclusive: as instants, which are enough for a log without finer moments.
+   */
   readonly from?: Instant | undefined
   readonly before?: Instant | undefined
   readonly bounds: { readonly from?: Bound | undefined; readonly before?: Bound | undefined }

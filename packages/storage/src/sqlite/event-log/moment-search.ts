@@ -5,9 +5,9 @@ import type { Selection } from './event-search.ts'
 import { rowBase } from './schema.ts'
 
 /*
- * Searches of the few logs that have moments finer than instants, which timestamps with more than six digits of a
- * second have, and those of years that are far away. The indexes know instants alone: events of one instant are
- * sorted by what is finer.
+ * Searches of the few logs that have moments finer than instants, which timestamps with more than six digits
+ * of a second have, and those of years that are far away. The indexes know instants alone: events of one
+ * instant are sorted by what is finer.
  */
 
 /** A page without text search. */

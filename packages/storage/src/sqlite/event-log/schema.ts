@@ -102,7 +102,8 @@ export const logMigrations: readonly string[] = [
        AND NOT EXISTS (SELECT 1 FROM event_blob WHERE blob = number AND row <> OLD.row);
      DELETE FROM event_blob WHERE row = OLD.row;
    END`,
-  // `finer`: the digits of a moment below its instant. `has_finer` is 2 where `keyFinerDigits` has to look for them.
+  // `finer`: the digits of a moment below its instant. `has_finer` is 2 where `keyFinerDigits` has to look
+  // for them.
   `ALTER TABLE event ADD COLUMN finer TEXT NOT NULL DEFAULT '';
    ALTER TABLE conversation ADD COLUMN has_finer INTEGER NOT NULL DEFAULT 0;
    UPDATE conversation SET has_finer = 2 WHERE head > 0`,
