@@ -6,7 +6,7 @@ import { Workspace } from '@slipway/agent'
 import { unixFetch, unixSocketUrl } from '@slipway/http'
 import { type ApplicationBackend, Problem } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
-import { findFreePort, shortSocketPath } from '@slipway/shared/process'
+import { findFreePort, removeSocketLinks, shortSocketPath } from '@slipway/shared/process'
 import type { OutputTail } from './output-tail.ts'
 
 /** How long an answer about the state waits for the program. */
@@ -133,6 +133,7 @@ export class BackendProcess {
   async #kill(): Promise<void> {
     await this.#workspace[Symbol.asyncDispose]()
     await this.#exited
+    await removeSocketLinks(socketFolder(this.#options))
   }
 
   #end(detail: string): void {
@@ -160,16 +161,21 @@ export class BackendProcess {
 
 const placeholder = /\{(artifact_dir|data_dir|port|socket|key_file)\}/g
 
+function socketFolder({ dataDirectory }: BackendProcessOptions): string {
+  return join(dataDirectory, 'run')
+}
+
 /**
  * By the placeholders of its arguments: with `{socket}` a program listens where this user alone may connect.
  * A port is open to every user and page of the machine, and the key in `{key_file}` tells their requests
  * from those of this server.
  */
-async function openDoor({ backend, dataDirectory }: BackendProcessOptions): Promise<Door> {
+async function openDoor(options: BackendProcessOptions): Promise<Door> {
+  const { backend } = options
   const names = new Set(
     backend.argv.flatMap((text) => [...text.matchAll(placeholder)].map(([, name]) => name)),
   )
-  const folder = join(dataDirectory, 'run')
+  const folder = socketFolder(options)
   await makeDirectory(folder, 0o700)
   const values: Record<string, string> = {}
   const headers: Record<string, string> = {}

@@ -1,11 +1,11 @@
-import { lstat, mkdtemp, rm, stat } from 'node:fs/promises'
+import { lstat, mkdtemp, readlink, rm, stat } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { unixFetch } from '@slipway/http'
+import { unixFetch, unixSocketUrl } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
-import { findFreePort } from '@slipway/shared/process'
+import { findFreePort, shortSocketPath } from '@slipway/shared/process'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Backend } from '../backends/backend.ts'
 import { allowedHostNames, hostSocketPath, InternalListeners } from './internal-listeners.ts'
@@ -25,9 +25,9 @@ interface Network {
 
 async function openListeners(
   network: Network,
-  more: { readonly host?: string; readonly name?: string } = {},
+  more: { readonly host?: string; readonly name?: string; readonly folder?: string } = {},
 ) {
-  const { host = '127.0.0.1', name = 'docker' } = more
+  const { host = '127.0.0.1', name = 'docker', folder = 'door' } = more
   const directory = await mkdtemp(join(tmpdir(), 'slipway-doors-'))
   // It is likely to be free on other loopback addresses too.
   const port = await findFreePort()
@@ -63,7 +63,7 @@ async function openListeners(
     backends: new Map([[name, backend]]),
     host,
     port,
-    socketDirectory: join(directory, 'door'),
+    socketDirectory: join(directory, folder),
     log: (level, text) => void (level === 'debug' || said.push(`${level}: ${text}`)),
     pollMs: [10, 10],
   })
@@ -77,7 +77,7 @@ async function openListeners(
     await rm(directory, { recursive: true, force: true })
   })
   await doors.waitOpened()
-  return { doors, port, said, close, socketPath: hostSocketPath(join(directory, 'door')) }
+  return { doors, port, said, close, socketPath: hostSocketPath(join(directory, folder)) }
 }
 
 /** Status of a request that a sandbox may make; undefined without a listener. */
@@ -96,6 +96,17 @@ async function until(check: () => Promise<boolean> | boolean): Promise<void> {
     if (Date.now() > deadline) throw new Error('it did not come true')
   }
 }
+
+onLinux('a socket in a deep folder is reached by a short path, which goes with the listener', async () => {
+  const { close, socketPath } = await openListeners(
+    { address: undefined },
+    { name: 'process', folder: 'd'.repeat(150) },
+  )
+  const short = (await shortSocketPath(dirname(socketPath), 'host.sock')) ?? ''
+  expect(await request(unixSocketUrl(short))).toBe(200)
+  await close()
+  await expect(readlink(dirname(short))).rejects.toThrow('ENOENT')
+})
 
 onLinux('a network that comes late is listened on, and one that moves is followed', async () => {
   const network: Network = { address: undefined }

@@ -4,7 +4,7 @@ import { basename, join } from 'node:path'
 import { type AppOptions, createApp, type Handlers, type Listening, listen } from '@slipway/http'
 import { type LogFunction, sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
-import { shortSocketPath } from '@slipway/shared/process'
+import { removeSocketLinks, shortSocketPath } from '@slipway/shared/process'
 import { type Clock, systemClock, type Timer } from '@slipway/shared/time'
 import type { Leases } from '@slipway/storage/control-plane'
 import { auditCaller } from '../auth/authenticator.ts'
@@ -77,7 +77,13 @@ export class InternalListeners implements AsyncDisposable {
     this.#timer?.cancel()
     this.#socketTimer?.cancel()
     await this.#opening
-    await Promise.all([this.#socket?.close(), this.#gateway?.listening.close()])
+    await Promise.all([this.#closeSocket(), this.#gateway?.listening.close()])
+  }
+
+  async #closeSocket(): Promise<void> {
+    if (this.#socket === undefined) return
+    await this.#socket.close()
+    await removeSocketLinks(this.#options.socketDirectory)
   }
 
   async #openAll(): Promise<void> {
