@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { startAgentServer } from '../support/agent-server.ts'
+import { type StartedServer, startAgentServer } from '../support/agent-server.ts'
 import { openServerInProcess } from '../support/server-in-process.ts'
 
 /** A server that starts without its settings and receives them over HTTP (wire 1.21). */
@@ -23,9 +23,11 @@ const settings = {
   telemetry: { unknown: true },
 }
 
+type OpenServer = (data: string, env: Readonly<Record<string, string>>) => Promise<StartedServer>
+
 async function openDeferredServer(
   env: Readonly<Record<string, string>> = deferredEnv,
-  open: typeof openServerInProcess = openServerInProcess,
+  open: OpenServer = openServerInProcess,
 ) {
   const data = await mkdtemp(join(tmpdir(), 'slipway-init-'))
   let server = await open(data, env)

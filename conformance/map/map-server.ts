@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll } from 'vitest'
 import { WebSocket } from 'ws'
+import type { Clock } from '../../packages/shared/src/time/index.ts'
 import { SocketClient } from '../support/agent-driver.ts'
 import { type StartedServer, startAgentServer } from '../support/agent-server.ts'
 import type { ApiEvent } from '../support/agent-server-api.ts'
@@ -234,6 +235,8 @@ export interface OwnMapServerOptions {
   readonly key?: string | undefined
   /** The case kills the server, gives it arguments, or reads its output. */
   readonly isProcess?: boolean
+  /** Of a server in the process of the tests; the system's by default. */
+  readonly clock?: Clock
 }
 
 /** A server of one case, whose data and home are its own. With `isProcess` it can be killed. */
@@ -242,11 +245,13 @@ export class OwnMapServer extends MapClient implements AsyncDisposable {
   readonly home: string
   readonly #env: Readonly<Record<string, string>>
   readonly #isProcess: boolean
+  readonly #clock: Clock | undefined
   #server: StartedServer | undefined
 
   private constructor(data: string, home: string, directory: string, options: OwnMapServerOptions) {
     super('', options.key)
     this.#isProcess = options.isProcess ?? false
+    this.#clock = options.clock
     this.data = data
     this.home = home
     this.directory = directory
@@ -274,7 +279,7 @@ export class OwnMapServer extends MapClient implements AsyncDisposable {
     if (!this.#isProcess && extraArgs.length > 0) throw new Error('Arguments need `isProcess`')
     this.#server = this.#isProcess
       ? await startAgentServer(this.data, all, extraArgs)
-      : await openServerInProcess(this.data, all)
+      : await openServerInProcess(this.data, all, this.#clock)
     this.url = this.#server.url
   }
 

@@ -1,5 +1,6 @@
 import { createRequire, enableCompileCache } from 'node:module'
 import type { serve as serveType } from '../../packages/agent-server/src/serve.ts'
+import type { Clock } from '../../packages/shared/src/time/index.ts'
 import { databaseSettings, type StartedServer } from './agent-server.ts'
 
 /**
@@ -13,6 +14,7 @@ import { databaseSettings, type StartedServer } from './agent-server.ts'
 export async function openServerInProcess(
   data: string,
   env: Readonly<Record<string, string>> = {},
+  clock?: Clock,
 ): Promise<StartedServer> {
   const stopping = new AbortController()
   const ready = Promise.withResolvers<string>()
@@ -22,6 +24,7 @@ export async function openServerInProcess(
     port: 0,
     data,
     env: { ...process.env, ...defaults, ...env },
+    clock,
     signal: stopping.signal,
     ready: (url) => ready.resolve(url),
   })

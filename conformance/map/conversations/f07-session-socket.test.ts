@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
+import { FakeClock } from '../../../packages/shared/src/time/testing/fake-clock.ts'
 import type { SocketClient } from '../../support/agent-driver.ts'
 import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import {
@@ -296,10 +296,12 @@ mapCase('F07.frame-too-large', 'an event over 4 MiB closes with 1013', async () 
 })
 
 mapCase('F07.slow-consumer', 'a client that stops to read is closed with 1013', async () => {
-  const id = await withTwo()
-  const { length } = await server.getEvents(id)
-  await using stalled = open(id)
-  await using reading = open(id)
+  const clock = new FakeClock(Date.now())
+  await using own = await OwnMapServer.open({ clock })
+  const id = await withTwo(own)
+  const { length } = await own.getEvents(id)
+  await using stalled = open(id, '', own)
+  await using reading = open(id, '', own)
   await untilSnapshot(stalled)
   await untilSnapshot(reading)
   stalled.socket.pause()
@@ -307,14 +309,13 @@ mapCase('F07.slow-consumer', 'a client that stops to read is closed with 1013', 
   const count = 8
   // Text that does not become shorter on a socket that compresses.
   const text = () => randomBytes(3 * 768 * 1024).toString('base64')
-  // All at once: the socket is closed one to two seconds after that one, and is cut five seconds later.
-  await Promise.all(Array.from({ length: count }, () => server.sendMessage(id, text())))
-  await sleep(2_200)
-  stalled.socket.resume()
-  expect(await stalled.closed).toEqual({ code: 1013, reason: 'slow_consumer' })
+  await Promise.all(Array.from({ length: count }, () => own.sendMessage(id, text())))
   await waitForFrames<Frame>(reading, (all) =>
     all.some(({ seq, event }) => Number(seq) >= length + 2 * count - 2 && event?.kind === 'MessageEvent'),
   )
+  await clock.advance(2_000)
+  stalled.socket.resume()
+  expect(await stalled.closed).toEqual({ code: 1013, reason: 'slow_consumer' })
 })
 
 const limitReason = 'Too many connections for this conversation'
