@@ -16,7 +16,13 @@ export function errorFacts(error: unknown): ErrorFacts {
   const inner = innermostError(body)
   const words = new Set<string>()
   for (const record of [outer, body, inner]) addWords(words, record)
-  for (const detail of asArray(inner.details)) addWords(words, asRecord(detail))
+  for (const detail of asArray(inner.details)) {
+    const record = asRecord(detail)
+    addWords(words, record)
+    // Gemini's limits of a day: waiting some seconds does not help.
+    const ids = asArray(record.violations).map((violation) => asRecord(violation).quotaId)
+    if (ids.some((id) => typeof id === 'string' && /perday/i.test(id))) words.add('quota_per_day')
+  }
   addCauses(words, outer)
   const headers = asRecord(outer.responseHeaders)
   // Bedrock's code is in a header: `ThrottlingException:http://...`.
@@ -28,7 +34,8 @@ export function errorFacts(error: unknown): ErrorFacts {
 }
 
 function addWords(words: Set<string>, record: Record<string, unknown>): void {
-  for (const member of [record.code, record.type, record.status, record.reason, record.__type]) {
+  for (const name of ['code', 'type', 'error_type', 'status', 'reason', '__type']) {
+    const member = record[name]
     if (typeof member === 'string') words.add(member.toLowerCase())
   }
   // Azure nests another one.
@@ -60,13 +67,34 @@ function errorMessage(
 ): string {
   const { responseBody } = outer
   const isText = (text: unknown): text is string => typeof text === 'string' && text !== ''
-  const mainText = [inner.message, inner.detail, outer.message].find(isText)
+  const mainText = readReason(inner) ?? (isText(outer.message) ? outer.message : undefined)
   // OpenRouter passes on the text of the provider behind it; some servers return a page. Secrets are redacted
   // before it is cut.
   const page = Object.keys(inner).length === 0 && isText(responseBody) ? responseBody.trim() : ''
   const parts = [mainText, asRecord(inner.metadata).raw, page].filter(isText)
   if (parts.length > 0) return [...new Set(parts)].join(': ')
   return `The model failed (${[...words].join(', ') || 'no reason given'}).`
+}
+
+const reasonMembers = ['message', 'detail', 'error', 'msg']
+const maxReasonDepth = 4
+
+/**
+ * The text of a failure in the forms that servers give it: a text, an object with it in one of a few members,
+ * or a list of faults with their places (`[{ "loc": ["body", "model"], "msg": "Field required" }]`).
+ */
+function readReason(value: unknown, depth = 0): string | undefined {
+  if (typeof value === 'string') return value === '' ? undefined : value
+  if (typeof value !== 'object' || value === null || depth > maxReasonDepth) return undefined
+  if (Array.isArray(value)) {
+    const texts = value.flatMap((one: unknown) => readReason(one, depth + 1) ?? [])
+    return texts.length === 0 ? undefined : texts.join('; ')
+  }
+  const record = asRecord(value)
+  const text = reasonMembers
+    .map((name) => readReason(record[name], depth + 1))
+    .find((one) => one !== undefined)
+  return text !== undefined && Array.isArray(record.loc) ? `${record.loc.join('.')}: ${text}` : text
 }
 
 /** The response body as an object. An error inside a stream is such an object itself. */

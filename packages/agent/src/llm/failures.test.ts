@@ -112,6 +112,27 @@ test.each([
     refused(404, openai('The model x does not exist', 'model_not_found')),
     'LLMBadRequestError',
   ],
+  [
+    'Ollama, no model',
+    refused(404, { error: { message: "model 'm' not found", type: 'api_error', param: null, code: null } }),
+    'LLMBadRequestError',
+  ],
+  [
+    'Ollama, no tools',
+    refused(400, { error: { message: 'm does not support tools', type: 'api_error' } }),
+    'LLMBadRequestError',
+  ],
+  [
+    'Gemini, the quota of a day',
+    refused(
+      429,
+      google('Quota exceeded', 'RESOURCE_EXHAUSTED', [
+        { violations: [{ quotaId: 'GenerateRequestsPerDayPerProjectPerModel-FreeTier' }] },
+        { retryDelay: '11s' },
+      ]),
+    ),
+    'LLMRateLimitError',
+  ],
   ['a page', refused(422, '<html>no</html>'), 'LLMBadRequestError'],
   ['the library', { name: 'AI_UnsupportedFunctionalityError', message: 'no' }, 'LLMBadRequestError'],
   ['a mistake of ours', new RangeError('x'), 'LLMError'],
@@ -136,6 +157,11 @@ test.each([
     refused(400, { message: 'Too many requests' }, { 'x-amzn-errortype': 'ThrottlingException' }),
     'LLMRateLimitError',
   ],
+  [
+    'Bedrock, busy in a stream',
+    { name: 'ThrottlingException', message: 'Too many tokens, please wait before trying again.' },
+    'LLMRateLimitError',
+  ],
   ['a gateway', refused(504, 'late'), 'LLMTimeoutError'],
   ['a gateway with a page', refused(502, '<html>Bad gateway</html>'), 'LLMServiceUnavailableError'],
   [
@@ -155,6 +181,82 @@ test.each([
   ],
 ])('%s: it is told what it is, and may be asked again', (_, error, code) => {
   expect(classifyFailure(error)).toMatchObject({ code, isRetryable: true })
+})
+
+/** What servers say when a request is larger than the window. */
+test.each([
+  [
+    400,
+    {
+      error: {
+        code: 400,
+        message: 'request (1665 tokens) exceeds',
+        type: 'exceed_context_size_error',
+        n_ctx: 1024,
+      },
+    },
+  ],
+  [400, { error: 'Trying to keep the first 9000 tokens when context overflows' }],
+  [400, { error: "The input (9000 tokens) is longer than the model's context length (8192 tokens)." }],
+  [
+    422,
+    {
+      error: 'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096.',
+      error_type: 'validation',
+    },
+  ],
+  [
+    400,
+    { object: 'error', message: 'The decoder prompt (length 9000) is longer than the maximum model length' },
+  ],
+  [
+    400,
+    {
+      error: {
+        message: 'Invalid request: Your request exceeded model token limit: 8192',
+        type: 'invalid_request_error',
+      },
+    },
+  ],
+  [400, { error: { code: '1261', message: 'Prompt exceeds max length' } }],
+  [
+    400,
+    { error: { message: 'Range of input length should be [1, 98304]', code: 'invalid_parameter_error' } },
+  ],
+  [400, { error: { message: 'invalid params, context window exceeds limit (2013)' } }],
+  [
+    400,
+    { error: { message: 'prompt token count of 70000 exceeds', code: 'model_max_prompt_tokens_exceeded' } },
+  ],
+  [400, { message: 'too many tokens: size limit exceeded by 1000 tokens' }],
+  [400, { detail: [{ loc: ['body'], msg: 'Input text exceeds maximum allowed length' }] }],
+  [413, '<html><title>413 Request Entity Too Large</title></html>'],
+  [413, anthropic('Request exceeds the maximum size', 'request_too_large')],
+])('%i %j is a request that is too large', (status, body) => {
+  expect(classifyFailure(refused(status, body))).toMatchObject({ code: 'LLMContextWindowExceedError' })
+})
+
+test('413 for the tokens of a minute is a limit of the rate', () => {
+  const body = {
+    error: {
+      message: 'Request too large on tokens per minute (TPM): Limit 6000, Requested 7000',
+      type: 'tokens',
+      code: 'rate_limit_exceeded',
+    },
+  }
+  expect(classifyFailure(refused(413, body))).toMatchObject({ code: 'LLMRateLimitError', isRetryable: true })
+})
+
+test.each([
+  [{ error: 'the model is gone' }, 'HTTP 400: the model is gone'],
+  [{ code: 'invalid argument', error: 'no such member' }, 'HTTP 400: no such member'],
+  [
+    { message: { detail: [{ loc: ['body', 'n'], msg: 'Field required' }] } },
+    'HTTP 400: body.n: Field required',
+  ],
+  [{ detail: [{ loc: ['a', 0], msg: 'x' }, { msg: 'y' }] }, 'HTTP 400: a.0: x; y'],
+])('%j says why in a form of its own', (body, detail) => {
+  expect(classifyFailure(refused(400, body)).detail).toBe(detail)
 })
 
 test('Gemini names its wait in the body', () => {

@@ -11,6 +11,8 @@ interface FailureRule {
   readonly codes?: readonly string[]
   /** Parts of messages, in lower case, with the providers that use them. */
   readonly phrases?: Readonly<Record<string, string>>
+  /** Its codes say nothing about a refused request: some servers send `api_error` for a model that they lack. */
+  readonly isTransient?: true
   readonly code: ModelFailureCode
   readonly isRetryable: boolean
   readonly hint?: string
@@ -18,16 +20,20 @@ interface FailureRule {
 
 const rules = failureRules as readonly FailureRule[] // the codes are model failure codes
 
+/** Of answers that the same request gets again. */
+const refusalStatuses: readonly number[] = [400, 404, 405, 413, 415, 422]
+
 /** The first rule that applies to an error; undefined when none does. */
 function findFailureRule({ status = 0, words, message }: ErrorFacts): FailureRule | undefined {
   const folded = message.toLowerCase()
   // Some servers return 500 for a prompt that is too long.
   const hasPhrases = [0, 400, 413, 422, 500].includes(status)
+  const isRefused = refusalStatuses.includes(status)
   return rules.find(
-    ({ statuses = [], minStatus = Number.POSITIVE_INFINITY, codes = [], phrases = {} }) =>
+    ({ statuses = [], minStatus = Number.POSITIVE_INFINITY, codes = [], phrases = {}, isTransient }) =>
       status >= minStatus ||
       statuses.includes(status) ||
-      codes.some((code) => words.has(code)) ||
+      (!(isTransient && isRefused) && codes.some((code) => words.has(code))) ||
       (hasPhrases && Object.keys(phrases).some((phrase) => folded.includes(phrase))),
   )
 }
