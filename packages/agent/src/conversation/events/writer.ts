@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type ExecutionStatus, Problem } from '@slipway/protocol'
 import { Mutex } from '@slipway/shared/async'
+import { wellFormed } from '@slipway/shared/json'
 import { type Clock, systemClock } from '@slipway/shared/time'
 import type { AppendOptions, EventDraft, EventLog, StoredEvent } from '@slipway/storage'
 import { branchSegments, isLeafUpdate, leafMoveTarget, leafPosition } from '../state/branch.ts'
@@ -101,7 +102,7 @@ export class ConversationWriter {
     const { redact = (draft) => draft, format = (draft) => draft } = this.#options
     let { leafId } = this.state
     const drafts = events.map((event, index) => {
-      const draft = format(redact(event), leafId, this.state.position === 0 && index === 0)
+      const draft = format(wellFormed(redact(event)), leafId, this.state.position === 0 && index === 0)
       leafId = isLeafUpdate(draft) ? leafEventId(draft) : draft.id
       return draft
     })

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Llm, Message } from '@slipway/protocol'
+import { wellFormed } from '@slipway/shared/json'
 import { loadModelFacts, type ModelFacts, noModelFacts } from '../catalogue/prices.ts'
 import { addKey } from '../credentials.ts'
 import { type ProviderFailure, redactDetail } from '../failures.ts'
@@ -97,7 +98,7 @@ export class RemoteModelSource implements ModelSource {
   ): Promise<SourceResult> {
     const { llm, route, environment, cacheKey } = this.#options
     const started = environment.clock.now()
-    const call = callOptions(llm, route, { ...request, cacheKey })
+    const call = wellFormed(callOptions(llm, route, { ...request, cacheKey }))
     // The same request at temperature 0 would have the same empty reply.
     if (request.hadEmpty && call.temperature === 0) call.temperature = 1
     const { clock } = environment

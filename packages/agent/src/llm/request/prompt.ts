@@ -1,5 +1,5 @@
 import type { ImageContent, Message, MessageToolCall, TextContent } from '@slipway/protocol'
-import { parseJsonObject } from '@slipway/shared/json'
+import { parseJsonObject, wellFormed } from '@slipway/shared/json'
 import type { ModelCapabilities } from '../capabilities/capabilities.ts'
 import type { ModelRoute, ProviderApi } from '../route.ts'
 import { type ImageSupport, imageParts, type UserPart } from './images.ts'
@@ -223,8 +223,11 @@ class PromptBuilder {
     const value = parseJsonObject(received)
     if (value === undefined) return {}
     const { api, provider } = this.#route
-    const takesText = (api === 'chat' && provider !== 'azure') || api === 'compatible'
-    return takesText || (api === 'responses' && provider !== 'azure') ? received : value
+    const takesText =
+      api === 'compatible' || ((api === 'chat' || api === 'responses') && provider !== 'azure')
+    if (!takesText) return value
+    const fitted = wellFormed(value)
+    return fitted === value ? received : JSON.stringify(fitted)
   }
 
   #tool(message: Message): void {
