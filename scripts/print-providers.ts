@@ -10,7 +10,12 @@ const cacheMarks = {
   cachePoint: '`cachePoint`',
   claude: '`cache_control`, Claude only',
 }
-const callIds = { any: '–', word: 'word characters', nine: '9 letters and digits' }
+const callIds = {
+  any: '–',
+  word: 'word characters',
+  short: '40 word characters',
+  nine: '9 letters and digits',
+}
 
 function row(provider: Provider): string {
   const { members, renamed = {}, reasoning } = provider

@@ -1,3 +1,5 @@
+import type { CallIdForm } from '../request/fit-names.ts'
+
 /** The form of a provider's interface. */
 export type ProviderApi = 'chat' | 'responses' | 'anthropic' | 'google' | 'bedrock' | 'compatible'
 
@@ -25,8 +27,8 @@ export interface ServerCapabilities {
    * The member in which plain reasoning goes back; `own`: the interface has signed blocks or items for it.
    */
   readonly reasoning: 'none' | 'own' | 'reasoning' | 'reasoning_content' | 'reasoning_details'
-  /** Call ids: any text, word characters alone (Anthropic), or nine letters and digits (Mistral). */
-  readonly callIds: 'any' | 'word' | 'nine'
+  /** Call ids: any text, word characters, at most 40 of them (OpenAI), or nine letters and digits (Mistral). */
+  readonly callIds: CallIdForm
   /** Contents of messages: lists of parts, or a text alone. */
   readonly content: 'parts' | 'text'
   readonly images: 'none' | 'data' | 'any'
@@ -76,6 +78,7 @@ export const providers: readonly Provider[] = [
     members: openaiMembers,
     hasCacheKey: true,
     reasoning: 'own',
+    callIds: 'short',
   },
   {
     title: 'Azure',
@@ -87,6 +90,7 @@ export const providers: readonly Provider[] = [
     ...plainServer,
     members: openaiMembers,
     reasoning: 'own',
+    callIds: 'short',
   },
   {
     title: 'Anthropic',
@@ -117,6 +121,7 @@ export const providers: readonly Provider[] = [
     ...plainServer,
     cacheMarks: 'cachePoint',
     reasoning: 'own',
+    callIds: 'word',
     images: 'data',
   },
   {

@@ -12,6 +12,7 @@ import {
   sleepUntilAborted,
 } from '../model-source.ts'
 import { callOptions } from '../request/call-options.ts'
+import { fitToolName } from '../request/fit-names.ts'
 import { openProvider } from '../request/open-provider.ts'
 import type { SdkModel } from '../request/sdk-types.ts'
 import type { ResponseAccumulator } from '../response/accumulator.ts'
@@ -130,7 +131,8 @@ export class RemoteModelSource implements ModelSource {
     const { llm, secrets, route, environment } = this.#options
     const { finish, promptTokenIds: prompt, tokenIds } = response
     const { raw } = finish?.usage ?? {}
-    const message = assistantMessage(response, route, usedCallIds(request.messages))
+    const names = new Map(request.tools.map(({ name }) => [fitToolName(name), name]))
+    const message = assistantMessage(response, route, usedCallIds(request.messages), names)
     const nowMs = environment.clock.now()
     const hasIds = prompt.length > 0 || tokenIds.length > 0
     return buildReply({

@@ -3,6 +3,7 @@ import { definedMembers } from '@slipway/shared/json'
 import { type ModelCapabilities, modelCapabilities } from '../capabilities/capabilities.ts'
 import type { ModelRequest } from '../model.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
+import { fitToolName } from './fit-names.ts'
 import { toPrompt } from './prompt.ts'
 import { anthropicBlocks } from './provider-metadata.ts'
 import type { ProviderOptions, SdkCallOptions } from './sdk-types.ts'
@@ -78,9 +79,10 @@ function toolMembers(
   // Claude's cache of messages, which is the one with marks, is that of one choice of tools.
   const canForbid = api !== 'bedrock' && !(keepsCache && cacheMarks !== 'none')
   return {
-    tools: tools.map(({ parameters, ...tool }) => ({
+    tools: tools.map(({ name, description, parameters }) => ({
       type: 'function',
-      ...tool,
+      name: fitToolName(name),
+      description,
       inputSchema: parameters,
       ...strict,
     })),

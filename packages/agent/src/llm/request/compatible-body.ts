@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { asRecord } from '@slipway/shared/json'
 import type { ModelCapabilities } from '../capabilities/capabilities.ts'
 
@@ -41,7 +40,7 @@ function fitMessages(messages: readonly Body[], capabilities: ModelCapabilities)
   return fitted
 }
 
-function fitMessage(message: Body, { reasoning, callIds, content: form }: ModelCapabilities): Body {
+function fitMessage(message: Body, { reasoning, content: form }: ModelCapabilities): Body {
   const { reasoning_content, cache_control, ...fitted } = message
   if (
     typeof reasoning_content === 'string' &&
@@ -51,15 +50,6 @@ function fitMessage(message: Body, { reasoning, callIds, content: form }: ModelC
   }
   if (cache_control !== undefined) fitted.content = markLast(fitted.content, cache_control)
   if (form === 'text') fitted.content = contentText(fitted.content)
-  if (callIds === 'nine') {
-    if (typeof fitted.tool_call_id === 'string') fitted.tool_call_id = nineCharacters(fitted.tool_call_id)
-    if (Array.isArray(fitted.tool_calls)) {
-      fitted.tool_calls = fitted.tool_calls.map((call: unknown) => {
-        const { id, ...rest } = asRecord(call)
-        return { id: nineCharacters(String(id)), ...rest }
-      })
-    }
-  }
   return fitted
 }
 
@@ -79,10 +69,4 @@ function contentText(content: unknown): unknown {
     .map((part) => asRecord(part).text)
     .filter((text) => typeof text === 'string')
     .join('\n\n')
-}
-
-/** Mistral's form of an id: the same for the same id, also where another provider gave it. */
-function nineCharacters(id: string): string {
-  if (/^[a-zA-Z0-9]{9}$/.test(id)) return id
-  return createHash('sha256').update(id).digest('hex').slice(0, 9)
 }

@@ -2,6 +2,7 @@ import type { ImageContent, Message, MessageToolCall, TextContent } from '@slipw
 import { parseJsonObject, wellFormed } from '@slipway/shared/json'
 import type { ModelCapabilities } from '../capabilities/capabilities.ts'
 import type { ModelRoute, ProviderApi } from '../route.ts'
+import { fitCallId, fitToolName } from './fit-names.ts'
 import { type ImageSupport, imageParts, type UserPart } from './images.ts'
 import { anthropicBlocks, decodeProviderMetadata, googleThoughts } from './provider-metadata.ts'
 import type { ProviderOptions, SdkMessage, SdkPrompt } from './sdk-types.ts'
@@ -185,7 +186,7 @@ class PromptBuilder {
     return {
       type: 'tool-call',
       toolCallId: this.#id(call.id),
-      toolName: call.name,
+      toolName: fitToolName(call.name),
       input: this.#input(call.arguments),
       ...this.#options(own),
     }
@@ -235,7 +236,7 @@ class PromptBuilder {
     const part: ResultPart = {
       type: 'tool-result',
       toolCallId: this.#id(id),
-      toolName: message.name || this.#names.get(id) || 'tool',
+      toolName: fitToolName(message.name || this.#names.get(id) || 'tool'),
       output: this.#output(message),
       ...(this.#cacheMarked.has(message) ? this.#options(this.#markOptions()) : {}),
     }
@@ -270,9 +271,8 @@ class PromptBuilder {
     this.#pendingImages = []
   }
 
-  /** Anthropic takes only these characters in an id; other servers give other ones. */
   #id(id: string): string {
-    return this.#capabilities.callIds === 'word' ? id.replace(/[^\w-]/g, '_') : id
+    return fitCallId(id, this.#capabilities.callIds)
   }
 
   #reasoning(value: string, own?: Record<string, string>): AssistantPart {

@@ -8,11 +8,15 @@ import type { ReceivedCall, ResponseAccumulator, ResponsePart } from './accumula
 type ThinkingBlock = Message['thinking_blocks'][number]
 type ReasoningItem = NonNullable<Message['responses_reasoning_item']>
 
-/** The message of a response, with everything that has to go back. `usedIds`: ids of earlier calls. */
+/**
+ * The message of a response, with everything that has to go back. `usedIds`: ids of earlier calls; `names`: of
+ * the tools of the request, in the form that the provider was told.
+ */
 export function assistantMessage(
   response: ResponseAccumulator,
   route: ModelRoute,
   usedIds: ReadonlySet<string>,
+  names: ReadonlyMap<string, string>,
 ): Message {
   const texts = response.parts.filter(({ type, text }) => type === 'text' && text !== '')
   const reasoningParts = response.parts.filter(({ type }) => type === 'reasoning')
@@ -24,7 +28,7 @@ export function assistantMessage(
   return {
     role: 'assistant',
     content: texts.map(({ text }) => ({ type: 'text', text, cache_prompt: false })),
-    ...(response.calls.length > 0 ? { tool_calls: toolCalls(response.calls, route, usedIds) } : {}),
+    ...(response.calls.length > 0 ? { tool_calls: toolCalls(response.calls, route, usedIds, names) } : {}),
     ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
     thinking_blocks: [
       ...thinkingBlocks(reasoningParts, route),
@@ -45,12 +49,13 @@ function toolCalls(
   calls: readonly ReceivedCall[],
   route: ModelRoute,
   usedIds: ReadonlySet<string>,
+  names: ReadonlyMap<string, string>,
 ): MessageToolCall[] {
   const origin = route.api === 'responses' ? 'responses' : 'completion'
   return calls.map(({ id, name, input }) => {
     return {
       id: usedIds.has(id) ? `${id}-${crypto.randomUUID().slice(0, 8)}` : id,
-      name,
+      name: names.get(name) ?? name,
       arguments: input,
       origin,
     }
