@@ -10,6 +10,11 @@ const cacheMarks = {
   cachePoint: '`cachePoint`',
   claude: '`cache_control`, Claude only',
 }
+const reasoningForms: Readonly<Record<string, string>> = {
+  none: '–',
+  own: 'signed or encrypted',
+  same: 'as received',
+}
 const callIds = {
   any: '–',
   word: 'word characters',
@@ -18,7 +23,7 @@ const callIds = {
 }
 
 function row(provider: Provider): string {
-  const { members, renamed = {}, reasoning } = provider
+  const { members, renamed = {}, reasoning, needsReasoning } = provider
   const cells = [
     provider.title,
     provider.prefixes.map((prefix) => `\`${prefix}\``).join(', '),
@@ -32,7 +37,7 @@ function row(provider: Provider): string {
       .map(([from, to]) => `\`${from}\`: \`${to}\``)
       .join(', ') || '–',
     cacheMarks[provider.cacheMarks] + (provider.hasCacheKey ? '; `prompt_cache_key`' : ''),
-    reasoning === 'none' ? '–' : reasoning === 'own' ? 'signed or encrypted' : `\`${reasoning}\``,
+    reasoningForms[reasoning] ?? `\`${reasoning}\`${needsReasoning ? ', beside calls always' : ''}`,
     callIds[provider.callIds],
     provider.content,
     provider.images,

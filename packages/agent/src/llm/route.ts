@@ -29,6 +29,11 @@ export function isOpenaiName(name: string): boolean {
   return openaiNames.test(name)
 }
 
+/** Host and port of the address; undefined: the provider's own. */
+export function serverOf({ baseUrl }: Pick<ModelRoute, 'baseUrl'>): string | undefined {
+  return baseUrl === undefined ? undefined : URL.parse(baseUrl)?.host
+}
+
 /** The route of a model, or what is missing for one. `scripted/` models have none. */
 export function resolveRoute(llm: Llm): ModelRoute | { readonly issue: string } {
   const { provider, name } = splitModelName(llm)

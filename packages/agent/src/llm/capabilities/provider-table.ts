@@ -24,9 +24,12 @@ export interface ServerCapabilities {
   /** `prompt_cache_key` routes the requests of a conversation to the same cache. */
   readonly hasCacheKey: boolean
   /**
-   * The member in which plain reasoning goes back; `own`: the interface has signed blocks or items for it.
+   * The member in which plain reasoning goes back; `same`: that in which this server sent it; `own`: the
+   * interface has signed blocks or items for it.
    */
-  readonly reasoning: 'none' | 'own' | 'reasoning' | 'reasoning_content' | 'reasoning_details'
+  readonly reasoning: 'none' | 'same' | 'own' | 'reasoning' | 'reasoning_content' | 'reasoning_details'
+  /** A message with calls needs reasoning, if only an empty one. */
+  readonly needsReasoning?: true
   /** Call ids: any text, word characters, at most 40 of them (OpenAI), or nine letters and digits (Mistral). */
   readonly callIds: CallIdForm
   /** Contents of messages: lists of parts, or a text alone. */
@@ -34,6 +37,8 @@ export interface ServerCapabilities {
   readonly images: 'none' | 'data' | 'any'
   /** A result of a tool cannot be followed by a message of the user. */
   readonly needsAnswerAfterTool?: true
+  /** Gemini's signatures are in `provider_specific_fields` of calls, beside Google's own place. */
+  readonly hasProviderFields?: true
 }
 
 export interface Provider extends ServerCapabilities {
@@ -56,7 +61,7 @@ export const plainServer: ServerCapabilities = {
   members: 'any',
   cacheMarks: 'none',
   hasCacheKey: false,
-  reasoning: 'none',
+  reasoning: 'same',
   callIds: 'any',
   content: 'parts',
   images: 'any',
@@ -142,6 +147,7 @@ export const providers: readonly Provider[] = [
     members: [...openaiMembers, 'return_token_ids', 'top_k'],
     cacheMarks: 'claude',
     reasoning: 'reasoning_content',
+    hasProviderFields: true,
   },
   {
     ...hostedServer,
@@ -151,6 +157,7 @@ export const providers: readonly Provider[] = [
     prices: 'mistral',
     members: ['tool_choice', 'top_p', 'seed'],
     renamed: { seed: 'random_seed' },
+    reasoning: 'none',
     callIds: 'nine',
     needsAnswerAfterTool: true,
   },
@@ -172,6 +179,7 @@ export const providers: readonly Provider[] = [
     prices: 'cerebras',
     members: ['reasoning_effort', 'seed', 'tool_choice', 'top_p'],
     renamed: { max_tokens: 'max_completion_tokens' },
+    reasoning: 'none',
     content: 'text',
     images: 'none',
   },
@@ -183,6 +191,7 @@ export const providers: readonly Provider[] = [
     prices: 'deepseek',
     members: ['reasoning_effort', 'stream_options', 'tool_choice', 'top_p'],
     reasoning: 'reasoning_content',
+    needsReasoning: true,
     content: 'text',
     images: 'none',
   },
@@ -193,6 +202,63 @@ export const providers: readonly Provider[] = [
     baseUrl: 'https://api.x.ai/v1',
     prices: 'x-ai',
     members: openaiMembers,
+    reasoning: 'reasoning_content',
+  },
+  {
+    ...hostedServer,
+    title: 'Moonshot',
+    prefixes: ['moonshot'],
+    baseUrl: 'https://api.moonshot.ai/v1',
+    members: ['stream_options', 'tool_choice', 'top_p'],
+    reasoning: 'reasoning_content',
+    needsReasoning: true,
+    images: 'data',
+  },
+  {
+    ...hostedServer,
+    title: 'Z.ai',
+    prefixes: ['zai'],
+    baseUrl: 'https://api.z.ai/api/paas/v4',
+    members: ['top_p'],
+    reasoning: 'reasoning_content',
+  },
+  {
+    ...hostedServer,
+    title: 'MiniMax',
+    prefixes: ['minimax'],
+    baseUrl: 'https://api.minimax.io/v1',
+    members: ['stream_options', 'top_p'],
+  },
+  {
+    ...hostedServer,
+    title: 'DashScope',
+    prefixes: ['dashscope'],
+    baseUrl: 'https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
+    members: ['seed', 'stream_options', 'tool_choice', 'top_k', 'top_p'],
+    reasoning: 'reasoning_content',
+  },
+  {
+    ...hostedServer,
+    title: 'Together',
+    prefixes: ['together_ai'],
+    baseUrl: 'https://api.together.xyz/v1',
+    members: ['reasoning_effort', 'seed', 'tool_choice', 'top_k', 'top_p'],
+    reasoning: 'reasoning',
+  },
+  {
+    ...hostedServer,
+    title: 'Fireworks',
+    prefixes: ['fireworks_ai'],
+    baseUrl: 'https://api.fireworks.ai/inference/v1',
+    members: ['reasoning_effort', 'stream_options', 'tool_choice', 'top_k', 'top_p'],
+    reasoning: 'reasoning_content',
+  },
+  {
+    ...ownServer,
+    title: 'llama.cpp',
+    prefixes: ['llama_cpp'],
+    baseUrl: 'http://127.0.0.1:8080/v1',
+    members: ['seed', 'stream_options', 'tool_choice', 'top_k', 'top_p'],
     reasoning: 'reasoning_content',
   },
   {

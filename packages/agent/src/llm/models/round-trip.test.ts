@@ -586,3 +586,67 @@ test('a completion log holds question and answer, and neither the key, nor what 
     usage: { prompt_tokens: 50 },
   })
 })
+
+const callTurn = (delta: object) => [
+  chunk({ role: 'assistant', ...delta }),
+  chunk(toolDelta(0, 'call_1', '{}')),
+  chunk({}, 'tool_calls'),
+]
+
+test.each(['reasoning', 'reasoning_content'])(
+  'an unknown server gets its reasoning back in the member %s in which it came, another one gets none',
+  async (member) => {
+    const settings = { model: 'openai-compatible/kimi', base_url: `${url}/v1` }
+    const { message, sent } = await roundTrip(settings, callTurn({ [member]: 'Hm. ' }), chatEnd)
+    expect(sent.messages).toMatchObject([{}, { role: 'assistant', [member]: 'Hm. ' }, {}, {}])
+    const before: Message = { ...message, thinking_blocks: [], reasoning_content: null }
+    const messages = [user('Kiel?'), before, result('call_1'), message, result('call_1'), user('And?')]
+    const ask = async (base_url: string) => {
+      streams.push(chatEnd)
+      const model = openModel(llm.parse({ ...settings, base_url, api_key: 'k', num_retries: 0 }))
+      await model.generate({ messages, tools }, new AbortController().signal)
+      const sent = requests.at(-1)?.body.messages as readonly Record<string, unknown>[] // a chat
+      return sent.filter(({ role }) => role === 'assistant').map((one) => one[member])
+    }
+    // What it wants beside calls is empty where it is not known.
+    expect(await ask(`${url}/v1`)).toEqual(['', 'Hm. '])
+    expect(await ask(`${url.replace('127.0.0.1', 'localhost')}/v1`)).toEqual([undefined, undefined])
+  },
+)
+
+test('servers that want reasoning beside calls get an empty one where another model had none', async () => {
+  streams.push(chatEnd)
+  const [id, name] = ['call_1', 'weather']
+  const calls = [{ id, name, arguments: '{}', origin: 'completion' as const }]
+  const bare: Message = { role: 'assistant', content: [], tool_calls: calls, thinking_blocks: [] }
+  const model = openModel(
+    llm.parse({ model: 'deepseek/deepseek-chat', base_url: url, api_key: 'k', num_retries: 0 }),
+  )
+  const messages = [user('Kiel?'), bare, result(id), user('And?')]
+  await model.generate({ messages, tools }, new AbortController().signal)
+  expect(requests.at(-1)?.body.messages).toMatchObject([{}, { reasoning_content: '' }, {}, {}])
+})
+
+test("Gemini's signatures go back to the server that they came from, in its member, and to no other one", async () => {
+  const members = { extra_content: { google: { thought_signature: 'sig' } } }
+  const fields = { provider_specific_fields: { thought_signature: 'sig' } }
+  const turn = (more: object) => [
+    chunk({ tool_calls: [{ ...toolDelta(0, 'call_1', '{}').tool_calls[0], ...more }] }),
+    chunk({}, 'tool_calls'),
+  ]
+  const settings = { model: 'openai-compatible/g', base_url: url }
+  const { message, sent } = await roundTrip(settings, turn(members), chatEnd)
+  expect(sent.messages).toMatchObject([{}, { tool_calls: [members] }, {}, {}])
+  const proxy = { model: 'litellm_proxy/g', base_url: url }
+  for (const more of [members, fields]) {
+    const { sent } = await roundTrip(proxy, turn(more), chatEnd)
+    expect(sent.messages).toMatchObject([{}, { tool_calls: [{ ...members, ...fields }] }, {}, {}])
+  }
+  streams.push(chatEnd)
+  const other = openModel(llm.parse({ ...settings, base_url: url.replace('127.0.0.1', 'localhost') }))
+  await other.generate(
+    { messages: [user('Kiel?'), message, result('call_1')], tools },
+    new AbortController().signal,
+  )
+  expect(JSON.stringify(requests.at(-1)?.body)).not.toContain('sig')
+})

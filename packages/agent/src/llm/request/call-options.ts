@@ -54,11 +54,9 @@ export function callOptions(
     }),
     ...definedMembers({ headers }),
     providerOptions: providerOptions(llm, route, { ...providerMembers, ...cacheMembers }),
-    // The library drops token ids and OpenRouter's reasoning details.
+    // The library drops token ids, OpenRouter's reasoning details, the member of reasoning, LiteLLM's members.
     includeRawChunks:
-      llm.return_token_ids === true ||
-      llm.litellm_extra_body.return_token_ids === true ||
-      capabilities.reasoning === 'reasoning_details',
+      route.api === 'compatible' || llm.return_token_ids || llm.litellm_extra_body.return_token_ids === true,
   }
 }
 

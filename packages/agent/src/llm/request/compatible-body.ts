@@ -40,17 +40,20 @@ function fitMessages(messages: readonly Body[], capabilities: ModelCapabilities)
   return fitted
 }
 
-function fitMessage(message: Body, { reasoning, content: form }: ModelCapabilities): Body {
-  const { reasoning_content, cache_control, ...fitted } = message
-  if (
-    typeof reasoning_content === 'string' &&
-    (reasoning === 'reasoning' || reasoning === 'reasoning_content')
-  ) {
-    fitted[reasoning] = reasoning_content
-  }
+function fitMessage(message: Body, { hasProviderFields, content: form }: ModelCapabilities): Body {
+  const { cache_control, ...fitted } = message
+  if (hasProviderFields && Array.isArray(fitted.tool_calls))
+    fitted.tool_calls = fitted.tool_calls.map(addFields)
   if (cache_control !== undefined) fitted.content = markLast(fitted.content, cache_control)
   if (form === 'text') fitted.content = contentText(fitted.content)
   return fitted
+}
+
+/** LiteLLM's place for Gemini's signature of a call. */
+function addFields(call: unknown): unknown {
+  const { thought_signature } = asRecord(asRecord(asRecord(call).extra_content).google)
+  if (thought_signature === undefined) return call
+  return { ...asRecord(call), provider_specific_fields: { thought_signature } }
 }
 
 function contentParts(content: unknown): unknown[] {

@@ -11,9 +11,12 @@ import { createHash } from 'node:crypto'
 /** Names of tools that all providers take; Gemini and Kimi want a letter or `_` first. */
 const toolName = { fits: /^[A-Za-z_][\w-]{0,63}$/, maxLength: 64 }
 
-/** Forms of call ids. OpenAI takes 40 characters in chats and 64 in responses, Mistral exactly nine. */
+/**
+ * Forms of call ids. OpenAI takes 40 characters in chats and 64 in responses, Mistral exactly nine. `any` is
+ * long: LiteLLM appends Gemini's signature.
+ */
 const callIds = {
-  any: { fits: /^[\x21-\x7e]{1,64}$/, maxLength: 64 },
+  any: { fits: /^[\x21-\x7e]{1,16384}$/, maxLength: 64 },
   word: { fits: /^[\w-]{1,64}$/, maxLength: 64 },
   short: { fits: /^[\w-]{1,40}$/, maxLength: 40 },
   nine: { fits: /^[a-zA-Z0-9]{9}$/, maxLength: 9 },

@@ -1,10 +1,10 @@
 import type { ImageContent, Message, MessageToolCall, TextContent } from '@slipway/protocol'
 import { parseJsonObject, wellFormed } from '@slipway/shared/json'
 import type { ModelCapabilities } from '../capabilities/capabilities.ts'
-import type { ModelRoute, ProviderApi } from '../route.ts'
+import { type ModelRoute, type ProviderApi, serverOf } from '../route.ts'
 import { fitCallId, fitToolName } from './fit-names.ts'
 import { type ImageSupport, imageParts, type UserPart } from './images.ts'
-import { anthropicBlocks, decodeProviderMetadata, googleThoughts } from './provider-metadata.ts'
+import { anthropicBlocks, decodeOrigin, decodeProviderMetadata, googleThoughts } from './provider-metadata.ts'
 import type { ProviderOptions, SdkMessage, SdkPrompt } from './sdk-types.ts'
 
 type Content = TextContent | ImageContent
@@ -51,6 +51,9 @@ class PromptBuilder {
   readonly #imageSupport: ImageSupport
   readonly #cacheMarked: ReadonlySet<Content | Message>
   readonly #names = new Map<string, string>()
+  readonly #server: string | undefined
+  /** In which the server sends reasoning, as far as its messages tell. */
+  readonly #reasoningMember: string | undefined
   readonly #prompt: SdkPrompt = []
   /** Images of tool results, for providers that accept none there. */
   #pendingImages: UserPart[] = []
@@ -60,6 +63,9 @@ class PromptBuilder {
     this.#route = route
     this.#key = providerOptionsKey(route)
     this.#capabilities = capabilities
+    this.#server = serverOf(route)
+    const origins = messages.flatMap((message) => decodeOrigin(message) ?? [])
+    this.#reasoningMember = origins.findLast(({ server }) => server === this.#server)?.member
     const { images, cacheMarks } = capabilities
     this.#imageSupport = { hasVision: images !== 'none', acceptsUrls: images === 'any' }
     this.#cacheMarked = canCache && cacheMarks !== 'none' ? selectCacheMarks(messages) : new Set()
@@ -122,14 +128,14 @@ class PromptBuilder {
       ...this.#ending(message),
     ]
     if (content.every((part) => part.type === 'reasoning')) return
-    this.#prompt.push({ role: 'assistant', content, ...this.#openRouterDetails(message) })
+    const members = { ...this.#openRouterDetails(message), ...this.#plainReasoning(message) }
+    this.#prompt.push({ role: 'assistant', content, ...this.#options(members) })
   }
 
   #reasoningParts(message: Message): AssistantPart[] {
     const { api } = this.#route
     if (api === 'anthropic' || api === 'bedrock') return this.#signedReasoning(message)
     if (api === 'responses') return this.#reasoningItem(message.responses_reasoning_item)
-    if (api === 'compatible') return this.#plainReasoning(message)
     const thoughts = api === 'google' ? googleThoughts(message) : []
     return thoughts.map(({ thinking, signature: thoughtSignature }) =>
       this.#reasoning(thinking, { thoughtSignature }),
@@ -149,11 +155,23 @@ class PromptBuilder {
     return [...own, ...redacted]
   }
 
-  /** Reasoning that was received as plain text and belongs to no provider. */
-  #plainReasoning(message: Message): AssistantPart[] {
-    const { reasoning_content, thinking_blocks, responses_reasoning_item } = message
-    const isPlain = thinking_blocks.length === 0 && !responses_reasoning_item
-    return isPlain && reasoning_content ? [this.#reasoning(reasoning_content)] : []
+  /**
+   * Reasoning that was received as plain text. Servers that need it beside calls take an empty one where it is
+   * not known.
+   */
+  #plainReasoning(message: Message): Record<string, string> {
+    const { reasoning, needsReasoning } = this.#capabilities
+    const isSame = reasoning === 'same'
+    const member = isSame ? this.#reasoningMember : reasoning
+    if (this.#route.api !== 'compatible' || (member !== 'reasoning' && member !== 'reasoning_content'))
+      return {}
+    const isOwn = isSame ? this.#isFromHere(message) : isPlain(message)
+    if (isOwn && message.reasoning_content) return { [member]: message.reasoning_content }
+    return (isSame || needsReasoning) && message.tool_calls?.length ? { [member]: '' } : {}
+  }
+
+  #isFromHere(message: Message): boolean {
+    return this.#server !== undefined && decodeOrigin(message)?.server === this.#server
   }
 
   /** An item that the server does not store needs its encrypted content. */
@@ -196,8 +214,8 @@ class PromptBuilder {
   #pieceMetadata(message: Message, kind: 'text' | 'call', index: number): Record<string, string> {
     const { api } = this.#route
     const owner = api === 'responses' ? 'openai' : 'google'
-    const isOpen = api === 'compatible' && this.#capabilities.members === 'any'
-    if (api !== 'responses' && api !== 'google' && !isOpen) return {}
+    const isFromHere = api === 'compatible' && this.#isFromHere(message)
+    if (api !== 'responses' && api !== 'google' && !isFromHere) return {}
     const found = decodeProviderMetadata(message, owner).find(
       (one) => one.kind === kind && one.index === index,
     )
@@ -212,11 +230,10 @@ class PromptBuilder {
       .map(({ value }) => ({ type: 'text', text: '', ...this.#options({ thoughtSignature: value }) }))
   }
 
-  #openRouterDetails(message: Message): { providerOptions?: ProviderOptions } {
+  #openRouterDetails(message: Message): ProviderOptions[string] {
     if (this.#capabilities.reasoning !== 'reasoning_details') return {}
     const details = parseJsonObject(decodeProviderMetadata(message, 'openrouter')[0]?.value ?? '')?.details
-    if (!Array.isArray(details)) return {}
-    return { providerOptions: { openaiCompatible: { reasoning_details: details } } }
+    return Array.isArray(details) ? { reasoning_details: details } : {}
   }
 
   /** The received text where the library accepts a text, else an object. */
@@ -298,6 +315,13 @@ class PromptBuilder {
 
 function text(value: string): { type: 'text'; text: string } {
   return { type: 'text', text: value }
+}
+
+/** It belongs to no provider. */
+function isPlain({ thinking_blocks, responses_reasoning_item }: Message): boolean {
+  const isOrigin = (data: string) => data.startsWith('compatible:')
+  const isFree = thinking_blocks.every((block) => block.type === 'redacted_thinking' && isOrigin(block.data))
+  return isFree && !responses_reasoning_item
 }
 
 /** A reasoning item that was carried; a log from elsewhere may hold anything there. */

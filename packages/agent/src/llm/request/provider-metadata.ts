@@ -1,4 +1,5 @@
 import type { Message } from '@slipway/protocol'
+import { parseJsonObject } from '@slipway/shared/json'
 
 /**
  * What a provider wants back and our messages have no place for. It travels as a redacted thinking block
@@ -6,14 +7,15 @@ import type { Message } from '@slipway/protocol'
  * Data without an owner's prefix is Anthropic's own: base64, in which no colon stands.
  */
 export interface ProviderMetadata {
-  readonly owner: 'google' | 'openai' | 'openrouter' | 'bedrock'
+  readonly owner: 'google' | 'openai' | 'openrouter' | 'bedrock' | 'compatible'
   /** `text`, `call`: a signature or phase of that part; `item`: a reasoning item before that call. */
   readonly kind: 'text' | 'call' | 'item' | 'end' | 'details'
   readonly index: number
   readonly value: string
 }
 
-const encodedPattern = /^(google|openai|openrouter|bedrock):(text|call|item|end|details):(\d+):(.*)$/s
+const encodedPattern =
+  /^(google|openai|openrouter|bedrock|compatible):(text|call|item|end|details):(\d+):(.*)$/s
 /** Marks Google's reasoning in the signature of a thinking block. */
 const googleThoughtPrefix = 'google:thought:'
 
@@ -39,6 +41,25 @@ export function decodeProviderMetadata(
     const [, , kind, index, value = ''] = found
     return [{ owner, kind: kind as ProviderMetadata['kind'], index: Number(index), value }] // the form allows no other kind
   })
+}
+
+/** The server that a reply came from, when its pieces go back to no other one. */
+export interface PieceOrigin {
+  /** Host and port. */
+  readonly server: string
+  /** The member of its messages that had the reasoning. */
+  readonly member?: string | undefined
+}
+
+export function encodeOrigin(origin: PieceOrigin): ThinkingBlock {
+  return encodeProviderMetadata('compatible', 'details', 0, JSON.stringify(origin))
+}
+
+export function decodeOrigin(message: Message): PieceOrigin | undefined {
+  const { server, member } =
+    parseJsonObject(decodeProviderMetadata(message, 'compatible')[0]?.value ?? '') ?? {}
+  if (typeof server !== 'string') return undefined
+  return { server, member: typeof member === 'string' ? member : undefined }
 }
 
 export function googleThoughtBlock(thinking: string, signature: string): ThinkingBlock {

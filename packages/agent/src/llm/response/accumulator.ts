@@ -33,6 +33,10 @@ export class ResponseAccumulator {
   readonly tokenIds: number[] = []
   /** OpenRouter's reasoning details, chunks joined. */
   readonly reasoningDetails: Record<string, unknown>[] = []
+  /** In which the server sent reasoning. */
+  reasoningMember: string | undefined
+  /** Gemini's signatures of calls in LiteLLM's members, by the index of the call. */
+  readonly callSignatures = new Map<number, string>()
   responseId: string | undefined
   finish: SdkFinish | undefined
   error: unknown
@@ -134,15 +138,20 @@ export class ResponseAccumulator {
     this.calls.push({ id, name, input, metadata: providerMetadata })
   }
 
-  /** vLLM's token ids; OpenRouter's reasoning details. */
+  /** What the library drops of a chunk. */
   #raw(value: unknown): void {
     const { prompt_token_ids, choices } = asRecord(value)
     this.promptTokenIds.push(...numbers(prompt_token_ids))
     const choice = asRecord(Array.isArray(choices) ? choices[0] : undefined)
     this.tokenIds.push(...numbers(choice.token_ids))
-    const { reasoning_details } = asRecord(choice.delta)
+    const { reasoning_details, tool_calls, ...delta } = asRecord(choice.delta)
     if (Array.isArray(reasoning_details))
       for (const detail of reasoning_details) this.#detail(asRecord(detail))
+    this.reasoningMember ??= ['reasoning_content', 'reasoning'].find((name) => isText(delta[name]))
+    for (const call of Array.isArray(tool_calls) ? tool_calls.map(asRecord) : []) {
+      const { thought_signature } = asRecord(call.provider_specific_fields)
+      if (isText(thought_signature)) this.callSignatures.set(Number(call.index ?? 0), thought_signature)
+    }
   }
 
   /** Joins the texts of chunks with the same index and type; their other members are those of the last. */
@@ -167,6 +176,10 @@ function mergeMetadata(piece: ResponsePart, metadata: SdkMetadata | undefined): 
     const defined = Object.entries(members).filter(([, value]) => value !== null && value !== undefined)
     piece.metadata = { ...piece.metadata, [key]: { ...known, ...Object.fromEntries(defined) } }
   }
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== ''
 }
 
 function numbers(value: unknown): number[] {

@@ -1,8 +1,9 @@
 import type { Message, MessageToolCall } from '@slipway/protocol'
+import { modelCapabilities } from '../capabilities/capabilities.ts'
 import { providerOptionsKey } from '../request/prompt.ts'
-import { encodeProviderMetadata, googleThoughtBlock } from '../request/provider-metadata.ts'
+import { encodeOrigin, encodeProviderMetadata, googleThoughtBlock } from '../request/provider-metadata.ts'
 import type { SdkMetadata } from '../request/sdk-types.ts'
-import type { ModelRoute } from '../route.ts'
+import { type ModelRoute, serverOf } from '../route.ts'
 import type { ReceivedCall, ResponseAccumulator, ResponsePart } from './accumulator.ts'
 
 type ThinkingBlock = Message['thinking_blocks'][number]
@@ -39,6 +40,7 @@ export function assistantMessage(
           encodeProviderMetadata('openai', 'item', callsBefore, JSON.stringify(item)),
         ),
       ...openRouterBlocks(response),
+      ...originBlocks(response, route),
     ],
     ...(first === undefined ? {} : { responses_reasoning_item: first.item }),
   }
@@ -87,15 +89,22 @@ function signatureBlocks(
       return typeof phase === 'string' ? [encodeProviderMetadata('openai', 'text', index, phase)] : []
     })
   }
-  const google = (kind: 'text' | 'call' | 'end', index: number, metadata: SdkMetadata): ThinkingBlock[] => {
-    const { thoughtSignature } = ownMetadata(metadata, route)
+  const google = (
+    kind: 'text' | 'call' | 'end',
+    index: number,
+    metadata: SdkMetadata,
+    other?: string,
+  ): ThinkingBlock[] => {
+    const { thoughtSignature = other } = ownMetadata(metadata, route)
     if (typeof thoughtSignature !== 'string') return []
     return [encodeProviderMetadata('google', kind, index, thoughtSignature)]
   }
   const ends = response.parts.filter(({ type, text }) => type === 'text' && text === '')
   return [
     ...texts.flatMap(({ metadata }, index) => google('text', index, metadata)),
-    ...response.calls.flatMap(({ metadata }, index) => google('call', index, metadata)),
+    ...response.calls.flatMap(({ metadata }, index) =>
+      google('call', index, metadata, response.callSignatures.get(index)),
+    ),
     ...ends.flatMap(({ metadata }) => google('end', 0, metadata)),
   ]
 }
@@ -117,6 +126,20 @@ function reasoningItems(reasoningParts: readonly ResponsePart[], route: ModelRou
 function openRouterBlocks({ reasoningDetails }: ResponseAccumulator): ThinkingBlock[] {
   if (reasoningDetails.length === 0) return []
   return [encodeProviderMetadata('openrouter', 'details', 0, JSON.stringify({ details: reasoningDetails }))]
+}
+
+/** Pieces of a compatible server go back to it alone: another one may refuse them. */
+function originBlocks(response: ResponseAccumulator, route: ModelRoute): ThinkingBlock[] {
+  const server = serverOf(route)
+  if (route.api !== 'compatible' || server === undefined) return []
+  const { reasoning } = modelCapabilities(route)
+  const member = reasoning === 'same' ? response.reasoningMember : undefined
+  const hasSignatures =
+    response.callSignatures.size > 0 ||
+    [...response.parts, ...response.calls].some(
+      ({ metadata }) => 'thoughtSignature' in ownMetadata(metadata, route),
+    )
+  return member === undefined && !hasSignatures ? [] : [encodeOrigin({ server, member })]
 }
 
 function ownMetadata(metadata: SdkMetadata, route: ModelRoute): Record<string, unknown> {
