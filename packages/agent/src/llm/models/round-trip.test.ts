@@ -650,3 +650,42 @@ test("Gemini's signatures go back to the server that they came from, in its memb
   )
   expect(JSON.stringify(requests.at(-1)?.body)).not.toContain('sig')
 })
+
+test.each(['rtrc', 'rcrc', 'rtcrtc', 'trc', 'rrtc'])(
+  'Claude: an answer in the order %s goes back in it',
+  async (order) => {
+    const blocks = [...order].flatMap((letter, at) => {
+      if (letter === 'r') {
+        const deltas = [
+          { type: 'thinking_delta', thinking: `Thought ${at}.` },
+          { type: 'signature_delta', signature: `c2ln${at}` },
+        ]
+        return anthropicBlock(at, { type: 'thinking', thinking: '', signature: '' }, deltas)
+      }
+      if (letter === 't')
+        return anthropicBlock(at, { type: 'text', text: '' }, [{ type: 'text_delta', text: `Text ${at}.` }])
+      const use = { type: 'tool_use', id: `toolu_${at}`, name: 'weather', input: {} }
+      return anthropicBlock(at, use, [{ type: 'input_json_delta', partial_json: `{"at":${at}}` }])
+    })
+    const usage = { output_tokens: 7 }
+    const end = [
+      { type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage },
+      { type: 'message_stop' },
+    ]
+    const settings = { model: 'anthropic/claude-sonnet-4-6', base_url: url, reasoning_effort: 'high' }
+    const { message, sent } = await roundTrip(
+      settings,
+      [anthropicStart, ...blocks, ...end],
+      [anthropicStart, ...anthropicEnd],
+    )
+    const types = { r: 'thinking', t: 'text', c: 'tool_use' }
+    const texts = { r: 'thinking', t: 'text', c: 'id' }
+    const contents = (sent.messages as { content: Record<string, unknown>[] }[])[1]?.content ?? [] // by its schema
+    expect(contents.map(({ type }) => type)).toEqual([...order].map((letter) => types[letter as 'r']))
+    expect(contents.map((block, at) => block[texts[order[at] as 'r']])).toEqual(
+      [...order].map((letter, at) => ({ r: `Thought ${at}.`, t: `Text ${at}.`, c: `toolu_${at}` })[letter]),
+    )
+    // An answer in the usual order is stored without a note of it.
+    expect(message.thinking_blocks.some((block) => 'data' in block)).toBe(!/^r*t*c*$/.test(order))
+  },
+)

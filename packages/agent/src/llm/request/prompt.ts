@@ -118,18 +118,30 @@ class PromptBuilder {
   #assistant(message: Message): void {
     const calls = message.tool_calls ?? []
     for (const call of calls) this.#names.set(call.id, call.name)
-    const content = [
-      ...this.#reasoningParts(message),
-      ...this.#textParts(message),
-      ...calls.flatMap((call, index) => [
+    const parts = {
+      r: this.#reasoningParts(message),
+      t: this.#textParts(message),
+      c: calls.flatMap((call, index) => [
         ...this.#itemsBefore(message, index),
         this.#call(message, call, index),
       ]),
-      ...this.#ending(message),
-    ]
+    }
+    const content = [...this.#inOrder(message, parts), ...this.#ending(message)]
     if (content.every((part) => part.type === 'reasoning')) return
     const members = { ...this.#openRouterDetails(message), ...this.#plainReasoning(message) }
     this.#prompt.push({ role: 'assistant', content, ...this.#options(members) })
+  }
+
+  /**
+   * Thoughts, texts and calls; Claude checks that its thoughts stand where they stood. A call without a result
+   * is missing, and the rest keeps its order.
+   */
+  #inOrder(message: Message, parts: Readonly<Record<'r' | 't' | 'c', readonly AssistantPart[]>>) {
+    const isClaude = this.#route.api === 'anthropic' || this.#route.api === 'bedrock'
+    const order = isClaude ? (decodeProviderMetadata(message, 'anthropic')[0]?.value ?? '') : ''
+    const rest = { r: [...parts.r], t: [...parts.t], c: [...parts.c] }
+    const ordered = [...order].flatMap((letter) => rest[letter as keyof typeof rest]?.splice(0, 1) ?? [])
+    return [...ordered, ...rest.r, ...rest.t, ...rest.c]
   }
 
   #reasoningParts(message: Message): AssistantPart[] {

@@ -7,15 +7,18 @@ import { parseJsonObject } from '@slipway/shared/json'
  * Data without an owner's prefix is Anthropic's own: base64, in which no colon stands.
  */
 export interface ProviderMetadata {
-  readonly owner: 'google' | 'openai' | 'openrouter' | 'bedrock' | 'compatible'
-  /** `text`, `call`: a signature or phase of that part; `item`: a reasoning item before that call. */
-  readonly kind: 'text' | 'call' | 'item' | 'end' | 'details'
+  readonly owner: 'anthropic' | 'google' | 'openai' | 'openrouter' | 'bedrock' | 'compatible'
+  /**
+   * `text`, `call`: a signature or phase of that part; `item`: a reasoning item before that call; `order`: a
+   * letter for each part of the message.
+   */
+  readonly kind: 'text' | 'call' | 'item' | 'end' | 'details' | 'order'
   readonly index: number
   readonly value: string
 }
 
 const encodedPattern =
-  /^(google|openai|openrouter|bedrock|compatible):(text|call|item|end|details):(\d+):(.*)$/s
+  /^(anthropic|google|openai|openrouter|bedrock|compatible):(text|call|item|end|details|order):(\d+):(.*)$/s
 /** Marks Google's reasoning in the signature of a thinking block. */
 const googleThoughtPrefix = 'google:thought:'
 

@@ -33,6 +33,7 @@ export function assistantMessage(
     ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
     thinking_blocks: [
       ...thinkingBlocks(reasoningParts, route),
+      ...orderBlocks(response, route),
       ...signatureBlocks(response, texts, route),
       ...items
         .slice(1)
@@ -75,6 +76,20 @@ function thinkingBlocks(reasoningParts: readonly ResponsePart[], route: ModelRou
     if (typeof signature === 'string') return [{ type: 'thinking', thinking: piece.text, signature }]
     return []
   })
+}
+
+/** Claude's order of thoughts (r), texts (t) and calls (c), where it is not this one. */
+function orderBlocks({ parts, calls }: ResponseAccumulator, route: ModelRoute): ThinkingBlock[] {
+  if (route.api !== 'anthropic' && route.api !== 'bedrock') return []
+  let order = ''
+  let callCount = 0
+  for (const part of parts) {
+    for (; callCount < Math.min(part.callsBefore, calls.length); callCount++) order += 'c'
+    if (part.type === 'text') order += part.text === '' ? '' : 't'
+    else order += thinkingBlocks([part], route).length > 0 ? 'r' : ''
+  }
+  order += 'c'.repeat(calls.length - callCount)
+  return /^r*t*c*$/.test(order) ? [] : [encodeProviderMetadata('anthropic', 'order', 0, order)]
 }
 
 /** Google's signatures of texts and calls, OpenAI's phases of texts. */
