@@ -195,7 +195,5 @@ export const timerUsers: Readonly<Record<string, string>> = {
 
 /** Tests that wait for longer than half a second although their suffix does not say so, each with its reason. */
 export const waitingTests: Readonly<Record<string, string>> = {
-  'conformance/map/conversations/f07-session-socket.test.ts':
-    'a reader that does not read cannot see that the server has closed its socket',
   'scripts/check-waits.test.ts': 'shows waits as texts',
 }

@@ -40,7 +40,7 @@ function row(provider: Provider): string {
     reasoningForms[reasoning] ?? `\`${reasoning}\`${needsReasoning ? ', beside calls always' : ''}`,
     callIds[provider.callIds],
     provider.content,
-    provider.images,
+    provider.images === 'none' ? 'none' : `${provider.images}, ${provider.maxImages}`,
     provider.prices === undefined ? '–' : `\`${provider.prices}\``,
   ]
   return `| ${cells.join(' | ')} |`

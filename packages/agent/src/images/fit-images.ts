@@ -1,4 +1,5 @@
 import { Mutex } from '@slipway/shared/async'
+import { decodePercent } from '@slipway/shared/url'
 
 /** Formats that models accept. */
 export type ImageType = 'png' | 'jpeg' | 'gif' | 'webp'
@@ -86,14 +87,71 @@ export async function fitImages(urls: readonly string[], maxChars: number): Prom
   return fitted
 }
 
+/** Anthropic's limit of an image, as base64. */
+const maxProviderChars = 5 * 1024 * 1024
+const headChars = 'data:image/webp;base64,'.length
+
+/**
+ * An image as every provider takes it: decodable, named by its bytes and not by its address, with no edge above
+ * 2,000 pixels, and below 5 MiB as base64. `url` is a data URL. Never rejects.
+ */
+export async function normalizeImage(url: string): Promise<FitResult> {
+  const original = decodeDataUrl(url)
+  if (original === undefined) return { kind: 'failure', failure: 'The image cannot be read' }
+  const type = detectImageType(original)
+  const maxBytes = Math.floor((maxProviderChars - headChars) / 4) * 3
+  if (type !== undefined && original.length <= maxBytes) {
+    const edge = await shrinkMutex.runExclusive(() => decodedEdge(original))
+    if (edge === undefined) return { kind: 'failure', failure: 'The image is broken' }
+    if (edge <= longestEdge) {
+      const named = toDataUrl(type, original)
+      return { kind: 'same', url: named === url ? url : named }
+    }
+  }
+  const shrunk = await shrinkImage(original, maxBytes)
+  return shrunk.kind === 'failure'
+    ? shrunk
+    : { kind: 'shrunk', url: toDataUrl(shrunk.type, shrunk.bytes), original }
+}
+
+/** The longest edge of an image that can be decoded to its end; 0 where this machine decodes none. */
+async function decodedEdge(bytes: Buffer): Promise<number | undefined> {
+  const sharp = await import('sharp').then(
+    ({ default: library }) => library,
+    () => undefined,
+  )
+  if (sharp === undefined) return 0
+  try {
+    const open = () => sharp(bytes, { limitInputPixels: maxPixels, failOn: 'error', sequentialRead: true })
+    const { width, height } = await open().metadata()
+    await open().resize(shortestEdge).timeout({ seconds: timeoutSeconds }).raw().toBuffer()
+    return Math.max(width, height)
+  } catch {
+    return undefined
+  }
+}
+
+/** Undefined: no data URL. */
+function decodeDataUrl(url: string): Buffer | undefined {
+  const comma = url.indexOf(',')
+  if (comma < 0 || !url.startsWith('data:')) return undefined
+  const body = url.slice(comma + 1)
+  if (/;\s*base64\s*$/i.test(url.slice(0, comma))) return Buffer.from(body, 'base64')
+  const text = decodePercent(body)
+  return text === undefined ? undefined : Buffer.from(text)
+}
+
+function toDataUrl(type: ImageType, bytes: Buffer): string {
+  return `data:image/${type};base64,${bytes.toString('base64')}`
+}
+
 async function shrinkUrl(url: string, maxChars: number): Promise<FitResult> {
   const comma = url.indexOf(',')
   const isBase64 = comma > 0 && /;\s*base64\s*$/i.test(url.slice(0, comma))
   if (!isBase64) return { kind: 'failure', failure: 'The image is no data URL in base64' }
   const original = Buffer.from(url.slice(comma + 1), 'base64')
-  const headChars = 'data:image/webp;base64,'.length
   const shrunk = await shrinkImage(original, Math.floor((maxChars - headChars) / 4) * 3)
   if (shrunk.kind === 'failure') return shrunk
   const { type, bytes } = shrunk
-  return { kind: 'shrunk', url: `data:image/${type};base64,${bytes.toString('base64')}`, original }
+  return { kind: 'shrunk', url: toDataUrl(type, bytes), original }
 }

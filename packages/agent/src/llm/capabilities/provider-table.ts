@@ -1,4 +1,4 @@
-import type { CallIdForm } from '../request/fit-names.ts'
+import type { CallIdForm } from './fit-names.ts'
 
 /** The form of a provider's interface. */
 export type ProviderApi = 'chat' | 'responses' | 'anthropic' | 'google' | 'bedrock' | 'compatible'
@@ -35,6 +35,8 @@ export interface ServerCapabilities {
   /** Contents of messages: lists of parts, or a text alone. */
   readonly content: 'parts' | 'text'
   readonly images: 'none' | 'data' | 'any'
+  /** The most images of a request. */
+  readonly maxImages: number
   /** A result of a tool cannot be followed by a message of the user. */
   readonly needsAnswerAfterTool?: true
   /** Gemini's signatures are in `provider_specific_fields` of calls, beside Google's own place. */
@@ -65,6 +67,7 @@ export const plainServer: ServerCapabilities = {
   callIds: 'any',
   content: 'parts',
   images: 'any',
+  maxImages: 100,
 }
 
 const openaiMembers = ['reasoning_effort', 'seed', 'stream_options', 'tool_choice', 'top_p'] as const
@@ -128,6 +131,7 @@ export const providers: readonly Provider[] = [
     reasoning: 'own',
     callIds: 'word',
     images: 'data',
+    maxImages: 20,
   },
   {
     ...hostedServer,
@@ -159,6 +163,7 @@ export const providers: readonly Provider[] = [
     renamed: { seed: 'random_seed' },
     reasoning: 'none',
     callIds: 'nine',
+    maxImages: 8,
     needsAnswerAfterTool: true,
   },
   {
@@ -170,6 +175,7 @@ export const providers: readonly Provider[] = [
     members: openaiMembers,
     renamed: { max_tokens: 'max_completion_tokens' },
     reasoning: 'reasoning',
+    maxImages: 5,
   },
   {
     ...hostedServer,

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { Llm, Message } from '@slipway/protocol'
 import { wellFormed } from '@slipway/shared/json'
+import { modelCapabilities } from '../capabilities/capabilities.ts'
+import { fitToolName } from '../capabilities/fit-names.ts'
 import { loadModelFacts, type ModelFacts, noModelFacts } from '../catalogue/prices.ts'
 import { addKey } from '../credentials.ts'
 import { type ProviderFailure, redactDetail } from '../failures.ts'
@@ -12,7 +14,7 @@ import {
   sleepUntilAborted,
 } from '../model-source.ts'
 import { callOptions } from '../request/call-options.ts'
-import { fitToolName } from '../request/fit-names.ts'
+import { fitRequestImages } from '../request/fit-images.ts'
 import { openProvider } from '../request/open-provider.ts'
 import type { SdkModel } from '../request/sdk-types.ts'
 import type { ResponseAccumulator } from '../response/accumulator.ts'
@@ -99,7 +101,11 @@ export class RemoteModelSource implements ModelSource {
   ): Promise<SourceResult> {
     const { llm, route, environment, cacheKey } = this.#options
     const started = environment.clock.now()
-    const call = wellFormed(callOptions(llm, route, { ...request, cacheKey }))
+    const capabilities = modelCapabilities(route, llm.capability_overrides)
+    const messages = llm.disable_vision
+      ? request.messages
+      : await fitRequestImages(request.messages, capabilities)
+    const call = wellFormed(callOptions(llm, route, { ...request, messages, cacheKey }))
     // The same request at temperature 0 would have the same empty reply.
     if (request.hadEmpty && call.temperature === 0) call.temperature = 1
     const { clock } = environment
