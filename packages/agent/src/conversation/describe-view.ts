@@ -3,7 +3,8 @@ import { countTokens } from '../llm/tokens.ts'
 import { ConversationWriter } from './events/writer.ts'
 import { Checkpoints } from './state/checkpoints.ts'
 import type { ConversationState } from './state/state.ts'
-import { defaultMaxMessageChars, Projection } from './view/projection.ts'
+import { defaultMessageLimits } from './view/message-limits.ts'
+import { Projection } from './view/projection.ts'
 import { summarySuffix, type ViewEvent } from './view/view.ts'
 
 /** What the model sees of a log (spec 2.3), by positions. */
@@ -43,7 +44,7 @@ export async function describeView(
   const events = [...view.events]
   const pruned = new Set(events.filter(({ id }) => view.isPruned(id)))
   const moves = [...state.leafMoves]
-  const messages = new Projection(defaultMaxMessageChars).messages(events)
+  const messages = new Projection(defaultMessageLimits).messages(events)
   const positions = await findPositions(conversation, log, events)
   const positionsOf = (matches: (event: ViewEvent) => boolean) =>
     events.flatMap((event, at) => (matches(event) ? (positions[at] ?? []) : [])).sort((a, b) => a - b)

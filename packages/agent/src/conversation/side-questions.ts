@@ -2,6 +2,7 @@ import { Problem } from '@slipway/protocol'
 import type { ConversationParts } from './conversation-parts.ts'
 import { textMessage } from './events/event-drafts.ts'
 import { replyText } from './view/content-blocks.ts'
+import { messageLimits } from './view/message-limits.ts'
 
 const instruction =
   'Answer the following question about this conversation briefly and in words only, without calling a tool:'
@@ -15,7 +16,7 @@ export async function askSideQuestion(
   const { secrets, closing } = context
   const { model, modelTools } = await runtimes.open()
   const messages = [
-    ...context.state.view.messages(model.llm.max_message_chars),
+    ...context.state.view.messages(messageLimits(model)),
     textMessage('user', `${instruction}\n\n${secrets.redact(question)}`),
   ]
   const result = await model.generate(

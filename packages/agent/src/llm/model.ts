@@ -105,12 +105,21 @@ export interface ModelFailure {
 /** `aborted`: the signal aborted. */
 export type ModelResult = ModelReply | ModelFailure | { readonly kind: 'aborted' }
 
+/** The most tokens of a prompt that a server was found to take. */
+export interface LearnedWindow {
+  readonly tokens: number
+  /** The server named the number; otherwise it is less than what was refused. */
+  readonly isNamed: boolean
+}
+
 export interface Model {
   readonly llm: Llm
   /** Never rejects; includes retries and fallbacks. */
   generate(request: ModelRequest, signal: AbortSignal): Promise<ModelResult>
   /** The most tokens of a prompt, if known. */
   readonly contextWindow: number | undefined
+  /** What refusals of its server have taught, set by the user of the model. */
+  learnedWindow?: LearnedWindow | undefined
   /** A cheap estimate, never much too low. */
   countTokens(messages: readonly Message[]): number
 }

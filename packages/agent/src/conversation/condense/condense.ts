@@ -4,6 +4,7 @@ import type { Model, ModelReply, ModelRequest } from '../../llm/model.ts'
 import { textMessage } from '../events/event-drafts.ts'
 import { replyText } from '../view/content-blocks.ts'
 import { isUserMessage } from '../view/log-event.ts'
+import { defaultMessageLimits, messageLimits, windowOf } from '../view/message-limits.ts'
 import { Projection } from '../view/projection.ts'
 import type { View, ViewEvent } from '../view/view.ts'
 import { groupUnits } from '../view/view-units.ts'
@@ -29,17 +30,18 @@ const defaultCondenser: SummarizingCondenser = {
   hard_context_reset_context_scaling: 0.8,
 }
 
-/** The condenser of an agent; without one, that of the model's window when it is known. */
+/**
+ * The condenser of an agent; without one, that of the model's window when it is known. Once a model has refused
+ * what was too large, every conversation with it is condensed.
+ */
 export function condenserFor(
   condenser: Condenser | undefined,
   model: Model,
 ): SummarizingCondenser | undefined {
-  if (condenser !== undefined) return findSummarizingCondenser(condenser)
-  return windowOf(model) === undefined ? undefined : defaultCondenser
-}
-
-function windowOf(model: Model): number | undefined {
-  return model.llm.max_input_tokens ?? model.contextWindow
+  const found = findSummarizingCondenser(condenser)
+  if (found !== undefined) return found
+  const isKnown = condenser === undefined && windowOf(model) !== undefined
+  return isKnown || model.learnedWindow !== undefined ? defaultCondenser : undefined
 }
 
 /**
@@ -80,7 +82,7 @@ export function condenseNeed(options: {
 }
 
 function countViewTokens(view: View, model: Model): number {
-  return model.countTokens(view.messages(model.llm.max_message_chars))
+  return model.countTokens(view.messages(messageLimits(model)))
 }
 
 export type CondenseResult =
@@ -135,7 +137,7 @@ export async function condense(options: CondenseOptions, signal: AbortSignal): P
 function planCondensation(events: readonly ViewEvent[], options: CondenseOptions): CondensePlan | undefined {
   const { view, condenser, model, isHard, reader = model, scale = 1 } = options
   const { max_size, keep_first, minimum_progress } = condenser
-  const projection = new Projection(reader.llm.max_message_chars)
+  const projection = new Projection(messageLimits(reader))
   const target = {
     keepFirst: keep_first,
     maxEvents: Math.floor((isHard ? Math.min(events.length, max_size) : max_size) / 2),
@@ -164,7 +166,7 @@ async function summarize(
 ): Promise<CondenseResult> {
   const { model, condenser } = options
   const { hard_context_reset_max_retries: retries, hard_context_reset_context_scaling: scaling } = condenser
-  const window = model.llm.max_input_tokens ?? model.contextWindow ?? defaultContextWindow
+  const window = windowOf(model) ?? defaultContextWindow
   const latest = events.findLast(isUserMessage)
   const isBehind = latest !== undefined && events.indexOf(latest) >= plan.offset
   const summaryInput = { forgotten: plan.forgotten, latestUserMessage: isBehind ? latest : undefined }
@@ -248,7 +250,7 @@ function condenseResult(
 /** Replacing one event by one summary is progress only when the summary is shorter. */
 function isSmaller({ forgotten }: CondensePlan, summary: string, model: Model): boolean {
   if (forgotten.length > 1) return true
-  const projection = new Projection(Number.POSITIVE_INFINITY)
+  const projection = new Projection({ ...defaultMessageLimits, chars: Number.POSITIVE_INFINITY })
   const [event] = forgotten
   if (event === undefined) return false
   const after: ViewEvent = { id: '', source: 'environment', summary, kind: 'CondensationSummaryEvent' }

@@ -1,6 +1,7 @@
 import type { Model } from '../../llm/model.ts'
 import { textMessage } from '../events/event-drafts.ts'
 import { type ContentBlock, resultBlocks } from '../view/content-blocks.ts'
+import { messageLimits } from '../view/message-limits.ts'
 import { Projection } from '../view/projection.ts'
 import { pruneResult } from '../view/prune-result.ts'
 import type { View } from '../view/view.ts'
@@ -20,8 +21,8 @@ const minTokens = 400
  * estimate.
  */
 export function planPruning(view: View, limit: number, model: Model): readonly string[] {
-  const maxChars = model.llm.max_message_chars
-  const projection = new Projection(maxChars)
+  const limits = messageLimits(model)
+  const projection = new Projection(limits)
   const ids: string[] = []
   let [later, gain] = [0, 0]
   for (const unit of groupUnits(view.events).toReversed()) {
@@ -32,7 +33,7 @@ export function planPruning(view: View, limit: number, model: Model): readonly s
     for (const { result } of unit.calls) {
       if (result?.kind !== 'ObservationEvent' || view.isPruned(result.id)) continue
       const sizeOf = (event: typeof result) =>
-        model.countTokens([textMessage('user', blocksText(resultBlocks(event, maxChars)))])
+        model.countTokens([textMessage('user', blocksText(resultBlocks(event, limits.chars)))])
       const saved = sizeOf(result) - sizeOf(pruneResult(result))
       if (saved < minTokens / 2) continue
       ids.push(result.id)

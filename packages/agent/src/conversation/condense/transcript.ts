@@ -4,6 +4,7 @@ import type { Message } from '@slipway/protocol'
 import { textBlock } from '../../tools/core/tool.ts'
 import { truncateMiddle } from '../view/content-blocks.ts'
 import type { ViewEvent } from '../view/log-event.ts'
+import { defaultMessageLimits } from '../view/message-limits.ts'
 import { Projection } from '../view/projection.ts'
 import { groupUnits } from '../view/view-units.ts'
 
@@ -52,7 +53,7 @@ export function buildSummaryRequest(
 }
 
 function transcriptEntries(events: readonly ViewEvent[]): TranscriptEntry[] {
-  const projection = new Projection(maxEntryChars)
+  const projection = new Projection({ ...defaultMessageLimits, chars: maxEntryChars })
   return groupUnits(events).flatMap((unit) => {
     const isSummary = unit.kind === 'single' && unit.event.kind === 'CondensationSummaryEvent'
     return projection.messagesOf(unit).map((message) => ({

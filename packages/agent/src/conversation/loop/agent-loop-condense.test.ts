@@ -161,14 +161,31 @@ test('a history that the provider finds malformed is condensed and asked again',
   expect(life.status).toBe('finished')
 })
 
-test('without a condenser a prompt that is too long is an error', async () => {
+test('a prompt that is too long with nothing to leave out is an error in the words of the server', async () => {
   const life = await fixtures.create({ model: new FakeModel([overflow]).open })
   await life.sendAndWait('go')
-  expect(await life.eventsOfKind('CondensationRequest')).toEqual([])
   expect((await life.eventsOfKind('ConversationErrorEvent'))[0]).toMatchObject({
     code: 'LLMContextWindowExceedError',
-    detail: 'Too long.',
+    detail: expect.stringMatching(/cannot be made shorter.*Too long\.$/s),
   })
+})
+
+test('a limit that a refusal names holds from then on, also without a condenser and after a restart', async () => {
+  const refusal = { ...overflow, detail: 'maximum context length is 4096 tokens.' }
+  const long = 'word '.repeat(2_500)
+  const player = new FakeModel([{ text: 'One.' }, refusal, { text: 'Two.' }])
+  const life = await fixtures.create({ model: player.open })
+  await life.sendAndWait('go')
+  await life.sendAndWait(long)
+  expect(life.status).toBe('finished')
+  expect(await life.eventsOfKind('ConversationErrorEvent')).toEqual([])
+  expect(await life.eventSummary()).toContain('learned_window')
+  const later = new FakeModel([{ text: 'Three.' }, { text: 'Four.' }])
+  await life.reopen({ model: later.open })
+  await life.sendAndWait(long)
+  const sent = later.requests.map(({ messages }) => JSON.stringify(messages).length)
+  expect(Math.max(...sent)).toBeLessThan(long.length)
+  expect(life.status).toBe('finished')
 })
 
 test('a permanent overflow is an error with advice, and another model may succeed', async () => {

@@ -3,10 +3,14 @@ import type { EventDraft } from '@slipway/storage'
 import type { ModelFailure, ModelReply } from '../../llm/model.ts'
 import { readFinalAnswer } from '../../tools/core/structured-finish.ts'
 import { condenserFor } from '../condense/condense.ts'
+import { learnedWindowEvent, learnWindow } from '../condense/learned-window.ts'
 import { failureEvents, recordEvents, stateUpdate, userMessage } from '../events/event-drafts.ts'
+import type { AgentRuntime } from '../runtime/agent-runtime.ts'
+import type { ConversationContext } from '../runtime/conversation-context.ts'
 import { replyText } from '../view/content-blocks.ts'
+import { messageLimits, windowOf } from '../view/message-limits.ts'
 import { eventsFromModelTurn, finalText, type ModelTurn } from './model-turn.ts'
-import type { StepScope } from './run-progress.ts'
+import type { RunProgress, StepScope } from './run-progress.ts'
 import { StreamedReply } from './streamed-reply.ts'
 import { generateWhole, type WholeResult } from './whole-reply.ts'
 
@@ -25,7 +29,7 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
   const { view, position: positionAtRequest } = context.state
   const { model } = runtime
   const deltas = new StreamedReply(context, model.llm.stream)
-  const request = { messages: view.messages(model.llm.max_message_chars), tools: runtime.modelTools }
+  const request = { messages: view.messages(messageLimits(model)), tools: runtime.modelTools }
   const { result, pieces } = await generateWhole(
     model,
     {
@@ -42,7 +46,7 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
   if (first?.model === model.llm.model) progress.sizes.record(model, request, first.usage.prompt_tokens)
   try {
     if (result.kind === 'failure') {
-      await appendFailure(result, { ...scope, pieces })
+      await appendFailure(result, { ...scope, pieces, requestTokens: progress.sizes.sizeOf(model, request) })
       deltas.abort(result.code)
     } else if (result.kind === 'aborted') deltas.abort('cancelled')
     else {
@@ -80,7 +84,7 @@ async function appendReply(
   const main = evaluated.findIndex(({ kind }) => kind === 'MessageEvent' || kind === 'ActionEvent')
   const turnEvents = evaluated.map((event, index) => (index === main ? { ...event, id: scope.id } : event))
   for (const piece of pieces) stats.addReply(piece, piece.usageId, deps.clock.now() * 1000)
-  progress.hasOverflowed = false
+  progress.overflow = undefined
   progress.mismatches = answer === undefined ? 0 : progress.mismatches + 1
   progress.refusals = turn.kind === 'refusal' ? progress.refusals + 1 : 0
   let isStored = false
@@ -169,22 +173,51 @@ function refusalEvents(): EventDraft[] {
   )
 }
 
+const nearLimitShare = 0.85
+
+function requestSize(
+  context: ConversationContext,
+  { model, modelTools: tools }: AgentRuntime,
+  { sizes }: RunProgress,
+) {
+  return sizes.sizeOf(model, { messages: context.state.view.messages(messageLimits(model)), tools })
+}
+
 async function appendFailure(
-  { code, detail, brokenAttempts = [] }: ModelFailure,
-  { context, runtime, progress, pieces }: StepScope & Pieces,
+  { code, detail, status, brokenAttempts = [] }: ModelFailure,
+  {
+    context,
+    runtime,
+    progress,
+    pieces,
+    requestTokens,
+  }: StepScope & Pieces & { readonly requestTokens: number },
 ): Promise<void> {
   const { stats, deps } = context
+  const { model } = runtime
   for (const piece of pieces) stats.addReply(piece, piece.usageId, deps.clock.now() * 1000)
   for (const attempt of brokenAttempts)
     stats.addAttempt(attempt, runtime.model.llm.usage_id, deps.clock.now() * 1000)
-  const isTooLong = code === 'LLMContextWindowExceedError' || code === 'LLMMalformedConversationHistoryError'
+  const known = windowOf(model)
+  // Some servers refuse what is too long without a word about it.
+  const isNearLimit = known !== undefined && requestTokens > known * nearLimitShare
+  const isOverWindow = code === 'LLMContextWindowExceedError' || (status === 400 && isNearLimit)
+  if (isOverWindow) model.learnedWindow = learnWindow(detail, { requestTokens, known })
+  const isTooLong = isOverWindow || code === 'LLMMalformedConversationHistoryError'
   const hasCondenser = condenserFor(runtime.settings.agent.condenser, runtime.model) !== undefined
-  if (isTooLong) progress.hasOverflowed = true
+  if (isTooLong) progress.overflow = detail
+  // What was learned may be enough: single messages are shortened to it.
+  const isShorter = isOverWindow && requestSize(context, runtime, progress) < requestTokens * nearLimitShare
   const usage = pieces.length + brokenAttempts.length > 0 ? context.usageEvents() : []
   await context.appendWithUsage((now) => {
     if (now.status !== 'running') return []
+    const learned =
+      isOverWindow && model.learnedWindow !== undefined
+        ? [learnedWindowEvent(model.llm, model.learnedWindow)]
+        : []
+    if (isShorter) return [...usage, ...learned]
     return isTooLong && hasCondenser
-      ? [...usage, { kind: 'CondensationRequest', source: 'environment' }]
-      : [...usage, ...failureEvents(code, detail)]
+      ? [...usage, ...learned, { kind: 'CondensationRequest', source: 'environment' }]
+      : [...usage, ...learned, ...failureEvents(code, detail)]
   })
 }

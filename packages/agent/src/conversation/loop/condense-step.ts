@@ -4,6 +4,7 @@ import { planPruning } from '../condense/prune.ts'
 import { failureEvents, recordEvents, stateUpdate } from '../events/event-drafts.ts'
 import { instrument } from '../runtime/instrumentation.ts'
 import type { ConversationState } from '../state/state.ts'
+import { messageLimits } from '../view/message-limits.ts'
 import { prunedResultsKey } from '../view/prune-result.ts'
 import type { StepScope } from './run-progress.ts'
 
@@ -37,10 +38,10 @@ export async function condenseStep(
       return { kind: 'done' }
     }
   }
-  const request = { messages: view.messages(model.llm.max_message_chars), tools: runtime.modelTools }
+  const request = { messages: view.messages(messageLimits(model)), tools: runtime.modelTools }
   const isInPlace =
     condenser.llm === undefined &&
-    !progress.hasOverflowed &&
+    progress.overflow === undefined &&
     fitsInPlace(progress.sizes.sizeOf(model, request), model)
   const options = {
     ...{ view, condenser, model, reader: runtime.model, scale, goal: state.goal },
@@ -65,7 +66,8 @@ export async function condenseStep(
     return { kind: 'done' }
   }
   if (!isHard) progress.failedCondenseSize = view.size
-  const events = isHard ? failureEvents(result.code, result.detail) : []
+  const refusal = progress.overflow === undefined ? '' : ` The model's server said: ${progress.overflow}`
+  const events = isHard ? failureEvents(result.code, result.detail + refusal) : []
   await context.appendWithUsage((now) => [...records, ...(now.status === 'running' ? events : [])])
   return { kind: 'failed', detail: result.detail }
 }

@@ -5,6 +5,7 @@ import { textMessage } from '../events/event-drafts.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
 import type { ConversationState } from '../state/state.ts'
 import { replyText } from '../view/content-blocks.ts'
+import { messageLimits } from '../view/message-limits.ts'
 
 /** Usage id of the questions to the judge. */
 export const judgeUsageId = 'goal-judge'
@@ -20,7 +21,7 @@ export async function judgeGoal(
   const { model, modelTools } = runtime
   const result = await model.generate(
     {
-      messages: [...state.view.messages(model.llm.max_message_chars), textMessage('user', judgePrompt(goal))],
+      messages: [...state.view.messages(messageLimits(model)), textMessage('user', judgePrompt(goal))],
       tools: modelTools,
       toolChoice: 'none',
     },

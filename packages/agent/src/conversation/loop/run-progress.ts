@@ -3,6 +3,7 @@ import { RequestSizes } from '../condense/request-size.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
 import type { ConversationState } from '../state/state.ts'
+import { messageLimits } from '../view/message-limits.ts'
 
 const start = {
   steps: 0,
@@ -10,7 +11,7 @@ const start = {
   mismatches: 0,
   refinements: 0,
   failedCondenseSize: 0,
-  hasOverflowed: false,
+  overflow: undefined,
 }
 
 export class RunProgress {
@@ -23,8 +24,8 @@ export class RunProgress {
   refinements = start.refinements
   /** Size of the view when a soft condensation failed: it is tried again only for a larger view. */
   failedCondenseSize = start.failedCondenseSize
-  /** The prompt was too large for the model, so the view must be condensed. */
-  hasOverflowed = start.hasOverflowed
+  /** Why the prompt was too large for the model, so that the view must be condensed. */
+  overflow: string | undefined = start.overflow
   /** Kept from run to run. */
   readonly sizes = new RequestSizes()
 
@@ -43,10 +44,10 @@ export class RunProgress {
       condenser,
       model,
       requestTokens: this.sizes.sizeOf(model, {
-        messages: state.view.messages(model.llm.max_message_chars),
+        messages: state.view.messages(messageLimits(model)),
         tools: runtime.modelTools,
       }),
-      isRequested: this.hasOverflowed && state.isCondensationRequested,
+      isRequested: this.overflow !== undefined && state.isCondensationRequested,
     })
     if (need === 'hard') return 'hard'
     const isDesirable = need === 'soft' || state.isCondensationRequested

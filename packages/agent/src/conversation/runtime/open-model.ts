@@ -1,10 +1,14 @@
 import type { Llm } from '@slipway/protocol'
 import type { Model } from '../../llm/model.ts'
+import { learnedModelName } from '../condense/learned-window.ts'
 import type { ConversationContext } from './conversation-context.ts'
 import { instrumentModel } from './instrumentation.ts'
 
-/** Opens a model for requests of a conversation. */
-export function openConversationModel({ id: cacheKey, deps }: ConversationContext, llm: Llm): Model {
+/** Opens a model for requests of a conversation, with what it has learned about the model's window. */
+export function openConversationModel(context: ConversationContext, llm: Llm): Model {
+  const { id: cacheKey, deps } = context
   const { openModel, findProfile, monitor, clock } = deps
-  return instrumentModel(openModel(llm, { clock, findProfile, cacheKey }), monitor)
+  const model = instrumentModel(openModel(llm, { clock, findProfile, cacheKey }), monitor)
+  model.learnedWindow = context.state.learnedWindows?.[learnedModelName(llm)]
+  return model
 }

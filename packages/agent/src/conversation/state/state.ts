@@ -13,6 +13,8 @@ import {
   type SecurityRisk,
   securityAnalyzer,
 } from '@slipway/protocol'
+import { asRecord } from '@slipway/shared/json'
+import type { LearnedWindow } from '../../llm/model.ts'
 import { asksForOutside } from '../../tools/calls/parse-call.ts'
 import { type LogEvent, View } from '../view/view.ts'
 import { type LeafMove, leafPosition } from './branch.ts'
@@ -52,7 +54,7 @@ const plainMembers = [
 /** Members of a state that are saved as null when undefined. */
 const optionalMembers = [
   ...(['leafId', 'goal', 'statusSince', 'lastUserMessageId', 'policy', 'repositoryConsent'] as const),
-  ...(['runPosition', 'recoveries', 'externalCalls'] as const),
+  ...(['runPosition', 'recoveries', 'externalCalls', 'learnedWindows'] as const),
 ] as const
 
 type PlainMembers = Pick<ConversationState, (typeof plainMembers)[number]>
@@ -79,10 +81,13 @@ export interface SavedState extends PlainMembers, OptionalMembers {
 const sharedMembers = [
   ...(['position', 'leafId', 'leafMoves', 'status'] as const),
   ...(['statusSince', 'policy', 'analyzer', 'goal', 'repositoryConsent', 'runPosition'] as const),
-  'recoveries' as const,
+  ...(['recoveries', 'learnedWindows'] as const),
 ] as const
 
 const maxRecentIds = 64
+
+/** Key of the state update that tells how many tokens a model takes: `{ model, tokens, is_named }`. */
+export const learnedWindowKey = 'learned_window'
 
 /** Key of the state update that counts how often a run was continued after its server had died. */
 export const runRecoveryKey = 'run_recovery'
@@ -106,6 +111,8 @@ export class ConversationState {
   runPosition: number | undefined
   /** How often the last run was continued after its server had died. */
   recoveries: number | undefined
+  /** By `learnedModelName`. */
+  learnedWindows: Readonly<Record<string, LearnedWindow>> | undefined
   /** Calls of an external agent without an end; undefined when there is none. */
   externalCalls: readonly ExternalCall[] | undefined
   /** When the status became what it is: the event's timestamp. */
@@ -345,6 +352,10 @@ export class ConversationState {
       }
       this.status = status.data
       this.statusSince = timestamp
+    } else if (key === learnedWindowKey) {
+      const { model, tokens, is_named } = asRecord(value)
+      if (typeof model === 'string' && typeof tokens === 'number')
+        this.learnedWindows = { ...this.learnedWindows, [model]: { tokens, isNamed: is_named === true } }
     } else if (key === runRecoveryKey && typeof value === 'number') {
       this.recoveries = value
     } else if (key === 'goal') {

@@ -6,8 +6,8 @@ import { truncateMiddle } from './content-blocks.ts'
 import { isViewEvent, type LogEvent } from './log-event.ts'
 import { Projection } from './projection.ts'
 
-function messagesOf(log: readonly LogEvent[], max = 30_000): Message[] {
-  return new Projection(max).messages(log.filter(isViewEvent))
+function messagesOf(log: readonly LogEvent[], chars = 30_000, tokens = Number.POSITIVE_INFINITY): Message[] {
+  return new Projection({ chars, tokens }).messages(log.filter(isViewEvent))
 }
 
 /** Roles and texts alone. */

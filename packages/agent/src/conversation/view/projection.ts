@@ -1,10 +1,10 @@
 import type { Message, MessageToolCall } from '@slipway/protocol'
+import { textTokens } from '../../llm/tokens.ts'
 import { textBlock } from '../../tools/core/tool.ts'
-import { type ContentBlock, getMember, resultBlocks, toBlocks } from './content-blocks.ts'
+import { type ContentBlock, getMember, resultBlocks, toBlocks, truncateMiddle } from './content-blocks.ts'
 import type { LogEventOf, ResultEvent, ViewEvent } from './log-event.ts'
+import type { MessageLimits } from './message-limits.ts'
 import { type Batch, type CallWithResult, groupUnits, type Single, type ViewUnit } from './view-units.ts'
-
-export const defaultMaxMessageChars = 30_000
 
 /**
  * Events as messages to a model. The system prompt comes first, in one message of up to two blocks, the first
@@ -15,11 +15,11 @@ export const defaultMaxMessageChars = 30_000
  * assistant message, exactly as received, with the thought and reasoning of its first action; their results
  * follow in the order of the calls, then the messages that stood between. Calls without a result and results
  * without a call are left out; a turn that loses all its calls keeps its thought as a text without reasoning.
- * Texts of messages and results are cut in the middle to `maxMessageChars`. A message is the same object each
+ * Texts of messages and results are cut in the middle to the limits of a message. A message is the same object each
  * time.
  */
 export class Projection {
-  readonly maxMessageChars: number
+  readonly limits: MessageLimits
   readonly #singles = new WeakMap<ViewEvent, readonly Message[]>()
   readonly #batches = new WeakMap<
     ViewEvent,
@@ -27,8 +27,8 @@ export class Projection {
   >()
   readonly #markedMessages = new WeakMap<Message, Message>()
 
-  constructor(maxMessageChars: number) {
-    this.maxMessageChars = maxMessageChars
+  constructor(limits: MessageLimits) {
+    this.limits = limits
   }
 
   messages(events: readonly ViewEvent[]): Message[] {
@@ -50,7 +50,7 @@ export class Projection {
     if (unit.kind === 'batch') return this.#batch(unit)
     const known = this.#singles.get(unit.event)
     if (known !== undefined) return known
-    const messages = singleMessages(unit, this.maxMessageChars)
+    const messages = singleMessages(unit, this.limits)
     this.#singles.set(unit.event, messages)
     return messages
   }
@@ -60,7 +60,7 @@ export class Projection {
     if (key === undefined) return []
     const known = this.#batches.get(key)
     if (known !== undefined && isSameCalls(known.calls, calls)) return known.messages
-    const messages = batchMessages(calls, this.maxMessageChars)
+    const messages = batchMessages(calls, this.limits)
     this.#batches.set(key, { calls, messages })
     return messages
   }
@@ -101,11 +101,11 @@ function isSameCalls(a: readonly CallWithResult[], b: readonly CallWithResult[])
   )
 }
 
-function singleMessages({ event }: Single, max: number): Message[] {
+function singleMessages({ event }: Single, limits: MessageLimits): Message[] {
   if (event.kind === 'SystemPromptEvent') return systemMessages(event)
-  if (event.kind === 'MessageEvent') return messageEventMessages(event, max)
+  if (event.kind === 'MessageEvent') return messageEventMessages(event, limits)
   if (event.kind !== 'CondensationSummaryEvent') return []
-  return [userMessage(toBlocks([`${summaryHeading}\n\n${event.summary}`], max))]
+  return [userMessage(toBlocks([`${summaryHeading}\n\n${event.summary}`], limits.chars))]
 }
 
 const summaryHeading =
@@ -120,29 +120,40 @@ function systemMessages({ system_prompt, dynamic_context }: LogEventOf<'SystemPr
   return content.length === 0 ? [] : [{ role: 'system', content, thinking_blocks: [] }]
 }
 
-function messageEventMessages(event: LogEventOf<'MessageEvent'>, max: number): Message[] {
+function messageEventMessages(event: LogEventOf<'MessageEvent'>, limits: MessageLimits): Message[] {
   const { llm_message, source, extended_content } = event
-  const content = toBlocks(getMember(llm_message, 'content'), max)
+  const content = toBlocks(getMember(llm_message, 'content'), limits.chars)
   const role = getMember(llm_message, 'role')
   if (role === 'assistant' || (source === 'agent' && role !== 'user')) {
     return content.length === 0 ? [] : [{ role: 'assistant', content, ...reasoningMembers(llm_message) }]
   }
-  const all = [...content, ...toBlocks(extended_content, max)]
-  return [userMessage(all.length === 0 ? [textBlock('(This message is empty.)')] : all)]
+  const all = [...content, ...toBlocks(extended_content, limits.chars)]
+  return [
+    userMessage(all.length === 0 ? [textBlock('(This message is empty.)')] : fitTokens(all, limits.tokens)),
+  ]
 }
 
 function userMessage(content: ContentBlock[]): Message {
   return { role: 'user', content, thinking_blocks: [] }
 }
 
+/** Cuts the texts of one message, each by the same share, when all together are too large. */
+function fitTokens(blocks: ContentBlock[], max: number): ContentBlock[] {
+  if (max === Number.POSITIVE_INFINITY) return blocks
+  const tokens = blocks.reduce((sum, block) => sum + (block.type === 'text' ? textTokens(block.text) : 0), 0)
+  if (tokens <= max) return blocks
+  const cut = (text: string) => truncateMiddle(text, Math.floor((text.length * max) / tokens))
+  return blocks.map((block) => (block.type === 'text' ? { ...block, text: cut(block.text) } : block))
+}
+
 interface AnsweredCall extends CallWithResult {
   readonly result: ResultEvent
 }
 
-function batchMessages(calls: readonly CallWithResult[], max: number): Message[] {
+function batchMessages(calls: readonly CallWithResult[], { chars, tokens }: MessageLimits): Message[] {
   const answeredCalls = calls.filter((call): call is AnsweredCall => call.result !== undefined)
   const first = calls[0]?.action
-  const content = toBlocks(first?.thought, max)
+  const content = toBlocks(first?.thought, chars)
   if (answeredCalls.length === 0) {
     return content.length === 0 ? [] : [{ role: 'assistant', content, thinking_blocks: [] }]
   }
@@ -152,7 +163,7 @@ function batchMessages(calls: readonly CallWithResult[], max: number): Message[]
     ...answeredCalls.map(
       ({ result }, index): Message => ({
         role: 'tool',
-        content: resultBlocks(result, max),
+        content: fitTokens(resultBlocks(result, chars), tokens),
         tool_call_id: tool_calls[index]?.id ?? null,
         name: tool_calls[index]?.name ?? null,
         thinking_blocks: [],

@@ -5,6 +5,7 @@ import type { Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { actionEvent, arbitraryLog, messageEvent, observationEvent } from '../testing/arbitraries.ts'
+import { defaultMessageLimits } from './message-limits.ts'
 import { Projection } from './projection.ts'
 import { type LogEvent, View } from './view.ts'
 
@@ -87,17 +88,21 @@ test('a repeated id is ignored', () => {
 
 test('messages are well formed for any log at every step, and equal to those of a new projection', () => {
   fc.assert(
-    fc.property(arbitraryLog, fc.constantFrom(undefined, 200), (log, max) => {
-      const view = new View()
-      for (const event of log) {
-        view.add(event)
-        const messages = view.messages(max)
-        expectWellFormed(messages)
-        const projected = new Projection(max ?? 30_000).messages(view.events)
-        // `toEqual` alone takes most of the time of this test.
-        if (!isDeepStrictEqual(messages, projected)) expect(messages).toEqual(projected)
-      }
-    }),
+    fc.property(
+      arbitraryLog,
+      fc.constantFrom(defaultMessageLimits, { chars: 200, tokens: 40 }),
+      (log, limits) => {
+        const view = new View()
+        for (const event of log) {
+          view.add(event)
+          const messages = view.messages(limits)
+          expectWellFormed(messages)
+          const projected = new Projection(limits).messages(view.events)
+          // `toEqual` alone takes most of the time of this test.
+          if (!isDeepStrictEqual(messages, projected)) expect(messages).toEqual(projected)
+        }
+      },
+    ),
     { numRuns: 40 },
   )
 })

@@ -1,6 +1,7 @@
 import type { Message } from '@slipway/protocol'
 import { isViewEvent, type LogEvent, type LogEventOf, type ViewEvent } from './log-event.ts'
-import { defaultMaxMessageChars, Projection } from './projection.ts'
+import { defaultMessageLimits, type MessageLimits } from './message-limits.ts'
+import { Projection } from './projection.ts'
 import { prunedResultsKey, pruneResult } from './prune-result.ts'
 
 export type { LogEvent, ViewEvent } from './log-event.ts'
@@ -20,7 +21,7 @@ export class View {
   #events: ViewEvent[] = []
   readonly #ids = new Set<string>()
   readonly #pruned = new Set<string>()
-  #projection = new Projection(defaultMaxMessageChars)
+  #projection = new Projection(defaultMessageLimits)
   #messages: readonly Message[] | undefined
 
   /** Constant time, except for a Condensation and a move, which take time in proportion to the view. */
@@ -51,9 +52,10 @@ export class View {
   }
 
   /** The messages for the model (see `Projection`); unchanged ones are the same objects. */
-  messages(maxMessageChars: number = defaultMaxMessageChars): readonly Message[] {
-    if (this.#projection.maxMessageChars !== maxMessageChars) {
-      this.#projection = new Projection(maxMessageChars)
+  messages(limits: MessageLimits = defaultMessageLimits): readonly Message[] {
+    const { chars, tokens } = this.#projection.limits
+    if (chars !== limits.chars || tokens !== limits.tokens) {
+      this.#projection = new Projection(limits)
       this.#messages = undefined
     }
     this.#messages ??= this.#projection.messages(this.#events)

@@ -1,0 +1,55 @@
+import type { Llm } from '@slipway/protocol'
+import type { EventDraft } from '@slipway/storage'
+import type { LearnedWindow } from '../../llm/model.ts'
+import { stateUpdate } from '../events/event-drafts.ts'
+import { learnedWindowKey } from '../state/state.ts'
+
+/**
+ * What refusals teach about a model's window. Many servers say nowhere how many tokens they take, or take fewer
+ * than is published; they refuse a request that is longer. The limit is kept in the log, for this conversation
+ * and model, so that no later run, restart or fork asks in vain again.
+ */
+
+/** How servers name their limit; N is its number. */
+const wordings = [
+  'maximum context length (?:is|of) N',
+  'context (?:size|length|window)(?: of| is|:)?(?: only)? N',
+  '> N maximum',
+  'must be <= N',
+  'token limit:? N',
+  'maximum prompt length is N',
+  'maximum number of tokens allowed N',
+  'maximum model length of N',
+  'input length should be \\[1, N\\]',
+].map((wording) => new RegExp(wording.replace(' N', ' [("]?(\\d[\\d,._]*\\d)'), 'i'))
+
+/** Without a number in the refusal the next request is this much smaller. */
+const shrinkFactor = 0.75
+/** Below it no agent works: a number is something else. */
+const minWindow = 512
+
+/**
+ * The window that a refusal teaches. `requestTokens`: the size of the refused request as estimated; `known`: the
+ * window so far. A named limit counts only when it is news.
+ */
+export function learnWindow(
+  detail: string,
+  { requestTokens, known = Number.POSITIVE_INFINITY }: { requestTokens: number; known?: number | undefined },
+): LearnedWindow {
+  const named = wordings
+    .map((wording) => Number(wording.exec(detail)?.[1]?.replace(/[,._]/g, '')))
+    .find((tokens) => tokens >= minWindow && tokens < known)
+  if (named !== undefined) return { tokens: named, isNamed: true }
+  const guess = Math.floor(Math.min(requestTokens, known) * shrinkFactor)
+  return { tokens: Math.max(minWindow, guess), isNamed: false }
+}
+
+/** A model's name with the host of its address: the limit is the server's. */
+export function learnedModelName({ model, base_url }: Pick<Llm, 'model' | 'base_url'>): string {
+  const host = base_url === undefined ? undefined : URL.parse(base_url)?.host
+  return host === undefined ? model : `${model} at ${host}`
+}
+
+export function learnedWindowEvent(llm: Llm, { tokens, isNamed }: LearnedWindow): EventDraft {
+  return stateUpdate(learnedWindowKey, { model: learnedModelName(llm), tokens, is_named: isNamed })
+}
