@@ -55,7 +55,11 @@ export interface CompactOptions {
 export async function compactInSteps(
   db: Database,
   write: ReclaimSteps['write'],
-  { signal, maxMs }: CompactOptions,
+  {
+    signal,
+    maxMs,
+    checkpoint = () => db.checkpoint(),
+  }: CompactOptions & { readonly checkpoint?: () => void },
 ): Promise<CompactedFile> {
   const before_bytes = sizeOf(db.path)
   const until = performance.now() + maxMs
@@ -67,7 +71,7 @@ export async function compactInSteps(
   await nextTurn()
   signal.throwIfAborted()
   try {
-    db.checkpoint()
+    checkpoint()
   } catch {
     // Somebody reads: a later checkpoint shrinks the file.
   }

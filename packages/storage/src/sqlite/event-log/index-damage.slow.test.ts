@@ -92,32 +92,44 @@ test('no changed bit in the index adds or hides an event', { timeout: 300_000 },
   }
 })
 
-test('an index that was closed is used again, one of a killed server is built again', {
+test('an index of a stopped or a killed server is used again, where it ended', {
   timeout: 180_000,
 }, async () => {
-  for (const [directory, isKept] of [
-    [copyOf(stopped), true],
-    [copyOf(killed), false],
-  ] as const) {
+  for (const directory of [stopped, killed].map(copyOf)) {
     const path = join(directory, 'index.db')
     const { ino } = statSync(path)
-    expect(existsSync(join(directory, 'index.sum'))).toBe(isKept)
+    const open = () => openStorage({ directory })
     {
-      await using storage = await openStorage({ directory })
+      await using storage = await open()
       await storage.waitUntilIndexed()
       expect(await answers(storage)).toEqual(expected)
-    }
-    if (isKept) expect(statSync(path).ino).toBe(ino)
-    expect(existsSync(join(directory, 'index.sum'))).toBe(true)
-    {
-      await using storage = await openStorage({ directory })
-      await storage.log.append('one', [
-        { kind: 'MessageEvent', source: 'user', llm_message: { content: [{ type: 'text', text: 'zeta' }] } },
-      ])
+      const message = { role: 'user', content: [{ type: 'text', text: 'zeta' }] }
+      await storage.log.append('one', [{ kind: 'MessageEvent', source: 'user', llm_message: message }])
       await storage.waitUntilIndexed()
-      expect(existsSync(join(directory, 'index.sum'))).toBe(false)
       expect(await storage.log.count('one', { body: 'zeta' })).toBe(1)
     }
-    expect(existsSync(join(directory, 'index.sum'))).toBe(true)
+    await using storage = await open()
+    expect(await storage.log.count('one', { body: 'zeta' })).toBe(1)
+    expect(statSync(path).ino).toBe(ino)
+  }
+})
+
+test('an index whose sums or pages are those of another time is built again', {
+  timeout: 180_000,
+}, async () => {
+  const older = copyOf(stopped)
+  {
+    await using storage = await openStorage({ directory: older })
+    const message = { role: 'user', content: [{ type: 'text', text: 'zeta' }] }
+    await storage.log.append('one', [{ kind: 'MessageEvent', source: 'user', llm_message: message }])
+    await storage.waitUntilIndexed()
+  }
+  for (const name of ['index.db', 'index.sum']) {
+    const directory = copyOf(older)
+    cpSync(join(stopped, name), join(directory, name))
+    const { ino } = statSync(join(directory, 'index.db'))
+    await using storage = await openStorage({ directory })
+    expect(await storage.log.count('one', { body: 'zeta' })).toBe(1)
+    expect(statSync(join(directory, 'index.db')).ino).not.toBe(ino)
   }
 })

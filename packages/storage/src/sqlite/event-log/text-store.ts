@@ -1,4 +1,4 @@
-import { existsSync, rmSync } from 'node:fs'
+import { existsSync, rmSync, statSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { compareMoments, type Moment } from '@slipway/protocol/instant'
 import { messageTexts } from '@slipway/protocol/message-texts'
@@ -19,7 +19,7 @@ import {
 import { eventChecksum } from './checksum.ts'
 import { compareRows, rowBounds, type Selection } from './event-search.ts'
 import { areIndexesRight, type IndexGroup } from './index-check.ts'
-import { isSealed, removeSeal, writeSeal } from './index-seal.ts'
+import { IndexSeal, removeSeal } from './index-seal.ts'
 import { countByMoment } from './moment-search.ts'
 import { rowBase } from './schema.ts'
 
@@ -39,6 +39,8 @@ export const indexMigrations = [
 
 const rowsPerForget = 500
 const pagesPerMerge = 500
+/** Of the write-ahead log, at which it is moved into the file. */
+const checkpointBytes = 8 * 1024 * 1024
 
 /** Messages of the log after the last indexed position. */
 export const unindexedSql = (
@@ -91,7 +93,7 @@ export class TextStore {
   readonly #log: Database
   readonly #indexPath: string
   #index: Database
-  #isSealed = false
+  #seal: IndexSeal | undefined
 
   constructor(logPath: string, indexPath: string) {
     this.#log = new Database(logPath, {
@@ -107,7 +109,7 @@ export class TextStore {
   /** Replaces the index by an empty one. */
   rebuild(): Database {
     this.#index?.close()
-    this.#unseal()
+    removeSeal(this.#indexPath)
     for (const suffix of ['', '-wal', '-shm']) rmSync(this.#indexPath + suffix, { force: true })
     const index = this.#open()
     if (index === undefined) throw new Error('The text index cannot be created')
@@ -115,12 +117,11 @@ export class TextStore {
     return index
   }
 
-  /** Closes the files; the next start can tell whether the index is still what it is now. */
+  /** Closes the files. */
   close(): void {
     this.#log.close()
-    this.#index.checkpoint()
+    this.#checkpoint()
     this.#index.close()
-    if (!this.#isSealed) writeSeal(this.#indexPath)
   }
 
   /** Conversations with unindexed events. */
@@ -142,10 +143,9 @@ export class TextStore {
       ) ?? []
     const upto = this.#indexedPosition(ordinal)
     if (head === undefined || head <= upto) return false
-    this.#unseal()
     const until = performance.now() + sliceMs * (1 + Math.min(1, (head - upto) / longLag))
     const base = rowBase(ordinal)
-    return this.#index.transaction(() => {
+    return this.#write(() => {
       for (const row of this.#log.iterate<UnindexedRow>(newMessagesSql, base + upto + 1, base + head)) {
         this.#add(row)
         if (performance.now() < until) continue
@@ -164,11 +164,10 @@ export class TextStore {
 
   /** Removes some rows of a conversation; returns whether there are more. */
   forget(ordinal: number): boolean {
-    this.#unseal()
     const base = rowBase(ordinal)
     const sql = 'SELECT row FROM message WHERE row BETWEEN ? AND ? ORDER BY row LIMIT ?'
     const rows = this.#index.all<[number]>(sql, base, base + positionsPerConversation - 1, rowsPerForget)
-    this.#index.transaction(() => {
+    this.#write(() => {
       for (const [row] of rows) {
         this.#index.run('DELETE FROM trigram WHERE rowid = ?', row)
         this.#index.run('DELETE FROM message WHERE row = ?', row)
@@ -183,17 +182,19 @@ export class TextStore {
     this.#mergeDeleted()
     if (this.#index.reclaimablePages() < minReclaimedPages) return
     await reclaimSpace(this.#index, {
-      write: (apply) => this.#index.transaction(apply),
+      write: (apply) => this.#write(apply),
       waitBetween: () => nextTurn(),
       isStopped,
     })
-    if (!isStopped()) this.#index.checkpointPassively()
+    if (!isStopped()) this.#checkpoint()
   }
 
   async compact(options: CompactOptions): Promise<CompactedFile> {
-    this.#unseal()
     this.#mergeDeleted()
-    return await compactInSteps(this.#index, (apply) => this.#index.transaction(apply), options)
+    return await compactInSteps(this.#index, (apply) => this.#write(apply), {
+      ...options,
+      checkpoint: () => this.#checkpoint(),
+    })
   }
 
   /**
@@ -240,26 +241,30 @@ export class TextStore {
 
   /** What the trigram index has of deleted rows goes when its segments are merged, some at a time. */
   #mergeDeleted(): void {
-    this.#unseal()
-    this.#index.transaction(() => {
+    this.#write(() => {
       for (const pages of [-pagesPerMerge, pagesPerMerge])
         this.#index.run("INSERT INTO trigram (trigram, rank) VALUES ('merge', ?)", pages)
     })
   }
 
-  /** Before a write. */
-  #unseal(): void {
-    this.#isSealed = false
-    removeSeal(this.#indexPath)
+  #write<T>(apply: () => T): T {
+    this.#checkpoint(checkpointBytes)
+    return this.#index.transaction(apply)
   }
 
-  /**
-   * Undefined when the index was not closed, has changed since, belongs to another log or is ahead of this
-   * one.
-   */
+  /** Moves the write-ahead log into the file when it is that long, after the seal of what it has. */
+  #checkpoint(minBytes = 0): void {
+    const { size = 0 } = statSync(`${this.#indexPath}-wal`, { throwIfNoEntry: false }) ?? {}
+    if (size <= minBytes) return
+    this.#seal?.write()
+    this.#index.checkpoint()
+  }
+
+  /** Undefined when the index was changed or damaged, belongs to another log or is ahead of this one. */
   #open(): Database | undefined {
-    this.#isSealed = isSealed(this.#indexPath)
-    if (!this.#isSealed && existsSync(this.#indexPath)) return undefined
+    const isThere = existsSync(this.#indexPath)
+    this.#seal = isThere ? IndexSeal.open(this.#indexPath) : IndexSeal.create(this.#indexPath)
+    if (this.#seal === undefined) return undefined
     let index: Database | undefined
     try {
       index = new Database(this.#indexPath, {
@@ -275,10 +280,14 @@ export class TextStore {
         return index
       }
       if (stored.store === store && stored.generation === generation && !this.#isAhead(index)) return index
+      // A checkpoint is made here alone.
+      index.pragma('wal_autocheckpoint = 0')
     } catch {
       // A damaged index is rebuilt.
     }
     index?.close()
+        this.#seal.write()
+        index.checkpoint()
     return undefined
   }
 
