@@ -62,6 +62,9 @@ export const scanEndSql = (order: 'ASC' | 'DESC') =>
 
 /** Messages scanned before the index is used: a frequent needle fills its page from them. */
 const scannedMessages = 400
+/** Rows of a first step through the index, without and with trigrams. */
+const scannedRows = 4_096
+const matchedRows = 65_536
 /** Messages sampled to find rare trigrams; the index walks the whole list of each trigram of a match. */
 const sampleSize = 64
 const maxTokensPerMatch = 8
@@ -80,6 +83,10 @@ type Hit = readonly [row: number, facet: number, instant: number, finer?: string
 interface Range {
   readonly low: number
   readonly high: number
+}
+
+interface SliceRange extends Range {
+  readonly sliceMs: number
 }
 
 /** What a search may do between two turns of other work; undefined is the end of its slice. */
@@ -273,21 +280,21 @@ export class TextStore {
         isReclaimable: true,
         migrations: indexMigrations,
       })
+      // A checkpoint is made here alone.
+      index.pragma('wal_autocheckpoint = 0')
       const { store, generation } = readIdentity(this.#log) ?? { store: '', generation: 1 }
       const stored = readIdentity(index)
       if (stored === undefined) {
         index.run('INSERT INTO store VALUES (?, ?)', store, generation)
+        this.#seal.write()
+        index.checkpoint()
         return index
       }
       if (stored.store === store && stored.generation === generation && !this.#isAhead(index)) return index
-      // A checkpoint is made here alone.
-      index.pragma('wal_autocheckpoint = 0')
     } catch {
       // A damaged index is rebuilt.
     }
     index?.close()
-        this.#seal.write()
-        index.checkpoint()
     return undefined
   }
 
@@ -338,7 +345,10 @@ export class TextStore {
     }
   }
 
-  /** What is not indexed is read from the log, a slice at a time: meanwhile the index may have reached it. */
+  /**
+   * What is not indexed is read from the log. After each slice other work may be done: the index may have
+   * reached more then, or have been made again.
+   */
   *#findInRanges(selection: Selection, needle: Needle, sliceMs: number): SlicedHits {
     const { ordinal, extent, isDescending } = selection
     const base = rowBase(ordinal)
@@ -348,17 +358,14 @@ export class TextStore {
     for (let { low, high } = bounds ?? { low: 1, high: 0 }; low <= high; ) {
       const end = base + this.#indexedPosition(ordinal)
       const isIndexed = (isDescending ? high : low) <= end
-      if (isIndexed) {
-        const range = { low, high: Math.min(high, end) }
-        yield* this.#findIndexed(selection, needle, range)
-        if (isDescending) return
-        low = range.high + 1
-        continue
-      }
-      const rest = { low: Math.max(low, end + 1), high }
-      const last = yield* this.#findUnindexed(selection, needle, { ...rest, sliceMs })
-      if (isDescending) high = (last ?? rest.low) - 1
-      else low = (last ?? rest.high) + 1
+      const range = isIndexed
+        ? { low, high: Math.min(high, end), sliceMs }
+        : { low: Math.max(low, end + 1), high, sliceMs }
+      const last = yield* isIndexed
+        ? this.#findIndexed(selection, needle, range)
+        : this.#findUnindexed(selection, needle, range)
+      if (isDescending) high = (last ?? range.low) - 1
+      else low = (last ?? range.high) + 1
       if (last !== undefined) yield undefined
     }
   }
@@ -370,23 +377,24 @@ export class TextStore {
     return { instant, finer }
   }
 
-  *#findIndexed(selection: Selection, needle: Needle, { low, high }: Range): Generator<Hit> {
-    const order = selection.isDescending ? 'DESC' : 'ASC'
-    const [edge] =
-      (needle.trigrams.length > 0 && this.#index.get<[number]>(scanEndSql(order), low, high)) || []
-    const near = selection.isDescending ? { low: edge ?? low, high } : { low, high: edge ?? high }
+  /** Returns the row at which a slice ended; undefined at the end of the range. */
+  *#findIndexed(selection: Selection, needle: Needle, range: SliceRange): Generator<Hit, number | undefined> {
+    const { isDescending } = selection
+    const order = isDescending ? 'DESC' : 'ASC'
+    const { low, high } = range
+    if (needle.trigrams.length === 0)
+      return yield* inSlices({ ...range, isDescending, rows: scannedRows }, (part) =>
+        this.#index.iterate<Hit>(scanSql(order), part.low, part.high, needle.bytes),
+      )
+    const [edge] = this.#index.get<[number]>(scanEndSql(order), low, high) ?? []
+    const near = isDescending ? { low: edge ?? low, high } : { low, high: edge ?? high }
     yield* this.#index.iterate<Hit>(scanSql(order), near.low, near.high, needle.bytes)
-    if (edge === undefined) return
-    const remainder = selection.isDescending ? { low, high: edge - 1 } : { low: edge + 1, high }
-    const match = this.#rarestTokens(selection, needle, remainder).map(
-      (text) => `"${text.replaceAll('"', '""')}"`,
-    )
-    yield* this.#index.iterate<Hit>(
-      matchSql(order),
-      remainder.low,
-      remainder.high,
-      match.join(' AND '),
-      needle.bytes,
+    if (edge === undefined) return undefined
+    const rest = isDescending ? { low, high: edge - 1 } : { low: edge + 1, high }
+    const tokens = this.#rarestTokens(selection, needle, rest)
+    const match = tokens.map((text) => `"${text.replaceAll('"', '""')}"`).join(' AND ')
+    return yield* inSlices({ ...range, ...rest, isDescending, rows: matchedRows }, (part) =>
+      this.#index.iterate<Hit>(matchSql(order), part.low, part.high, match, needle.bytes),
     )
   }
 
@@ -412,7 +420,7 @@ export class TextStore {
   *#findUnindexed(
     { ordinal, isDescending }: Selection,
     needle: Needle,
-    { low, high, sliceMs }: Range & { readonly sliceMs: number },
+    { low, high, sliceMs }: SliceRange,
   ): Generator<Hit, number | undefined> {
     const until = performance.now() + sliceMs
     const sql = unindexedSql(isDescending ? 'DESC' : 'ASC')
@@ -424,6 +432,27 @@ export class TextStore {
     }
     return undefined
   }
+}
+
+/**
+ * Reads a range in steps until a slice is over, each of twice the rows: most ranges are empty to the index,
+ * and a step costs something. Returns the last row; undefined at the end of the range.
+ */
+function* inSlices(
+  { low, high, isDescending, sliceMs, ...first }: SliceRange & { isDescending: boolean; rows: number },
+  read: (part: Range) => Iterable<Hit>,
+): Generator<Hit, number | undefined> {
+  const until = performance.now() + sliceMs
+  for (let [from, to, { rows }] = [low, high, first]; from <= to; rows *= 2) {
+    const part = isDescending
+      ? { low: Math.max(from, to - rows + 1), high: to }
+      : { low: from, high: Math.min(to, from + rows - 1) }
+    yield* read(part)
+    if (isDescending) to = part.low - 1
+    else from = part.high + 1
+    if (performance.now() >= until && from <= to) return isDescending ? part.low : part.high
+  }
+  return undefined
 }
 
 function compareHits(isDescending: boolean): (a: Hit, b: Hit) => number {
