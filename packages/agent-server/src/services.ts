@@ -5,10 +5,9 @@ import { join } from 'node:path'
 import { ProgramFolder, Workspace } from '@slipway/agent'
 import { type AppOptions, type SocketRoute, unixFetch } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
-import { removeViewLeftovers } from '@slipway/shared/git'
 import type { Secret } from '@slipway/shared/redaction'
 import type { Clock } from '@slipway/shared/time'
-import { toolUser } from '@slipway/shared/tool-files'
+import { removeTemporaryLeftovers, toolUser } from '@slipway/shared/tool-files'
 import { Cipher, type ServerStorage } from '@slipway/storage'
 import { applicationHomes } from './applications/application-backends.ts'
 import type { Ingress } from './applications/bridge/ingress.ts'
@@ -120,7 +119,7 @@ export async function killLeftovers(
   const homes = applicationHomes(applicationDirectory(await realpath(directory)))
   await Workspace.killLeftovers(server, homes)
   await ProgramFolder.removeLeftovers(withToolUser({ ...toolEnvironment, SLIPWAY_SERVER: server }))
-  await removeViewLeftovers()
+  await removeTemporaryLeftovers()
 }
 
 /** Opens everything that depends on keys and secrets, and continues the runs of the last process. */

@@ -1,7 +1,5 @@
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { AcpAgent, AcpModelInfo } from '@slipway/protocol'
-import { mkdtemp, rm } from '@slipway/shared/tool-files'
+import { makeTemporaryFolder, rm } from '@slipway/shared/tool-files'
 import type { Secrets } from '../secrets/secrets.ts'
 import { Workspace } from '../workspace/workspace.ts'
 import { AcpFailure } from './failure.ts'
@@ -27,7 +25,7 @@ export async function discoverAcpModels(
   signal: AbortSignal,
 ): Promise<DiscoveredModels> {
   const { environment, secrets } = options
-  const directory = await mkdtemp(join(tmpdir(), 'slipway-acp-'))
+  const directory = await makeTemporaryFolder('acp')
   try {
     await using workspace = await Workspace.open({ directory, env: environment })
     const handlers = {

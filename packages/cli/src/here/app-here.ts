@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { join, posix } from 'node:path'
 import { Problem } from '@slipway/protocol'
+import { makeTemporaryFolder, removeTemporaryLeftovers } from '@slipway/shared/tool-files'
 import { startAppCommand } from '../commands/app-start.ts'
 import { exitCodes } from '../commands/follow-run.ts'
 import { waitUntilStarted } from '../commands/sandboxes.ts'
@@ -31,12 +31,13 @@ export async function startHereCommand(
   options: { readonly directory: string; readonly env: Env; readonly isFollowing: boolean },
 ): Promise<number> {
   const { client, isJson, signal } = context
+  await removeTemporaryLeftovers()
   await using git = await openWorkingTree(options.directory, options.env)
   const snapshot = await takeSnapshot(git, signal)
   const note = isJson ? () => undefined : printNote
   if (snapshot.head !== undefined && !snapshot.hasHistory)
     note('The history of the repository is long or shallow: only its files are copied.')
-  const temporary = await mkdtemp(join(tmpdir(), 'slipway-here-'))
+  const temporary = await makeTemporaryFolder('here')
   let sandbox: string | undefined
   let isStarted = false
   try {

@@ -1,7 +1,7 @@
-import { copyFile, mkdtemp, open, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { copyFile, open, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { Problem } from '@slipway/protocol'
+import { makeTemporaryFolder } from '@slipway/shared/tool-files'
 import type { Git } from './git.ts'
 
 /** The author of the commits of a snapshot, instead of the user. */
@@ -77,7 +77,7 @@ export async function withIndex<T>(
   git: Git,
   work: (env: { readonly GIT_INDEX_FILE: string }) => Promise<T>,
 ): Promise<T> {
-  const directory = await mkdtemp(join(tmpdir(), 'slipway-index-'))
+  const directory = await makeTemporaryFolder('index')
   try {
     const file = join(directory, 'index')
     const own = resolve(git.directory, await git.run(['rev-parse', '--git-path', 'index']))

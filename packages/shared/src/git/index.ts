@@ -1,2 +1,1 @@
 export { RepositoryView, RepositoryViewError } from './repository-view.ts'
-export { removeViewLeftovers } from './view-folder.ts'

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { type GitCommand, gitCommand } from '../process/git-command.ts'
-import { lstat, realpath, rm, symlink, writeFile } from '../tool-files/index.ts'
-import { makeViewFolder } from './view-folder.ts'
+import { lstat, makeTemporaryFolder, realpath, rm, symlink, writeFile } from '../tool-files/index.ts'
 
 /** Runs git in one directory. */
 export type RunGitCommand = (command: GitCommand) => Promise<{
@@ -73,7 +72,7 @@ export class RepositoryView implements AsyncDisposable {
     const config = await run(gitCommand(['config', '--list', '-z', '--show-scope']))
     if (config.exitCode !== 0) throw new RepositoryViewError('git cannot read the configuration')
     if (config.isTruncated === true) throw new RepositoryViewError('The configuration is too long')
-    const directory = await makeViewFolder()
+    const directory = await makeTemporaryFolder('git')
     const view = new RepositoryView(root, gitDirectory, directory)
     try {
       await writeFile(join(directory, 'config'), harmlessConfig(config.stdout.toString()))

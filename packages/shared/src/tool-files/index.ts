@@ -1,3 +1,4 @@
+export { makeTemporaryFolder, removeTemporaryLeftovers } from './temporary-folder.ts'
 export {
   copyFile,
   createPrivateStream,

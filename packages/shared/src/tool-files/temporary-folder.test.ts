@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, utimesSync, wr
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { makeViewFolder, removeViewLeftovers } from './view-folder.ts'
+import { makeTemporaryFolder, removeTemporaryLeftovers } from './temporary-folder.ts'
 
 test('folders of dead processes are removed, those of running ones and of others stay', async () => {
   const root = mkdtempSync(join(tmpdir(), 'sw-view-'))
@@ -16,12 +16,18 @@ test('folders of dead processes are removed, those of running ones and of others
     writeFileSync(join(root, name, 'config'), '')
     return name
   }
-  const own = basename(await makeViewFolder())
-  const gone = [make(`slipway-git-${dead}-a`), make(`slipway-git-${process.pid}-of-the-last-one`)]
-  utimesSync(join(root, gone[1] ?? ''), 1_000_000, 1_000_000)
-  const kept = [own, ...[`slipway-git-${process.ppid}-a`, 'slipway-git-other', `x-${dead}-a`].map(make)]
+  const own = basename(await makeTemporaryFolder('git'))
+  const gone = ['acp', 'git', 'here', 'index'].map((purpose) => make(`slipway-${purpose}-${dead}-a`))
+  gone.push(make(`slipway-git-${process.pid}-of-the-last-one`))
+  utimesSync(join(root, gone.at(-1) ?? ''), 1_000_000, 1_000_000)
+  const kept = [
+    own,
+    ...[`slipway-git-${process.ppid}-a`, 'slipway-git-other', `slipway-data-${dead}-a`, `x-${dead}-a`].map(
+      make,
+    ),
+  ]
   symlinkSync(own, join(root, `slipway-git-${dead}-link`))
-  await removeViewLeftovers()
+  await removeTemporaryLeftovers()
   expect(gone.filter((name) => existsSync(join(root, name)))).toEqual([])
   expect([...kept, `slipway-git-${dead}-link`].filter((name) => !existsSync(join(root, name)))).toEqual([])
 })
