@@ -1,6 +1,5 @@
 import { clocks } from './clocks.ts'
 import { cuts } from './cuts.ts'
-import { damage } from './damage.ts'
 import { freezes } from './freezes.ts'
 import { fullDisk } from './full-disk.ts'
 import type { Guarantee } from './guarantee.ts'
@@ -10,6 +9,11 @@ import { runKills } from './run-kills.ts'
 import { sandboxKills } from './sandbox-kills.ts'
 import { soak } from './soak.ts'
 import { stalledReaders } from './stalled-reader.ts'
+import { damage } from './storage/damage.ts'
+import { lostAnswers } from './storage/lost-answers.ts'
+import { movedFiles } from './storage/moved-files.ts'
+import { oldVersions } from './storage/old-versions.ts'
+import { zeroedPages } from './storage/zeroed-pages.ts'
 import { twoServers } from './two-servers.ts'
 
 /** By the name that `npm run contract -- NAME` takes. */
@@ -23,6 +27,10 @@ export const guarantees: Readonly<Record<string, Guarantee>> = {
   clocks,
   'full-disk': fullDisk,
   damage,
+  'zeroed-pages': zeroedPages,
+  'lost-answers': lostAnswers,
+  'moved-files': movedFiles,
+  'old-versions': oldVersions,
   'idle-sockets': idleSockets,
   'stalled-readers': stalledReaders,
   soak,

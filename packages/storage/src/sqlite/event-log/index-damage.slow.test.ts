@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openStorage, type SqliteStorage } from '../storage.ts'
+import { fileIdentity } from '../testing/file-identity.ts'
 
 /** What happens to the files of the text index while no server runs, and what searches answer then. */
 
@@ -97,7 +98,7 @@ test('an index of a stopped or a killed server is used again, where it ended', {
 }, async () => {
   for (const directory of [stopped, killed].map(copyOf)) {
     const path = join(directory, 'index.db')
-    const { ino } = statSync(path)
+    const before = fileIdentity(path)
     const open = () => openStorage({ directory })
     {
       await using storage = await open()
@@ -110,7 +111,7 @@ test('an index of a stopped or a killed server is used again, where it ended', {
     }
     await using storage = await open()
     expect(await storage.log.count('one', { body: 'zeta' })).toBe(1)
-    expect(statSync(path).ino).toBe(ino)
+    expect(fileIdentity(path)).toBe(before)
   }
 })
 
@@ -127,9 +128,9 @@ test('an index whose sums or pages are those of another time is built again', {
   for (const name of ['index.db', 'index.sum']) {
     const directory = copyOf(older)
     cpSync(join(stopped, name), join(directory, name))
-    const { ino } = statSync(join(directory, 'index.db'))
+    const before = fileIdentity(join(directory, 'index.db'))
     await using storage = await openStorage({ directory })
     expect(await storage.log.count('one', { body: 'zeta' })).toBe(1)
-    expect(statSync(join(directory, 'index.db')).ino).not.toBe(ino)
+    expect(fileIdentity(join(directory, 'index.db'))).not.toBe(before)
   }
 })

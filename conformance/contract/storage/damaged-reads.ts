@@ -1,59 +1,21 @@
-import { randomBytes, randomInt } from 'node:crypto'
-import { cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { randomBytes } from 'node:crypto'
+import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { OwnAgentServer } from '../support/agent-fixture.ts'
-import { startAgentServer } from '../support/agent-server.ts'
-import { AgentServerApi, messageLine, toJsonLines } from '../support/agent-server-api.ts'
-import type { Guarantee } from './guarantee.ts'
+import { OwnAgentServer } from '../../support/agent-fixture.ts'
+import { startAgentServer } from '../../support/agent-server.ts'
+import { AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
 /** An answer that takes longer is a server that spins or hangs. */
 const deadlineMs = 180_000
 const eventsEach = 80
 const listPath = '/api/conversations/search?limit=10&sort_order=CREATED_AT'
 
-/** One changed bit at a random place of each file in turn, after the server was stopped or killed. */
-export const damage: Guarantee = {
-  promise:
-    'A changed bit in any file of the data directory is noticed: no wrong event is served, and nothing hangs.',
-  round:
-    'changes one bit of one file, starts a server on the directory and reads every conversation in every way',
-  share: 0.5,
-  partRounds: 50,
-  async run(rounds) {
-    const base = await mkdtemp(join(tmpdir(), 'slipway-damage-'))
-    try {
-      const states = await prepare(base)
-      const outcomes = { harmless: 0, 'reads refused': 0, 'starts refused': 0 }
-      const offset = randomInt(1_000)
-      for (let round = 0; round < rounds; round++) {
-        const data = join(base, 'damaged')
-        const state = round % 2 === 0 ? 'stopped' : 'killed'
-        await cp(join(base, state), data, { recursive: true })
-        const place = await changeOneBit(data, Math.floor(round / 2) + offset)
-        try {
-          outcomes[await readDamaged(data, states[state])]++
-        } catch (error) {
-          throw new Error(`bit changed in ${place}: ${String(error)}`, { cause: error })
-        } finally {
-          await rm(data, { recursive: true })
-        }
-      }
-      // A directory that never opens would show nothing.
-      if (rounds >= 10) expect(outcomes['starts refused']).toBeLessThan(rounds)
-      return { 'changed bits': rounds, ...outcomes, 'served wrong': 0, 'spinning or hanging': 0 }
-    } finally {
-      await rm(base, { recursive: true })
-    }
-  },
-}
-
 /** What the reads of a conversation answer when nothing is damaged. */
-type Reads = ReadonlyMap<string, string>
+export type Reads = ReadonlyMap<string, string>
 
 /** Makes a directory of a stopped and one of a killed server; returns the right answers of both. */
-async function prepare(base: string): Promise<Record<'stopped' | 'killed', Reads>> {
+export async function prepareData(base: string): Promise<Record<'stopped' | 'killed', Reads>> {
   await using server = await OwnAgentServer.open()
   const ids: string[] = []
   const picture = randomBytes(20_000).toString('base64')
@@ -113,39 +75,79 @@ async function readAll(api: AgentServerApi, ids: readonly string[]): Promise<Rea
   return originals
 }
 
-/** Changes the file whose turn it is, so that all of them get as many; returns the place. */
-async function changeOneBit(data: string, turn: number): Promise<string> {
-  const entries = await readdir(data, { recursive: true, withFileTypes: true })
-  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
-  const sizes = await Promise.all(files.map(async (path) => (await stat(path)).size))
-  const filled = files.filter((_, at) => sizes[at] !== 0).toSorted()
-  const path = filled[turn % filled.length] ?? ''
-  const bytes = await readFile(path)
-  const at = randomInt(bytes.length)
-  bytes[at] = (bytes[at] ?? 0) ^ (1 << randomInt(8))
-  await writeFile(path, bytes)
-  return `byte ${at} of ${path}`
+export interface DamagedReads {
+  readonly outcome: 'harmless' | 'reads refused' | 'starts refused'
+  /** Messages that were stored all the same, and those that were refused. */
+  readonly appended: number
+  readonly refused: number
 }
 
-async function readDamaged(
+/**
+ * Starts a server on a damaged directory, and reads it in every way; rejects when an answer is wrong. With
+ * `isWritten` it also sends a message to each conversation, kills the server and looks for what it has
+ * acknowledged.
+ */
+export async function readDamaged(
   data: string,
   originals: Reads,
-): Promise<'harmless' | 'reads refused' | 'starts refused'> {
+  { isWritten = false }: { readonly isWritten?: boolean } = {},
+): Promise<DamagedReads> {
+  const counts = { appended: 0, refused: 0 }
   const server = await startAgentServer(data).catch(() => undefined)
-  if (server === undefined) return 'starts refused'
+  if (server === undefined) return { outcome: 'starts refused', ...counts }
+  const acknowledged: string[] = []
+  let refusedReads = 0
   try {
     const api = new AgentServerApi({ url: server.url, headers: {} })
-    let refused = 0
     for (const [path, original] of originals) {
       const answer = await read(api, path)
-      if (answer === undefined) refused++
-      else if (answer !== original) throw new Error(`${path} answered wrong: ${answer.slice(0, 2_000)}`)
+      const isRight = path === listPath ? isPartOfList : (one: string, other: string) => one === other
+      if (answer === undefined) refusedReads++
+      else if (!(await isRight(answer, original, api)))
+        throw new Error(`${path} answered wrong: ${answer.slice(0, 2_000)}`)
     }
     expect((await api.fetch('/health', { signal: AbortSignal.timeout(deadlineMs) })).status).toBe(200)
-    return refused > 0 ? 'reads refused' : 'harmless'
+    if (isWritten) acknowledged.push(...(await sendToEach(api, originals)))
+    counts.appended = acknowledged.length
+    counts.refused = isWritten ? idsOf(originals).length - acknowledged.length : 0
   } finally {
     await server.stop('SIGKILL')
   }
+  if (acknowledged.length > 0) await expectStored(data, acknowledged)
+  return { outcome: refusedReads > 0 ? 'reads refused' : 'harmless', ...counts }
+}
+
+const laterText = 'sent to the damaged log'
+
+/** The conversations that have taken a message; others refuse it. */
+async function sendToEach(api: AgentServerApi, originals: Reads): Promise<string[]> {
+  const acknowledged: string[] = []
+  for (const id of idsOf(originals)) {
+    const content = [{ type: 'text', text: laterText }]
+    const { status } = await api.sendJson('POST', `/api/conversations/${id}/events`, { content })
+    if (status === 200) acknowledged.push(id)
+    else expect([500, 503]).toContain(status)
+  }
+  return acknowledged
+}
+
+/** After a kill. An export that cannot be read is refused. */
+async function expectStored(data: string, ids: readonly string[]): Promise<void> {
+  const server = await startAgentServer(data)
+  try {
+    const api = new AgentServerApi({ url: server.url, headers: {} })
+    for (const id of ids) {
+      const text = await read(api, `/api/conversations/${id}/export`)
+      if (text !== undefined) expect(text.split(laterText).length, `${id} after a kill`).toBe(2)
+    }
+  } finally {
+    await server.stop('SIGKILL')
+  }
+}
+
+function idsOf(originals: Reads): readonly string[] {
+  const paths = [...originals.keys()].filter((path) => path.endsWith('/export'))
+  return paths.map((path) => path.split('/')[3] ?? '')
 }
 
 /**
@@ -161,15 +163,27 @@ async function read(api: AgentServerApi, path: string): Promise<string | undefin
       expect([500, 503, 200]).toContain(response.status)
       return undefined
     }
-    return path === listPath ? recordsOf(text) : text
+    return text
   } catch (error) {
     if (error instanceof Error && error.name === 'TimeoutError') throw new Error(`${path} does not answer`)
     return undefined
   }
 }
 
+/** A list leaves out a conversation that cannot be read, which is not said to be absent. */
+async function isPartOfList(answer: string, original: string, api: AgentServerApi): Promise<boolean> {
+  const listed = new Set(recordsOf(answer))
+  const all = recordsOf(original)
+  if (listed.difference(new Set(all)).size > 0) return false
+  for (const record of all.filter((one) => !listed.has(one))) {
+    const { status } = await api.requestJson(`/api/conversations/${JSON.parse(record).id}`)
+    if (![500, 503].includes(status)) return false
+  }
+  return true
+}
+
 /** Times and states of a list change with a start. */
-function recordsOf(list: string): string {
+function recordsOf(list: string): readonly string[] {
   const { items } = JSON.parse(list) as { items: readonly { id: string; title: string; tags: object }[] }
-  return JSON.stringify(items.map(({ id, title, tags }) => ({ id, title, tags })))
+  return items.map(({ id, title, tags }) => JSON.stringify({ id, title, tags }))
 }
