@@ -77,6 +77,8 @@ async function readAll(api: AgentServerApi, ids: readonly string[]): Promise<Rea
 
 export interface DamagedReads {
   readonly outcome: 'harmless' | 'reads refused' | 'starts refused'
+  /** Of a refused start. */
+  readonly reason?: string
   /** Messages that were stored all the same, and those that were refused. */
   readonly appended: number
   readonly refused: number
@@ -93,8 +95,8 @@ export async function readDamaged(
   { isWritten = false }: { readonly isWritten?: boolean } = {},
 ): Promise<DamagedReads> {
   const counts = { appended: 0, refused: 0 }
-  const server = await startAgentServer(data).catch(() => undefined)
-  if (server === undefined) return { outcome: 'starts refused', ...counts }
+  const server = await startAgentServer(data).catch((error: unknown) => String(error))
+  if (typeof server === 'string') return { outcome: 'starts refused', reason: server, ...counts }
   const acknowledged: string[] = []
   let refusedReads = 0
   try {
