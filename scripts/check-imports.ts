@@ -44,7 +44,7 @@ export function findViolations(sources: readonly Source[]): string[] {
 /**
  * Tests, contracts, benches, the fixtures and fakes in `testing/` folders, and the programs of the READMEs.
  */
-function isTest(file: string): boolean {
+export function isTest(file: string): boolean {
   return /\.(test|contract|bench)\.ts$|\/testing\/|^examples\/(readme|client)\//.test(file)
 }
 
