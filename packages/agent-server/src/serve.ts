@@ -6,7 +6,6 @@ import {
   createApp,
   createLogger,
   isHostNameOf,
-  isLoopback,
   listen,
   openTelemetry,
   Readiness,
@@ -16,6 +15,7 @@ import { agentServerOpenApi, agentServerRoutes, type LogFunction } from '@slipwa
 import { definedMembers } from '@slipway/shared/json'
 import { hideFromDebuggers, loadLibc } from '@slipway/shared/process'
 import { type Clock, systemClock } from '@slipway/shared/time'
+import { isLoopback } from '@slipway/shared/url'
 import { Cipher, openServerStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
 import { applicationPrefix, Ingress } from './applications/bridge/ingress.ts'

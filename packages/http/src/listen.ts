@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { errorCode } from '@slipway/shared/fs'
+import { isLoopback } from '@slipway/shared/url'
 import type { App } from './app.ts'
-import { isLoopback } from './auth/guard.ts'
 import { unixSocketUrl } from './core/unix-socket.ts'
 
 export interface Listening {

@@ -6,6 +6,7 @@ import { type McpOAuthState, signInToMcpServer } from '@slipway/agent'
 import { type McpTestRequest, type McpTestResponse, Problem } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
+import { isLoopback } from '@slipway/shared/url'
 
 /** A sign-in can be asked about for so long. */
 const keepMs = 15 * 60_000
@@ -88,7 +89,7 @@ export class McpOAuthJobs implements AsyncDisposable {
     if (consent === undefined) throw new Problem('conflict', 'OAuth callback is not ready')
     if (status.status !== 'authorizing') return status
     const url = URL.parse(callbackUrl)
-    if (url?.protocol !== 'http:' || !/^(?:localhost|127\.0\.0\.1)$/.test(url.hostname))
+    if (url?.protocol !== 'http:' || !isLoopback(url.hostname))
       throw new Problem('bad_request', 'Invalid OAuth callback URL')
     const { port, pathname } = consent.redirectUrl
     if (url.port !== port || url.pathname !== pathname)

@@ -2,7 +2,7 @@ import type { SecretSource } from '@slipway/protocol'
 import { readText } from '@slipway/shared/async'
 import { encodedForms, findSecretTexts, Redactor, textForms } from '@slipway/shared/redaction'
 import { type Clock, systemClock } from '@slipway/shared/time'
-import { sameOriginFetch } from '@slipway/shared/url'
+import { isLoopback, sameOriginFetch } from '@slipway/shared/url'
 
 /** Replaces a secret's value in texts. */
 export const secretPlaceholder = '<secret-hidden>'
@@ -205,7 +205,7 @@ function failureReason(error: unknown): string {
 /** The path of an address of this server on its machine; undefined for any other address. */
 function pathOnServer(url: string, serverPort: number | undefined): string | undefined {
   const { protocol, hostname, port, pathname, search, username } = new URL(url)
-  const isHere = protocol === 'http:' && /^(localhost|127\.0\.0\.1|\[::1\])$/.test(hostname)
+  const isHere = protocol === 'http:' && isLoopback(hostname)
   if (!isHere || serverPort === undefined || Number(port || 80) !== serverPort) return undefined
   return search === '' && username === '' ? pathname : undefined
 }

@@ -1,6 +1,7 @@
 import { join, resolve } from 'node:path'
 import { readPrivateFile } from '@slipway/shared/fs'
 import { Secret } from '@slipway/shared/redaction'
+import { isLoopback } from '@slipway/shared/url'
 import { findForeignListener } from './loopback-listener.ts'
 
 /**
@@ -25,8 +26,7 @@ export async function isOwnAddress(url: string): Promise<boolean> {
   return isLoopbackUrl(url) && (await findForeignListener(url)) === undefined
 }
 
-/** Names that resolve elsewhere on some machines, as those below `localhost`, do not count. */
 export function isLoopbackUrl(url: string): boolean {
   const { protocol, hostname } = URL.parse(url) ?? {}
-  return /^https?:$/.test(protocol ?? '') && /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname ?? '')
+  return /^https?:$/.test(protocol ?? '') && isLoopback(hostname ?? '')
 }

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { Problem } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
+import { isBrowserLoopback, isLoopback } from '@slipway/shared/url'
 
 export interface GuardOptions {
   /**
@@ -199,7 +200,7 @@ export class Guard {
     if (host === this.#lastHost) return
     const name = hostName(host)
     const isListed = this.#hosts.has(name) || this.#hosts.has(host.toLowerCase())
-    if (!isLoopback(name) && !isListed && this.#options.isOwnHost?.(host) !== true) {
+    if (!isBrowserLoopback(name) && !isListed && this.#options.isOwnHost?.(host) !== true) {
       throw new Problem(
         'forbidden',
         'This host name is not allowed; SLIPWAY_ALLOWED_HOSTS names those that are, and SLIPWAY_WEB_URL (agent server) or SLIPWAY_PUBLIC_URL (sandbox server) the address of a proxy',
@@ -255,16 +256,6 @@ export function isHostNameOf(url: string | undefined, host: string): boolean {
 /** Whether the request comes from a page of the server that it was sent to. */
 export function isSameOrigin({ origin, host }: IncomingHttpHeaders): boolean {
   return origin !== undefined && /^https?:\/\/(.+)$/i.exec(origin)?.[1]?.toLowerCase() === host?.toLowerCase()
-}
-
-/** Whether a server that listens on this name or address is reachable from this machine only. */
-export function isLoopback(name: string): boolean {
-  return (
-    name === 'localhost' ||
-    name === '::1' ||
-    name.endsWith('.localhost') ||
-    /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(name)
-  )
 }
 
 /** `[::1]:8000` -> `::1`, `Example.org.:80` -> `example.org`; anything else is returned unchanged. */

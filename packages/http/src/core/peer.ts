@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
+import { isLoopback } from '@slipway/shared/url'
 
 const peers = new WeakMap<Socket, string>()
 
@@ -12,7 +13,7 @@ export function peerOf(socket: Socket): string {
   const known = peers.get(socket)
   if (known !== undefined) return known
   const { remoteAddress, localAddress } = socket
-  const isLocal = remoteAddress === localAddress || /^(::ffff:)?127\.|^::1$/.test(remoteAddress ?? '')
+  const isLocal = remoteAddress === localAddress || isLoopback((remoteAddress ?? '').replace(/^::ffff:/, ''))
   const user = remoteAddress === undefined || !isLocal ? undefined : findUser(socket)
   const place = remoteAddress === undefined ? 'socket' : isLocal ? 'local' : 'remote'
   const peer = user === undefined ? place : `user:${user}`

@@ -1,5 +1,5 @@
-import { isLoopback } from '@slipway/http'
 import type { SandboxInfo } from '@slipway/protocol'
+import { isBrowserLoopback } from '@slipway/shared/url'
 import type { ObservedSandbox } from '../backends/backend.ts'
 
 export type Expose = 'auto' | 'direct' | 'relay'
@@ -20,7 +20,7 @@ export function exposedUrls(
   { publicUrl, expose }: { readonly publicUrl: string; readonly expose: Expose },
 ): ExposedUrl[] {
   const base = new URL(publicUrl)
-  const isDirect = expose === 'direct' || (expose === 'auto' && isLoopbackUrl(base))
+  const isDirect = expose === 'direct' || (expose === 'auto' && isBrowserLoopback(base.hostname))
   return Object.entries(proxyPathNames).flatMap(([name, pathName]) => {
     const address = addresses[name]
     if (address === undefined) return []
@@ -34,15 +34,11 @@ export function exposedUrls(
 function directUrl(address: string, base: URL): string | undefined {
   const url = URL.parse(address)
   if (url === null || !/^https?:$/.test(url.protocol)) return undefined
-  if (isLoopbackUrl(url) && !isLoopbackUrl(base)) url.hostname = base.hostname
+  if (isBrowserLoopback(url.hostname) && !isBrowserLoopback(base.hostname)) url.hostname = base.hostname
   return `${url.origin}${url.pathname.replace(/\/+$/, '')}`
 }
 
 function urlPort(text: string): number {
   const { port, protocol } = new URL(text)
   return port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port)
-}
-
-function isLoopbackUrl({ hostname }: URL): boolean {
-  return hostname === '[::1]' || isLoopback(hostname)
 }

@@ -1,4 +1,5 @@
 import { invalidInput, type Llm, type SandboxSpec } from '@slipway/protocol'
+import { isLoopback } from '@slipway/shared/url'
 import type { Backend } from '../backends/backend.ts'
 import type { SandboxSpecs } from '../sandboxes/state/specs.ts'
 
@@ -46,7 +47,7 @@ function loopbackAddress({ model, base_url }: Llm) {
   const address = base_url || defaultAddresses.find(([prefix]) => prefix.test(model))?.[1]
   if (address === undefined || !URL.canParse(address)) return undefined
   const { hostname, port, protocol, origin } = new URL(address)
-  if (!/^(?:127(?:\.\d+){3}|localhost|0\.0\.0\.0|\[::1\])$/.test(hostname)) return undefined
+  if (!isLoopback(hostname) && hostname !== '0.0.0.0') return undefined
   const usualPort = protocol === 'https:' ? 443 : 80
   return { url: origin, port: port === '' ? usualPort : Number(port), isIpv6: hostname === '[::1]' }
 }

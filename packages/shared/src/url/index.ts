@@ -1,2 +1,3 @@
 export { decodePercent } from './decode.ts'
+export { isBrowserLoopback, isLoopback } from './loopback.ts'
 export { RedirectError, sameOriginFetch } from './same-origin-fetch.ts'

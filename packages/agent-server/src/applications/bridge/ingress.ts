@@ -1,5 +1,6 @@
 import { isHostOf, type ProxyRequest } from '@slipway/http'
 import { Problem, serverFailure } from '@slipway/protocol'
+import { isBrowserLoopback } from '@slipway/shared/url'
 
 /** Below it are the programs of applications. */
 export const applicationPrefix = '/app-backends/{extension_name}'
@@ -56,8 +57,7 @@ export class Ingress {
   /** A Problem where browsers would not take a Secure cookie. */
   checkSecure(): void {
     const { protocol, hostname } = new URL(this.origin)
-    const isLoopback = /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
-    if (protocol !== 'https:' && !isLoopback)
+    if (protocol !== 'https:' && !isBrowserLoopback(hostname))
       throw serverFailure(
         'unavailable',
         '503: Canvas App sessions require HTTPS or a loopback secure context',

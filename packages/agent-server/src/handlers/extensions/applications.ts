@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net'
-import { fileReply, type Handlers, isLoopback, type OriginPool } from '@slipway/http'
+import { fileReply, type Handlers, type OriginPool } from '@slipway/http'
 import {
   type applicationLinkRoutes,
   type applicationRoutes,
@@ -7,6 +7,7 @@ import {
   type pluginRoutes,
   serverFailure,
 } from '@slipway/protocol'
+import { isBrowserLoopback } from '@slipway/shared/url'
 import type { ApplicationBackends } from '../../applications/application-backends.ts'
 import type { InstalledApplications } from '../../applications/installed-applications.ts'
 
@@ -108,5 +109,5 @@ function hostOfAddress(address: string): string {
 }
 
 function leadsToThisMachine(url: string): boolean {
-  return isLoopback((URL.parse(url)?.hostname ?? '').replace(/^\[|\]$/g, ''))
+  return isBrowserLoopback(URL.parse(url)?.hostname ?? '')
 }

@@ -1,6 +1,7 @@
-import { fileReply, type Handlers, isLoopback, type Reply, type Request } from '@slipway/http'
+import { fileReply, type Handlers, type Reply, type Request } from '@slipway/http'
 import { Problem, type workspaceRoutes } from '@slipway/protocol'
 import { openReal } from '@slipway/shared/tool-files'
+import { isBrowserLoopback } from '@slipway/shared/url'
 import type { ConversationInfoReader } from '../../conversations/conversation-info.ts'
 import { cookieName, sessionSeconds, ticketSegment, type WorkspaceTickets } from '../../workspaces/tickets.ts'
 import { pathSegments, type WorkspaceFile, type WorkspaceFiles } from '../../workspaces/workspace-files.ts'
@@ -104,9 +105,10 @@ function pageRedirectUrl(url: string, ticket: string, name: string): string {
 
 /** Browsers store third-party cookies only when secure, which loopback allows too. */
 function cookieReply(cookie: string, header: GetHeader): Reply {
-  const host = URL.parse(`http://${header('host') ?? ''}`)?.hostname.replace(/^\[|\]$/g, '') ?? ''
+  const host = URL.parse(`http://${header('host') ?? ''}`)?.hostname ?? ''
   const isEncrypted = header('x-forwarded-proto') === 'https' || /^https:/i.test(header('origin') ?? '')
-  const sameSite = isEncrypted || isLoopback(host) ? 'SameSite=None; Secure; Partitioned' : 'SameSite=Lax'
+  const sameSite =
+    isEncrypted || isBrowserLoopback(host) ? 'SameSite=None; Secure; Partitioned' : 'SameSite=Lax'
   const headers = { 'set-cookie': `${cookie}; HttpOnly; ${sameSite}` }
   return { status: 204, bytes: Buffer.alloc(0), headers }
 }

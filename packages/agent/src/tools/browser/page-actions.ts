@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { isBrowserLoopback } from '@slipway/shared/url'
 import type { Page, Request } from 'playwright-core'
 import {
   type ActiveBrowser,
@@ -24,7 +25,7 @@ export function parseAddress(input: string): { readonly url: string } | { readon
   const trimmed = input.trim()
   if (trimmed === 'about:blank') return { url: trimmed }
   const isHost = /^[\w.-]+(:\d+)?([/?#]|$)/.test(trimmed) || /^\[[\da-f:.]+\]/i.test(trimmed)
-  const isLocal = /^(localhost|127\.|\[::1\])/i.test(trimmed)
+  const isLocal = isBrowserLoopback(URL.parse(`http://${trimmed}`)?.hostname ?? '')
   const url = URL.parse(isHost ? `${isLocal ? 'http' : 'https'}://${trimmed}` : trimmed)
   if (url === null) return { refused: `This is no address: ${trimmed.slice(0, 300)}` }
   if (url.protocol === 'http:' || url.protocol === 'https:') return { url: url.href }

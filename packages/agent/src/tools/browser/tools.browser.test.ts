@@ -278,6 +278,7 @@ test('any input becomes an http or https address or is refused', () => {
   )
   expect(parseAddress('example.org/a')).toEqual({ url: 'https://example.org/a' })
   expect(parseAddress('localhost:8000')).toEqual({ url: 'http://localhost:8000/' })
+  expect(parseAddress('localhost.example.org')).toEqual({ url: 'https://localhost.example.org/' })
   expect(parseAddress('file:///etc/passwd')).toEqual({ refused: expect.stringContaining('file:') })
 })
 
