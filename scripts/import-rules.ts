@@ -8,7 +8,7 @@ export const packageImports: Readonly<Record<string, readonly string[]>> = {
   agent: ['shared', 'protocol', 'storage'],
   'agent-server': ['shared', 'protocol', 'storage', 'http', 'agent'],
   'sandbox-server': ['shared', 'protocol', 'storage', 'http', 'client'],
-  console: ['protocol', 'client'],
+  console: ['shared', 'protocol', 'client'],
   cli: ['shared', 'protocol', 'client', 'agent-server', 'sandbox-server'],
   examples: ['shared', 'protocol', 'client', 'agent-server', 'sandbox-server', 'cli'],
 }
@@ -38,6 +38,7 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
     'metrics',
     'process',
     'redaction',
+    'text',
     'time',
     'time/testing',
     'tool-files',

@@ -5,6 +5,7 @@ import { type BashOutput, type ExecuteBashRequest, Problem } from '@slipway/prot
 import { raceAbort } from '@slipway/shared/async'
 import { isDirectory } from '@slipway/shared/fs'
 import { createCounter } from '@slipway/shared/metrics'
+import { errorText } from '@slipway/shared/text'
 import { BashEventStore, type BashEventStoreOptions, type StoredCommand } from './event-store.ts'
 import { type CommandOutcome, OutputRecorder } from './output-recorder.ts'
 
@@ -180,9 +181,7 @@ export class BashService implements AsyncDisposable {
       if (this.#stop.signal.aborted) return failedOutcome('The server was stopped while this command ran.')
       return { exitCode: result.exitCode ?? -signalNumber(result.signal), notice: undefined }
     } catch (error) {
-      return failedOutcome(
-        `Error executing command: it could not be started: ${error instanceof Error ? error.message : error}`,
-      )
+      return failedOutcome(`Error executing command: it could not be started: ${errorText(error)}`)
     }
   }
 }

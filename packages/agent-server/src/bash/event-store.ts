@@ -14,6 +14,7 @@ import {
 } from '@slipway/protocol'
 import { Signal, Waiter } from '@slipway/shared/async'
 import { errorCode } from '@slipway/shared/fs'
+import { errorText } from '@slipway/shared/text'
 import {
   type BashEventRow,
   type BashEvents,
@@ -88,7 +89,7 @@ export class BashEventStore implements AsyncDisposable {
     try {
       events.add([{ instant, id, commandId: id, conversationId, order: -1, isLast: false, body: line }])
     } catch (error) {
-      this.#options.log('warn', 'a command cannot be stored', { error: errorText(error) })
+      this.#options.log('warn', 'a command cannot be stored', { error: errorCode(error) ?? errorText(error) })
       throw error instanceof Problem ? error : new Problem('unavailable', 'The command cannot be stored')
     }
     this.#added.notify()
@@ -167,7 +168,9 @@ export class BashEventStore implements AsyncDisposable {
     try {
       await this.clear(conversationId)
     } catch (error) {
-      log('warn', 'the commands of a conversation cannot be removed', { error: errorText(error) })
+      log('warn', 'the commands of a conversation cannot be removed', {
+        error: errorCode(error) ?? errorText(error),
+      })
     }
   }
 
@@ -209,7 +212,7 @@ export class BashEventStore implements AsyncDisposable {
     this.#opening ??= this.#load().catch((error: unknown) => {
       this.#opening = undefined
       if (error instanceof Problem) throw error
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = errorText(error)
       this.#options.log('error', 'commands cannot be stored', { error: reason })
       const problem = storageUnavailableProblem(`Commands cannot be stored: ${reason}`, error)
       this.#refusal = { error: problem, until: now() + refusalMicros }
@@ -254,7 +257,9 @@ export class BashEventStore implements AsyncDisposable {
       events.add([event])
       return body.length
     } catch (error) {
-      this.#options.log('warn', 'the output of a command cannot be stored', { error: errorText(error) })
+      this.#options.log('warn', 'the output of a command cannot be stored', {
+        error: errorCode(error) ?? errorText(error),
+      })
       if (isLast) events.addInMemory(event)
       return undefined
     } finally {
@@ -326,10 +331,6 @@ async function removeCommands(
 
 function toJson(value: object): Buffer {
   return Buffer.from(JSON.stringify(value))
-}
-
-function errorText(error: unknown): string {
-  return errorCode(error) ?? String(error)
 }
 
 function newId(): string {

@@ -13,6 +13,7 @@ import {
 import { type ExecutionStatus, type Llm, type LogFunction, Problem } from '@slipway/protocol'
 import { raceAbort, Semaphore } from '@slipway/shared/async'
 import { createCounter } from '@slipway/shared/metrics'
+import { errorText } from '@slipway/shared/text'
 import { repeat, type Timer } from '@slipway/shared/time'
 import {
   type Cipher,
@@ -410,7 +411,7 @@ export class ConversationRegistry implements AsyncDisposable {
   }
 
   #logUnrecovered(id: string, error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorText(error)
     this.#options.log('error', 'a conversation cannot be recovered', { conversation: id, reason })
   }
 

@@ -5,6 +5,7 @@ import { Workspace } from '@slipway/agent'
 import { type Listening, unixFetch, unixSocketUrl } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
+import { errorText } from '@slipway/shared/text'
 import { makeDirectory, rm } from '@slipway/shared/tool-files'
 import { openEditorGates } from './editor-gate.ts'
 import { findEditorProgram } from './editor-program.ts'
@@ -54,7 +55,7 @@ export class Editor implements AsyncDisposable {
   private constructor(options: EditorOptions) {
     this.#options = options
     this.#ended = this.#run().catch((error: unknown) => {
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = errorText(error)
       options.log('warn', 'the editor could not be started, continuing without it', { reason })
     })
   }

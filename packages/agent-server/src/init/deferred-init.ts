@@ -10,6 +10,7 @@ import {
   serverFailure,
 } from '@slipway/protocol'
 import { redactText, Secret } from '@slipway/shared/redaction'
+import { errorText } from '@slipway/shared/text'
 import type { Config } from '../config/config.ts'
 import { mergeInitRequest } from './merge-config.ts'
 
@@ -167,7 +168,7 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
       this.#services = services
     } catch (error) {
       this.#accepted = undefined
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = errorText(error)
       this.#error = `The server could not be opened with these settings: ${redactText(reason)}`
       this.#options.log('error', 'invalid init settings', { error: String(error) })
       throw serverFailure('run_failed', `500: ${this.#error}`)

@@ -5,6 +5,7 @@ import { basename, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { errorCode, exists, isWithin, makeDirectory, syncDirectory } from '@slipway/shared/fs'
 import { assertUntracked } from '@slipway/shared/process'
+import { errorText } from '@slipway/shared/text'
 import { DirectoryLock } from '@slipway/storage'
 import { copyDatabase, verifyLog, writeFullBackup, writeIncrement } from '@slipway/storage/maintenance'
 import {
@@ -159,7 +160,7 @@ class FileStore {
           this.entries.push({ ...entry, mode: file.stats.mode & 0o777, path: file.path })
       } catch (error) {
         if (errorCode(error) === 'ENOENT') continue
-        this.skipped.push(`${file.path}: ${error instanceof Error ? error.message : error}`)
+        this.skipped.push(`${file.path}: ${errorText(error)}`)
       }
     }
     return this

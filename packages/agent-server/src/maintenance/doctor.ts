@@ -2,6 +2,7 @@ import { readdir, rm, statfs } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { exists } from '@slipway/shared/fs'
 import { assertUntracked } from '@slipway/shared/process'
+import { errorText } from '@slipway/shared/text'
 import { DirectoryLock } from '@slipway/storage'
 import {
   inspectDatabase,
@@ -187,7 +188,7 @@ function examineDatabase(directory: string, name: string, isDeep: boolean): Find
     ]
     return [{ area, level: 'ok', message: notes.join('; ') }]
   } catch (error) {
-    return [{ area, level: 'error', message: messageOf(error), next: restoreAdvice }]
+    return [{ area, level: 'error', message: errorText(error), next: restoreAdvice }]
   }
 }
 
@@ -215,7 +216,7 @@ function examineEvents(directory: string, isDeep: boolean): Finding[] {
     const message = `${conversations} conversations, ${events} events read (${scope})${note}`
     return findings.length > 0 ? findings : [{ area, level: 'ok', message }]
   } catch (error) {
-    return [{ area, level: 'error', message: messageOf(error), next: restoreAdvice }]
+    return [{ area, level: 'error', message: errorText(error), next: restoreAdvice }]
   }
 }
 
@@ -269,7 +270,7 @@ function attempt(work: () => string | undefined): string | undefined {
   try {
     return work()
   } catch (error) {
-    return messageOf(error)
+    return errorText(error)
   }
 }
 
@@ -279,8 +280,4 @@ function attemptValue<T>(work: () => T): T | undefined {
   } catch {
     return undefined
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

@@ -1,3 +1,4 @@
+import { errorText } from '@slipway/shared/text'
 import { environmentSchema, readConfig } from '../config/config.ts'
 
 export { DirectoryInUseError } from '@slipway/storage'
@@ -25,6 +26,6 @@ export function checkAgentServerSettings(
     readConfig(env)
     return undefined
   } catch (error) {
-    return error instanceof Error ? error.message : String(error)
+    return errorText(error)
   }
 }

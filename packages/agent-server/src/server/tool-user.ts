@@ -3,6 +3,7 @@ import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Workspace } from '@slipway/agent'
 import type { LogFunction } from '@slipway/protocol'
+import { errorText } from '@slipway/shared/text'
 import {
   findToolUser,
   makeDirectory,
@@ -46,7 +47,7 @@ export async function startToolUser(setting: string | undefined, dataDirectory: 
     if ((await Promise.allSettled(reads)).some(({ status }) => status === 'fulfilled'))
       throw new Error(`that user can read the data directory ${dataDirectory}; set its mode to 0700`)
   } catch (error) {
-    throw new Error(`SLIPWAY_TOOL_USER: ${error instanceof Error ? error.message : String(error)}`)
+    throw new Error(`SLIPWAY_TOOL_USER: ${errorText(error)}`)
   }
 }
 

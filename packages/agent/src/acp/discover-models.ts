@@ -1,4 +1,5 @@
 import type { AcpAgent, AcpModelInfo } from '@slipway/protocol'
+import { errorText } from '@slipway/shared/text'
 import { makeTemporaryFolder, rm } from '@slipway/shared/tool-files'
 import type { Secrets } from '../secrets/secrets.ts'
 import { Workspace } from '../workspace/workspace.ts'
@@ -55,7 +56,7 @@ export async function discoverAcpModels(
   } catch (error) {
     signal.throwIfAborted()
     const code = error instanceof AcpFailure ? error.code : 'ACPInitError'
-    const text = error instanceof Error ? error.message : String(error)
+    const text = errorText(error)
     return {
       available: [],
       current: undefined,

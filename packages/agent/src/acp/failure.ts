@@ -1,3 +1,4 @@
+import { errorText } from '@slipway/shared/text'
 import { RpcError } from './rpc.ts'
 
 export type AcpFailureCode = 'ACPSpawnError' | 'ACPInitError' | 'ACPAuthRequired' | 'ACPPromptError'
@@ -21,8 +22,7 @@ const maxDataChars = 2_000
 /** What a program has answered, as a failure. Programs report refused keys as internal errors, too. */
 export function rpcFailure(error: unknown, code: AcpFailureCode): AcpFailure {
   if (error instanceof AcpFailure) return error
-  if (!(error instanceof RpcError))
-    return new AcpFailure(code, error instanceof Error ? error.message : String(error))
+  if (!(error instanceof RpcError)) return new AcpFailure(code, errorText(error))
   const data = error.data === undefined ? '' : JSON.stringify(error.data).slice(0, maxDataChars)
   const detail = `[${error.code}] ${error.message}${data === '' ? '' : `: ${data}`}`
   const isAuth = error.code === authRequired || authMarks.test(detail)

@@ -1,5 +1,6 @@
 import { isAcpAgent, Problem } from '@slipway/protocol'
 import { actionsDigest } from '@slipway/protocol/confirmation'
+import { errorText } from '@slipway/shared/text'
 import type { EventDraft } from '@slipway/storage'
 import { ConfirmationDeadline } from './confirm/deadline.ts'
 import { agentErrorEvent, rejectionEvent, stateUpdate, statusUpdate } from './events/event-drafts.ts'
@@ -326,7 +327,7 @@ export class RunControl {
     this.#activity = work(AbortSignal.any([step.signal, closing.signal]))
       .catch((error: unknown) => {
         isBroken = true
-        const reason = error instanceof Error ? error.message : String(error)
+        const reason = errorText(error)
         deps.logLine('error', 'a run ended unexpectedly', { conversation: id, reason })
       })
       .then(() => {

@@ -6,6 +6,7 @@ import { isAbsolute, resolve, sep } from 'node:path'
 import type { IPty } from '@lydell/node-pty'
 import { isWithin } from '@slipway/shared/fs'
 import { loadLibc } from '@slipway/shared/process'
+import { errorText } from '@slipway/shared/text'
 import * as toolFiles from '@slipway/shared/tool-files'
 import { BoundedBuffer } from './bounded-buffer.ts'
 import { type ActiveSandbox, sandboxCommand } from './command-sandbox.ts'
@@ -223,7 +224,7 @@ export class Workspace implements AsyncDisposable {
       exit = await streamProcess(child, { timeoutMs, graceMs: 0, kill, onOutput }, signal)
       await kill()
     } catch (error) {
-      stderr.append(Buffer.from(error instanceof Error ? error.message : String(error)))
+      stderr.append(Buffer.from(errorText(error)))
     }
     const { exitCode, isTimedOut } = exit
     const isTruncated = stdout.isTruncated || stderr.isTruncated

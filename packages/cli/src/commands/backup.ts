@@ -1,5 +1,5 @@
 import { backUp, listBackup, migrate, restore, verifyBackup } from '@slipway/agent-server/maintenance'
-import { formatBytes } from '../output/bytes.ts'
+import { formatBytes } from '@slipway/shared/text'
 import { countText } from '../output/count-text.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { print, printNote, printResult, table } from '../output/terminal.ts'

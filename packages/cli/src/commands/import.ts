@@ -5,6 +5,7 @@ import { createGunzip } from 'node:zlib'
 import { CallError } from '@slipway/client'
 import { type ImportMeta, Problem } from '@slipway/protocol'
 import { parseJson } from '@slipway/shared/json'
+import { errorText } from '@slipway/shared/text'
 import type { CommandContext } from '../context/command-context.ts'
 import { Progress } from '../output/progress.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
@@ -38,7 +39,7 @@ export async function importCommand(
       readError =
         error instanceof Problem
           ? error
-          : new Problem('bad_request', `Cannot read ${file}: ${errorReason(error)}`)
+          : new Problem('bad_request', `Cannot read ${file}: ${errorText(error)}`)
       throw error
     }
   }
@@ -76,7 +77,7 @@ interface ImportSource {
 async function openSource(file: string): Promise<ImportSource> {
   if (file === '-') return { chunks: process.stdin, close: () => void process.stdin.destroy() }
   const info = await stat(file).catch((error) => {
-    throw new Problem('not_found', `Cannot read ${file}: ${errorReason(error)}`)
+    throw new Problem('not_found', `Cannot read ${file}: ${errorText(error)}`)
   })
   if (info.isDirectory()) throw new Problem('bad_request', `Cannot read ${file}: it is a directory`)
   const stream = createReadStream(file, { highWaterMark: 256 * 1024 })
@@ -160,8 +161,4 @@ function reportIssues(error: unknown, file: string, addedLines: number): Problem
     ? 'Nothing was imported. --keep-unknown also takes events of other versions.'
     : 'Nothing was imported: each line should be one event as JSON, as "slipway export" writes it.'
   return new Problem('invalid', error.status === 422 ? advice : error.detail)
-}
-
-function errorReason(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

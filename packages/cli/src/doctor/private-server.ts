@@ -1,5 +1,6 @@
 import type { Finding } from '@slipway/agent-server/maintenance'
 import { userDataDirectory } from '@slipway/shared/process'
+import { errorText } from '@slipway/shared/text'
 import { askServer, findHolder, findPrivateServer } from '../context/private-server.ts'
 import { differingVariables } from '../context/shell-variables.ts'
 
@@ -22,7 +23,7 @@ export async function examinePrivateServer(env: Env): Promise<Finding[]> {
   try {
     server = await findPrivateServer(env)
   } catch (error) {
-    return [{ area, level: 'error', message: error instanceof Error ? error.message : String(error) }]
+    return [{ area, level: 'error', message: errorText(error) }]
   }
   if (server === undefined)
     return failed(`the private server runs (${who}) and ${userDataDirectory(env)} does not say where`)

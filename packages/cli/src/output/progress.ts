@@ -1,3 +1,5 @@
+import { formatBytes } from '@slipway/shared/text'
+
 const firstAfterMs = 500
 const isTerminal = () => process.stderr.isTTY === true
 
@@ -38,11 +40,4 @@ export class Progress {
       this.#events === 0 ? '' : `, ${this.#events} events (${Math.round(this.#events / seconds)}/s)`
     return `${this.#verb} ${formatBytes(this.#bytes)}${total}${events}`
   }
-}
-
-function formatBytes(bytes: number): string {
-  if (bytes < 1000) return `${bytes} B`
-  const units = ['kB', 'MB', 'GB', 'TB']
-  const power = Math.min(units.length, Math.floor(Math.log10(bytes) / 3))
-  return `${(bytes / 1000 ** power).toFixed(1)} ${units[power - 1]}`
 }

@@ -1,5 +1,5 @@
+import { formatBytes } from '@slipway/shared/text'
 import { type ReactNode, useState } from 'react'
-import { formatBytes } from './format.ts'
 
 const usualFirstPart = 4_000
 const growth = 8

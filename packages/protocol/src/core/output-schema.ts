@@ -1,3 +1,4 @@
+import { errorText } from '@slipway/shared/text'
 import * as z from 'zod'
 import { validationIssues } from './validation-issues.ts'
 
@@ -20,7 +21,7 @@ export function readOutputSchema(
     checked.safeParse({})
     return { check: (value) => describe(checked, value) }
   } catch (error) {
-    return { issue: `The schema cannot be used: ${error instanceof Error ? error.message : String(error)}` }
+    return { issue: `The schema cannot be used: ${errorText(error)}` }
   }
 }
 

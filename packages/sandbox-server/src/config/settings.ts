@@ -1,3 +1,4 @@
+import { errorText } from '@slipway/shared/text'
 import { aliases, environmentSchema, readConfig } from './config.ts'
 
 /** The variables that the sandbox server reads. */
@@ -14,6 +15,6 @@ export function checkSandboxServerSettings(
     readConfig(env)
     return undefined
   } catch (error) {
-    return error instanceof Error ? error.message : String(error)
+    return errorText(error)
   }
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { CallError, type CallInput } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
+import { errorText } from '@slipway/shared/text'
 import { ownedBy, type PendingMessageRow, type Scope } from '@slipway/storage/control-plane'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import type { ConversationContext } from './records/conversation-context.ts'
@@ -66,7 +67,7 @@ export class PendingMessages implements AsyncDisposable {
     const delivery = work().catch((error: unknown) => {
       this.#deps.log('warn', 'a pending message could not be delivered', {
         ...logFields,
-        error: error instanceof Error ? error.message : String(error),
+        error: errorText(error),
       })
     })
     this.#deliveries.add(delivery)

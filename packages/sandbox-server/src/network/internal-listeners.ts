@@ -5,6 +5,7 @@ import { type AppOptions, createApp, type Handlers, type Listening, listen } fro
 import { type LogFunction, sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
 import { removeSocketLinks, shortSocketPath } from '@slipway/shared/process'
+import { errorText } from '@slipway/shared/text'
 import { type Clock, systemClock, type Timer } from '@slipway/shared/time'
 import type { Leases } from '@slipway/storage/control-plane'
 import { auditCaller } from '../auth/authenticator.ts'
@@ -163,8 +164,4 @@ export class InternalListeners implements AsyncDisposable {
     const options = { openapi: sandboxServerOpenApi, identify, auditCaller, audit, recentAudit, traces, log }
     return createApp(sandboxRoutes, handlers, options)
   }
-}
-
-function errorText(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

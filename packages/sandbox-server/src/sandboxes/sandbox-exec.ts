@@ -99,8 +99,3 @@ export async function downloadFile(
   await response.body?.cancel()
   return undefined
 }
-
-/** A text as one word of bash. */
-export function shellQuote(text: string): string {
-  return `'${text.replaceAll('\0', '').replaceAll("'", "'\\''")}'`
-}

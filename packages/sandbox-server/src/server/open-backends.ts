@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
+import { errorText } from '@slipway/shared/text'
 import type { Backend } from '../backends/backend.ts'
 import type { ProcessBackend } from '../backends/process/process-backend.ts'
 import type { Config } from '../config/config.ts'
@@ -57,7 +58,7 @@ async function openBackend(name: string, config: Config, deps: BackendDeps): Pro
     })
     // An absent engine is said now, not at each start of a sandbox.
     await backend.isolation().catch((cause: unknown) => {
-      const reason = cause instanceof Error ? cause.message : String(cause)
+      const reason = errorText(cause)
       const advice = 'SLIPWAY_DOCKER_SOCKET names its socket; SLIPWAY_BACKEND=process needs no engine.'
       throw new Error(`Docker sandboxes cannot be started. ${reason}. ${advice}`, { cause })
     })

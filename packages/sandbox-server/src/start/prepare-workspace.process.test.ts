@@ -4,9 +4,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Secret } from '@slipway/shared/redaction'
+import { shellQuote } from '@slipway/shared/text'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { shellQuote } from '../sandboxes/sandbox-exec.ts'
 import { temporaryDirectory } from '../testing/fixtures.ts'
 import { openTestServer } from '../testing/test-server.ts'
 

@@ -2,15 +2,10 @@ import { posix } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import type { StartTaskStatus } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
+import { shellQuote } from '@slipway/shared/text'
 import type { Clock } from '@slipway/shared/time'
 import type { RepositoryScripts } from '../accounts/script-consents.ts'
-import {
-  type CommandResult,
-  type ExecTarget,
-  execCommand,
-  shellQuote,
-  uploadFile,
-} from '../sandboxes/sandbox-exec.ts'
+import { type CommandResult, type ExecTarget, execCommand, uploadFile } from '../sandboxes/sandbox-exec.ts'
 import type { Repository } from './git-repository.ts'
 import { truncateStart } from './truncate-start.ts'
 

@@ -1,4 +1,5 @@
 import { changedHooksReason, isAcpAgent, Problem, stuckThresholds } from '@slipway/protocol'
+import { errorText } from '@slipway/shared/text'
 import type { EventDraft } from '@slipway/storage'
 import { AcpFailure } from '../../acp/failure.ts'
 import { PluginLoadError } from '../../plugins/extensions.ts'
@@ -262,7 +263,7 @@ export class AgentLoop {
       throw error
     }
     const code = errorCode(error)
-    const detail = error instanceof Error ? error.message : String(error)
+    const detail = errorText(error)
     deps.logLine('error', 'a run failed', { conversation: id, code })
     for (;;) {
       try {

@@ -1,5 +1,6 @@
 import { type CommandRule, isAutomaticRejection } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
+import { errorText } from '@slipway/shared/text'
 import type { Clock } from '@slipway/shared/time'
 import type { EventDraft } from '@slipway/storage'
 import type { Tool } from '../../tools/core/tool.ts'
@@ -131,7 +132,7 @@ async function executeAction(
       mustStop: after.shouldStop,
     }
   } catch (error) {
-    const text = error instanceof Error ? error.message : String(error)
+    const text = errorText(error)
     return { draft: agentErrorEvent(call, `Error executing tool '${call.tool_name}': ${text}`), hookEvents }
   }
 }

@@ -1,3 +1,4 @@
+import { errorText } from '@slipway/shared/text'
 import type { Frame, Page } from 'playwright-core'
 import type { BrowserHandle } from './launch.ts'
 import type { PageElement } from './page-script.ts'
@@ -43,7 +44,7 @@ export type BrowserCommand = (opened: ActiveBrowser, signal: AbortSignal) => Pro
 
 /** The message of a library error, without function name and call log. */
 export function playwrightErrorText(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error)
+  const message = errorText(error)
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the library colours its messages for terminals
   const plain = message.replace(/\x1b\[[0-9;]*m/g, '')
   return (plain.split('\n')[0] ?? '').replace(/^[a-zA-Z]+\.[a-zA-Z]+: /, '').slice(0, 1000)

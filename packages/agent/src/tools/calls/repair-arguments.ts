@@ -1,4 +1,5 @@
 import { isRecord } from '@slipway/shared/json'
+import { shellQuote } from '@slipway/shared/text'
 import { schemaProperties } from './repair-values.ts'
 
 type Args = Readonly<Record<string, unknown>>
@@ -149,8 +150,4 @@ function commandText(words: readonly string[]): string {
   const [only] = words
   if (words.length === 1 && only !== undefined) return only
   return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : shellQuote(word))).join(' ')
-}
-
-export function shellQuote(word: string): string {
-  return `'${word.replaceAll("'", "'\\''")}'`
 }

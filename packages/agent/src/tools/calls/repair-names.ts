@@ -1,4 +1,5 @@
-import { plainKey, shellQuote } from './repair-arguments.ts'
+import { shellQuote } from '@slipway/shared/text'
+import { plainKey } from './repair-arguments.ts'
 
 type Args = Readonly<Record<string, unknown>>
 

@@ -1,4 +1,5 @@
 import { extname } from 'node:path'
+import { errorText } from '@slipway/shared/text'
 import type { Workspace } from '../../workspace/workspace.ts'
 import type { ToolContext } from '../core/tool.ts'
 
@@ -75,7 +76,7 @@ function jsonIssue(text: string): string | undefined {
     JSON.parse(text)
     return undefined
   } catch (error) {
-    return error instanceof Error ? error.message : String(error)
+    return errorText(error)
   }
 }
 

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { shellQuote } from '@slipway/shared/text'
 
 /** The shell's report when it is ready for the next command. */
 export interface ShellPrompt {
@@ -46,10 +47,6 @@ export function variablesFile(variables: Readonly<Record<string, string>>): stri
     .filter(([name]) => /^[A-Za-z_]\w*$/.test(name))
     .map(([name, value]) => `export ${name}=${shellQuote(value.replaceAll('\0', ''))}\n`)
     .join('')
-}
-
-function shellQuote(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`
 }
 
 /**

@@ -2,6 +2,7 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { raceAbort } from '@slipway/shared/async'
 import { errorCode, exists } from '@slipway/shared/fs'
+import { errorText } from '@slipway/shared/text'
 import type Dockerode from 'dockerode'
 
 /** An answer of an engine: a value, or a refusal with its reason. No answer is an Error. */
@@ -53,7 +54,7 @@ export class Engine {
       this.#opened = undefined
       const problem = signal.aborted
         ? `did not answer within ${timeoutMs / 1_000} s: look at its log, or restart it`
-        : `is not reachable (${errorCode(cause) ?? errorText(cause)}): start Docker or Podman, or name the socket of one that runs`
+        : `is not reachable (${errorCode(cause) ?? engineText(cause)}): start Docker or Podman, or name the socket of one that runs`
       throw new Error(`The container engine at ${socketPath} ${problem}`, { cause })
     }
   }
@@ -79,7 +80,7 @@ export class Engine {
       await raceAbort(promise, signal)
       return undefined
     } catch (error) {
-      return errorText(error)
+      return engineText(error)
     }
   }
 
@@ -125,15 +126,15 @@ async function sendRequest<T>(
     if (!error) return resolve({ ok: true, value: value as T })
     const isRefusal = error instanceof Error && 'statusCode' in error && typeof error.statusCode === 'number'
     return isRefusal
-      ? resolve({ ok: false, status: Number(error.statusCode), reason: errorText(error) })
+      ? resolve({ ok: false, status: Number(error.statusCode), reason: engineText(error) })
       : reject(error)
   })
   return await promise
 }
 
 /** The message of the engine in one line, without the prefix of the library. */
-function errorText(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error)
+function engineText(error: unknown): string {
+  const text = errorText(error)
   return text
     .replace(/^\(HTTP code \d+\) .*? - /s, '')
     .replace(/\s+/g, ' ')

@@ -223,7 +223,7 @@ function keepInforming<T extends KubernetesObject>(
     if (isStopped || timer !== undefined) return
     failures += 1
     log(failures === 1 ? 'warn' : 'debug', 'a watch of the cluster ended and is repeated', {
-      error: errorText(error),
+      error: apiErrorText(error),
     })
     timer = setTimeout(begin, Math.min(watchRestartMs * 2 ** Math.min(failures - 1, 3), 5_000))
   }
@@ -258,8 +258,9 @@ async function settle<T>(call: Promise<T>): Promise<Response<T>> {
     return { ok: true, value: await call }
   } catch (error) {
     const status = statusOf(error)
-    if (status !== undefined && refusals.has(status)) return { ok: false, status, reason: errorText(error) }
-    throw new Error(`The Kubernetes API server does not do it: ${errorText(error)}`, { cause: error })
+    if (status !== undefined && refusals.has(status))
+      return { ok: false, status, reason: apiErrorText(error) }
+    throw new Error(`The Kubernetes API server does not do it: ${apiErrorText(error)}`, { cause: error })
   }
 }
 
@@ -281,7 +282,7 @@ function statusOf(error: unknown): number | undefined {
 }
 
 /** The message of the API server, without headers, which may hold a token. */
-export function errorText(error: unknown): string {
+export function apiErrorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if (statusOf(error) === undefined || !('body' in error)) {
     return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
 import type { Cluster } from './cluster.ts'
-import { errorText } from './cluster.ts'
+import { apiErrorText } from './cluster.ts'
 
 /** Most systems allow 107 bytes and a zero. */
 const maxSocketPathBytes = 100
@@ -57,7 +57,7 @@ export class Tunnels {
     const server = createServer((socket) => {
       socket.on('error', () => socket.destroy())
       this.#cluster.forward(pod, port, socket).catch((error: unknown) => {
-        this.#log('debug', 'a connection to a sandbox failed', { pod, port, error: errorText(error) })
+        this.#log('debug', 'a connection to a sandbox failed', { pod, port, error: apiErrorText(error) })
         socket.destroy()
       })
     })

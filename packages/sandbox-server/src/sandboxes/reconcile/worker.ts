@@ -1,4 +1,5 @@
 import { Problem } from '@slipway/protocol'
+import { errorText } from '@slipway/shared/text'
 import type { Timer } from '@slipway/shared/time'
 import type { Lease, SandboxRow } from '@slipway/storage/control-plane'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
@@ -167,7 +168,7 @@ export class Worker {
     this.#failures += 1
     this.#epoch = undefined
     const row = await repository.get(this.id).catch(() => undefined)
-    const message = error instanceof Error ? error.message : String(error)
+    const message = errorText(error)
     const reason = redactDetail(message, row && openSecrets(cipher, row))
     this.failure = reason
     const level = this.#failures === 1 ? 'warn' : 'debug'

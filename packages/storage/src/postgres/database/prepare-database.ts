@@ -1,4 +1,5 @@
 import type { LogFunction } from '@slipway/protocol'
+import { errorText } from '@slipway/shared/text'
 import pg from 'pg'
 import type { PostgresDatabase, Session } from './database.ts'
 import { isConnectionFailure } from './database-failure.ts'
@@ -92,7 +93,7 @@ async function migrate(session: Session): Promise<void> {
   } catch (cause) {
     // What a lost connection has left is rolled back by the database.
     if (isConnectionFailure(cause)) throw cause
-    const reason = cause instanceof Error ? cause.message : String(cause)
+    const reason = errorText(cause)
     throw new Error(
       `The tables of the database could not be migrated from version ${version} to ${migrations.length}: ${reason}. They are unchanged: start the version that wrote them, or remove the cause and start again.`,
       { cause },

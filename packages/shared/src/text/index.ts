@@ -1,0 +1,3 @@
+export { errorText } from './error-text.ts'
+export { formatBytes } from './format-bytes.ts'
+export { shellQuote } from './shell-quote.ts'

@@ -1,0 +1,4 @@
+/** A text as one word of a POSIX shell. NUL is dropped, because no word may have it. */
+export function shellQuote(text: string): string {
+  return `'${text.replaceAll('\0', '').replaceAll("'", "'\\''")}'`
+}

@@ -1,0 +1,27 @@
+import { execFileSync } from 'node:child_process'
+import { expect, test } from 'vitest'
+import { errorText, formatBytes, shellQuote } from './index.ts'
+
+test.each([
+  [new TypeError('it broke'), 'it broke'],
+  ['a text', 'a text'],
+  [undefined, 'undefined'],
+])('the text of %s', (error, text) => {
+  expect(errorText(error)).toBe(text)
+})
+
+test.each([
+  [0, '0 B'],
+  [1023, '1023 B'],
+  [1536, '1.5 KiB'],
+  [20 * 1024 ** 2, '20 MiB'],
+  [3 * 1024 ** 5, '3072 TiB'],
+])('%i bytes are %s', (bytes, text) => {
+  expect(formatBytes(bytes)).toBe(text)
+})
+
+test('a shell reads a quoted text as one word, NUL left out', () => {
+  const texts = ["it's", '$(exit 1) `x` "y"', '', 'a\nb', 'c\0d']
+  const printed = execFileSync('sh', ['-c', `printf '%s|' ${texts.map(shellQuote).join(' ')}`]).toString()
+  expect(printed).toBe(`${texts.join('|')}|`.replace('\0', ''))
+})
