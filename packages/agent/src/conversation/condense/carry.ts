@@ -1,5 +1,5 @@
 import type { GoalState } from '@slipway/protocol'
-import { truncateMiddle } from '../view/content-blocks.ts'
+import { shorten } from '../view/content-blocks.ts'
 import type { ViewEvent } from '../view/log-event.ts'
 
 /** Sections at the end of a summary that no model rewrites; each is a heading and lines. */
@@ -31,16 +31,16 @@ export function carryOver(
   const tasks = newestTasks(remaining) === undefined ? newestTasks(forgotten) : []
   const lines = {
     tasks: tasks ?? earlier.at(-1)?.tasks ?? [],
-    goal: goal?.active === true ? [truncateMiddle(goal.objective, maxSectionChars)] : [],
+    goal: goal?.active === true ? [shorten(goal.objective, maxSectionChars)] : [],
     facts: newestLines([...new Set([...earlier.flatMap((one) => one.facts), ...facts])]),
   }
   const sections = (['tasks', 'goal', 'facts'] as const).flatMap((name) =>
     lines[name].length === 0
       ? []
-      : [`${headings[name]}\n${truncateMiddle(lines[name].join('\n'), maxSectionChars)}`],
+      : [`${headings[name]}\n${shorten(lines[name].join('\n'), maxSectionChars)}`],
   )
   const room = maxChars - sections.reduce((sum, section) => sum + section.length + 2, 0)
-  return [truncateMiddle(body, room), ...sections].filter((part) => part !== '').join('\n\n')
+  return [shorten(body, room), ...sections].filter((part) => part !== '').join('\n\n')
 }
 
 /** The lines under each heading of a summary; `body` is all before the first of them. */

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Message } from '@slipway/protocol'
 import { textBlock } from '../../tools/core/tool.ts'
-import { truncateMiddle } from '../view/content-blocks.ts'
+import { shorten } from '../view/content-blocks.ts'
 import type { ViewEvent } from '../view/log-event.ts'
 import { defaultMessageLimits } from '../view/message-limits.ts'
 import { Projection } from '../view/projection.ts'
@@ -85,7 +85,7 @@ function fit(entries: Transcript, chars: number): Transcript {
   const included = [...summaries, ...(left === 0 ? [] : [note]), ...newest]
   const lengths = included.map(({ heading, text }) => heading.length + text.length)
   const share = Math.min(maxEntryChars, fairShare(lengths, chars))
-  return included.map(({ heading, text }) => ({ heading, text: truncateMiddle(text, share) }))
+  return included.map(({ heading, text }) => ({ heading, text: shorten(text, share) }))
 }
 
 /** The largest bound for which the bounded lengths sum to at most `total`; infinite when all fit. */

@@ -1,5 +1,6 @@
 import { type ImageContent, isAutomaticRejection, type Message } from '@slipway/protocol'
 import { textBlock } from '../../tools/core/tool.ts'
+import { isInSurrogatePair, truncateMiddle } from '../../tools/core/truncate.ts'
 import type { LogEventOf, ResultEvent } from './log-event.ts'
 
 export type ContentBlock = Message['content'][number]
@@ -17,7 +18,7 @@ export function toBlocks(content: unknown, max: number): ContentBlock[] {
   if (!Array.isArray(content)) return []
   return content.flatMap((part: unknown): ContentBlock[] => {
     const text = typeof part === 'string' ? part : getMember(part, 'text')
-    if (typeof text === 'string') return text.trim() === '' ? [] : [textBlock(truncateMiddle(text, max))]
+    if (typeof text === 'string') return text.trim() === '' ? [] : [textBlock(shorten(text, max))]
     const urls = getMember(part, 'image_urls')
     if (!Array.isArray(urls)) return []
     const image_urls = urls.filter((url): url is string => typeof url === 'string' && url !== '')
@@ -91,22 +92,10 @@ const noteChars = 60
  * A text of at most `max` characters: beginning and end of a longer one, with a note between them if it fits.
  * Splits no character.
  */
-export function truncateMiddle(text: string, max: number): string {
+export function shorten(text: string, max: number): string {
   if (text.length <= max) return text
-  if (max < 2 * noteChars) return text.slice(0, codePointBoundary(text, max))
-  const half = Math.floor((max - noteChars) / 2)
-  const head = codePointBoundary(text, half)
-  const from = text.length - half
-  const tail = isLowSurrogate(text, from) ? from + 1 : from
-  return `${text.slice(0, head)}\n[... ${tail - head} characters left out ...]\n${text.slice(tail)}`
-}
-
-function codePointBoundary(text: string, end: number): number {
-  return isLowSurrogate(text, end) ? Math.max(0, end - 1) : end
-}
-
-function isLowSurrogate(text: string, index: number): boolean {
-  return (text.charCodeAt(index) & 0xfc00) === 0xdc00
+  if (max < 2 * noteChars) return text.slice(0, isInSurrogatePair(text, max) ? max - 1 : max)
+  return truncateMiddle(text, max, ({ chars }) => `[... ${chars} characters left out ...]`)
 }
 
 export function getMember(value: unknown, name: string): unknown {

@@ -2,7 +2,7 @@ import type { Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { actionEvent, messageEvent, observationEvent } from '../testing/arbitraries.ts'
-import { truncateMiddle } from './content-blocks.ts'
+import { shorten } from './content-blocks.ts'
 import { isViewEvent, type LogEvent } from './log-event.ts'
 import { Projection } from './projection.ts'
 
@@ -289,7 +289,7 @@ test('a cut text is no longer than allowed, and no character of it is split', ()
       fc.string({ unit: 'binary', maxLength: 400 }),
       fc.integer({ min: 1, max: 400 }),
       (text, max) => {
-        const short = truncateMiddle(text, max)
+        const short = shorten(text, max)
         expect(short.length).toBeLessThanOrEqual(max)
         if (text.length <= max) expect(short).toBe(text)
         expect(short.isWellFormed()).toBe(true)

@@ -1,4 +1,4 @@
-import { resultBlocks, truncateMiddle } from './content-blocks.ts'
+import { resultBlocks, shorten } from './content-blocks.ts'
 import type { LogEventOf } from './log-event.ts'
 
 /**
@@ -15,7 +15,7 @@ export function pruneResult(event: LogEventOf<'ObservationEvent'>): LogEventOf<'
     .map((block) => (block.type === 'text' ? block.text : '[image]'))
     .join('\n')
   const { observation } = event
-  const content = [{ type: 'text', text: `${note}\n${truncateMiddle(text, maxPrunedChars)}` }]
+  const content = [{ type: 'text', text: `${note}\n${shorten(text, maxPrunedChars)}` }]
   // Only what a message is made of.
   return { ...event, observation: { kind: observation?.kind, content } as unknown as typeof observation }
 }

@@ -1,12 +1,12 @@
 import type { Page } from 'playwright-core'
+import { outputLimits } from '../core/output-limits.ts'
 import { isInSurrogatePair } from '../core/truncate.ts'
 import { valueWithin } from '../core/value-within.ts'
 import { type BrowserCommand, failedResult } from './command.ts'
 import { innerFrames, queryFrame } from './page-state.ts'
 import type { BrowserSession } from './session.ts'
 
-/** Characters of one part. */
-const partChars = 30_000
+const partChars = outputLimits.browser_get_content
 const frameMs = 3000
 
 /**

@@ -1,6 +1,7 @@
 import { dirname, join } from 'node:path'
 import type { Observation } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
+import { outputLimits } from '../core/output-limits.ts'
 import { type ToolContext, textBlock } from '../core/tool.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import {
@@ -15,8 +16,6 @@ import { launchBrowser } from './launch.ts'
 import { Recording } from './recording.ts'
 import { Tabs } from './tabs.ts'
 
-/** Characters of an observation's text. */
-const maxChars = 50_000
 const maxTimeouts = 3
 const offText = 'The browser is switched off on this server. Go on without it.'
 const installHint =
@@ -156,7 +155,11 @@ export class BrowserSession {
     const { secrets, directory } = this.#context
     await secrets.resolveAll()
     const fullText = secrets.redact(withNotes(outcome, opened?.tabs.takeNotes() ?? []))
-    const truncated = await truncateOutput(fullText, { directory, tool: 'browser', maxChars })
+    const truncated = await truncateOutput(fullText, {
+      directory,
+      tool: 'browser',
+      maxChars: outputLimits.browser,
+    })
     const saved = outcome.saved ?? (truncated.savedTo === undefined ? undefined : dirname(truncated.savedTo))
     return {
       kind: 'BrowserObservation',

@@ -9,6 +9,7 @@ import {
   toolDefinitions,
   toolName,
 } from '@slipway/protocol'
+import { outputLimits } from './output-limits.ts'
 import { type Tool, type ToolAction, type ToolRunOptions, textBlock } from './tool.ts'
 import { failureText } from './tool-failure.ts'
 import { truncateMiddle } from './truncate.ts'
@@ -80,7 +81,11 @@ export function defineTool<N extends BaseKind<ToolDefinition['kind']>>(
         const reason = signal.aborted ? undefined : failureText(error)
         if (reason === undefined) throw error
         // A reason may contain a path or a pattern of any length.
-        const content = truncateMiddle(reason, 16_000, ({ chars }) => `[${chars} characters left out.]`)
+        const content = truncateMiddle(
+          reason,
+          outputLimits.failure,
+          ({ chars }) => `[${chars} characters left out.]`,
+        )
         const members = implementation.failureMembers(action, reason)
         return observation({ content, ...members, is_error: true })
       }

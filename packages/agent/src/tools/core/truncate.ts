@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import { makeDirectory } from '@slipway/shared/tool-files'
 import { privateFileMode, replaceFile } from './file-access.ts'
@@ -30,8 +30,7 @@ export async function truncateOutput(
 }
 
 async function saveOutput(text: string, directory: string, tool: string): Promise<string | undefined> {
-  const hash = createHash('sha256').update(text).digest('hex').slice(0, 8)
-  const name = `${tool.replace(/[^\w-]/g, '_').slice(0, 100)}_output_${hash}.txt`
+  const name = `${tool.replace(/[^\w-]/g, '_').slice(0, 100)}_output_${hash('sha256', text).slice(0, 8)}.txt`
   const folder = join(directory, 'outputs')
   try {
     await makeDirectory(folder, 0o700)

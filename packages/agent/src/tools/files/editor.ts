@@ -9,6 +9,7 @@ import {
   readFileIfExists,
   replaceFile,
 } from '../core/file-access.ts'
+import { outputLimits } from '../core/output-limits.ts'
 import { type ToolAction, type ToolContext, textBlock } from '../core/tool.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
@@ -20,8 +21,7 @@ import { readImage } from './read-image.ts'
 import { brokenByChange } from './syntax-check.ts'
 import { changedRange, insertAfterLine, replaceUnique } from './text-changes.ts'
 
-/** Characters of an answer. */
-const maxChars = 16_000
+const maxChars = outputLimits.file_editor
 const maxListedEntries = 1000
 
 export type EditorCommand = Omit<ToolAction<'FileEditorAction'>, 'kind'>

@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import { lstat } from '@slipway/shared/tool-files'
 import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists, readExistingFile } from '../core/file-access.ts'
+import { outputLimits } from '../core/output-limits.ts'
 import type { ToolFactory } from '../core/tool.ts'
 import { failureText, ToolFailure } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
@@ -9,7 +10,7 @@ import { requireText } from './encoding.ts'
 import { countLines, limitForEvent, lineOffset, numberLines } from './lines.ts'
 import { type DirectoryEntry, entryLabel, listDirectory } from './listing.ts'
 
-const maxChars = 50_000
+const maxChars = outputLimits.read_file
 const maxEntries = 500
 const defaultLimit = 1000
 
@@ -76,7 +77,11 @@ export const openListDirectory: ToolFactory = ({ workspace, directory }) =>
       if (omittedCount > 0)
         lines.push(`[${omittedCount} more are left out. List a directory below, or use glob.]`)
       const output = lines.length === 0 ? `${dir_path} is empty.` : [`${dir_path}:`, ...lines].join('\n')
-      const { text } = await truncateOutput(output, { directory, tool: 'list_directory', maxChars })
+      const { text } = await truncateOutput(output, {
+        directory,
+        tool: 'list_directory',
+        maxChars: outputLimits.list_directory,
+      })
       return {
         content: text,
         dir_path: real,

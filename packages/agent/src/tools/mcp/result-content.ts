@@ -1,14 +1,13 @@
 import type { Observation } from '@slipway/protocol'
 import { asRecord } from '@slipway/shared/json'
 import { fitImages } from '../../images/fit-images.ts'
+import { outputLimits } from '../core/output-limits.ts'
 import { type ToolContext, textBlock } from '../core/tool.ts'
 import { truncateOutput } from '../core/truncate.ts'
 
 type Content = Extract<Observation, { kind: 'MCPToolObservation' }>['content']
 type Block = Content[number]
 
-/** Characters of all texts of one result. */
-const maxChars = 50_000
 const maxBlocks = 100
 /** Characters of base64 of all images of one result. */
 const maxImageChars = 8_000_000
@@ -28,9 +27,9 @@ export async function resultContent(result: unknown, tool: string, context: Tool
   )
   const header = textBlock(`[Tool '${tool}' executed.]`)
   const texts = redacted.flatMap((block) => (block.type === 'text' ? [block.text] : []))
-  if (texts.reduce((sum, { length }) => sum + length, 0) <= maxChars) return [header, ...redacted]
+  if (texts.reduce((sum, { length }) => sum + length, 0) <= outputLimits.mcp) return [header, ...redacted]
   const { directory } = context
-  const truncated = await truncateOutput(texts.join('\n'), { directory, tool, maxChars })
+  const truncated = await truncateOutput(texts.join('\n'), { directory, tool, maxChars: outputLimits.mcp })
   return [header, textBlock(truncated.text), ...redacted.filter(({ type }) => type === 'image')]
 }
 

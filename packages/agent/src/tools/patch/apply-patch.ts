@@ -22,6 +22,7 @@ import {
   removeFile,
   replaceFile,
 } from '../core/file-access.ts'
+import { outputLimits } from '../core/output-limits.ts'
 import { type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
 import { failureText, ToolFailure } from '../core/tool-failure.ts'
 import { truncateMiddle } from '../core/truncate.ts'
@@ -31,7 +32,7 @@ import { toleranceNote } from '../files/text-changes.ts'
 import { type FilePatch, parsePatch } from './parse-patch.ts'
 import { patchText } from './patch-text.ts'
 
-const maxChars = 16_000
+const maxChars = outputLimits.apply_patch
 
 /**
  * Applies a patch to several files, or to none. For models that were trained on this format; its kinds are

@@ -2,6 +2,7 @@ import { basename, dirname, join } from 'node:path'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists } from '../core/file-access.ts'
+import { outputLimits } from '../core/output-limits.ts'
 import type { ToolAction, ToolFactory } from '../core/tool.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
@@ -29,7 +30,7 @@ export const openGrep: ToolFactory = ({ workspace, directory }) =>
       const lines =
         files.length === 0 ? [] : await describeMatches({ ...result, files }, action, { workspace, signal })
       const shown = files.length === 0 ? limited.content : [...lines, ...limited.notes].join('\n')
-      const { text } = await truncateOutput(shown, { directory, tool: 'grep', maxChars: 30_000 })
+      const { text } = await truncateOutput(shown, { directory, tool: 'grep', maxChars: outputLimits.grep })
       return {
         content: text,
         matches: limited.matches,

@@ -4,6 +4,7 @@ import { parseJson } from '@slipway/shared/json'
 import { makeDirectory } from '@slipway/shared/tool-files'
 import { defineTool } from '../core/define-tool.ts'
 import { privateFileMode, readFileIfExists, replaceFile } from '../core/file-access.ts'
+import { outputLimits } from '../core/output-limits.ts'
 import type { ToolAction, ToolFactory } from '../core/tool.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
@@ -27,7 +28,11 @@ export const openTaskTracker: ToolFactory = ({ directory }) => {
       // A call without a list is a mistake: finished work is marked as done.
       const isRefused = command === 'plan' && !isPlan && task_list.length > 0
       const rendered = `${isRefused ? `${emptyPlan}\n` : ''}${renderTasks(task_list, command)}`
-      const { text } = await truncateOutput(rendered, { directory, tool: 'task_tracker', maxChars: 50_000 })
+      const { text } = await truncateOutput(rendered, {
+        directory,
+        tool: 'task_tracker',
+        maxChars: outputLimits.task_tracker,
+      })
       return { content: text, command, task_list, is_error: isRefused }
     },
     failureMembers: ({ command }) => ({ command, task_list: [] }),

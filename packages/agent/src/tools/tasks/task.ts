@@ -10,11 +10,11 @@ import {
   taskTool,
 } from '@slipway/protocol'
 import { toolDescription } from '../core/define-tool.ts'
+import { outputLimits } from '../core/output-limits.ts'
 import type { TaskResult } from '../core/task-executor.ts'
 import { type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
 import { truncateOutput } from '../core/truncate.ts'
 
-const maxChars = 50_000
 const noAgentsResult: TaskResult = {
   task_id: '',
   subagent: '',
@@ -51,7 +51,7 @@ async function createObservation(
   { task_id, subagent, status, text: lastMessage }: TaskResult,
   { directory }: ToolContext,
 ): Promise<TaskObservation> {
-  const { text } = await truncateOutput(lastMessage, { directory, tool: 'task', maxChars })
+  const { text } = await truncateOutput(lastMessage, { directory, tool: 'task', maxChars: outputLimits.task })
   const about = `[${task_id}, ${subagent}: ${status}. To go on with it, call task with resume ${task_id}.]`
   const content = [text, ...(task_id === '' ? [] : [about])].map(textBlock)
   return { content, is_error: status === 'error', task_id, subagent, status, kind: 'TaskObservation' }

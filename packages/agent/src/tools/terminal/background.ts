@@ -8,6 +8,7 @@ import {
 } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
 import { defineOpenKindTool } from '../core/open-kind-tool.ts'
+import { outputLimits } from '../core/output-limits.ts'
 import { type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
 import { checkCommand, shorten } from './check-command.ts'
@@ -19,8 +20,6 @@ import { parseTerminalParams } from './terminal.ts'
 
 /** Terminals of a conversation at the same time. */
 const maxTerminals = 8
-/** Characters of output in one result. */
-const maxChars = 30_000
 /** Silence before checking whether a command waits for input. */
 const inputCheckMs = 1000
 /** Wait of a call without a time limit: long enough to notice that a program asks. */
@@ -211,7 +210,7 @@ class BackgroundTerminals {
   ): BackgroundTerminalObservation {
     const { id, log, exitCode } = terminal
     const from = action.cursor ?? terminal.cursor
-    const { text, start, end, total } = log.read(from, maxChars)
+    const { text, start, end, total } = log.read(from, outputLimits.background_terminal)
     terminal.cursor = end
     const dropped = start > from ? [`[${start - from} older characters are no longer stored.]`] : []
     const rest = end < total ? ` ${total - end} more characters wait: ask for output again.` : ''

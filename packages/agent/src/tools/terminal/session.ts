@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { raceAbort } from '@slipway/shared/async'
 import { describeSandbox, looksRefused, needsPrivileges } from '../../workspace/command-sandbox.ts'
+import { outputLimits } from '../core/output-limits.ts'
 import type { ToolAction, ToolContext } from '../core/tool.ts'
 import { checkCommand, shorten } from './check-command.ts'
 import { keyName, keystrokes } from './keys.ts'
@@ -37,7 +38,6 @@ export interface CommandResult {
   readonly directory?: string | undefined
 }
 
-const maxChars = 30_000
 const maxFileBytes = 100_000_000
 /** Maximum wait for a command without a time limit of its own. */
 const maxWaitMs = 600_000
@@ -256,7 +256,7 @@ export class TerminalSession {
   #newCapture(): OutputCapture {
     return new OutputCapture({
       directory: join(this.#context.directory, 'outputs'),
-      maxChars,
+      maxChars: outputLimits.terminal,
       maxFileBytes,
       redact: (value) => this.#context.secrets.redact(value),
       onBackpressure: (isFull) => this.#shell?.setPaused(isFull),
