@@ -50,6 +50,7 @@ export type { LoadedSkill, SkillOrigin } from './skills/skill.ts'
 export { type BrowserSearch, isExecutable } from './tools/core/find-browser.ts'
 export type { McpOAuthState, McpOAuthStates } from './tools/core/mcp-oauth-states.ts'
 export { availableToolNames, findTool, toolNames } from './tools/registry.ts'
+export { conversationFolder } from './workspace/conversation-folder.ts'
 export { ProgramFolder } from './workspace/program-folder.ts'
 export { Workspace } from './workspace/workspace.ts'
 

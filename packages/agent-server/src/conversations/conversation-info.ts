@@ -1,5 +1,12 @@
 import { join } from 'node:path'
-import { type Conversation, combineMetrics, findNewestMessage, readBranch, UsageStats } from '@slipway/agent'
+import {
+  type Conversation,
+  combineMetrics,
+  conversationFolder,
+  findNewestMessage,
+  readBranch,
+  UsageStats,
+} from '@slipway/agent'
 import {
   type Condenser,
   type ConversationLimits,
@@ -230,7 +237,7 @@ export class ConversationInfoReader {
   }
 
   #filesDirectory(id: string): string {
-    return join(this.#directory, 'conversations', id.replaceAll('-', ''))
+    return conversationFolder(join(this.#directory, 'conversations'), id)
   }
 }
 

@@ -1,9 +1,9 @@
-import { join } from 'node:path'
 import {
   type Conversation,
   type ConversationDeps,
   type ConversationStore,
   type CutRun,
+  conversationFolder,
   loadOpenModel,
   type OpenModel,
   openConversation,
@@ -167,7 +167,7 @@ export class ConversationRegistry implements AsyncDisposable {
 
   /** Directory of a conversation's files; it may not exist yet. */
   conversationDirectory(id: string): string {
-    return join(this.#options.directory, id.replaceAll('-', ''))
+    return conversationFolder(this.#options.directory, id)
   }
 
   /** A conversation that is loaded, or a promise of one that is being opened; it is not loaded for this. */

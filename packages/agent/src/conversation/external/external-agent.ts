@@ -1,10 +1,10 @@
-import { join } from 'node:path'
 import { type AcpAgent, type AcpState, isAcpAgent, Problem } from '@slipway/protocol'
 import { redact, redactedText } from '@slipway/shared/redaction'
 import type { Clock } from '@slipway/shared/time'
 import { RpcError } from '../../acp/rpc.ts'
 import type { AcpSession } from '../../acp/session.ts'
 import { readRecord } from '../../acp/session-messages.ts'
+import { conversationFolder } from '../../workspace/conversation-folder.ts'
 import { agentErrorEvent, endedExternalCalls, stateUpdate } from '../events/event-drafts.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
@@ -170,7 +170,7 @@ export class ExternalAgent {
       {
         agent,
         workspace: runtime.workspace,
-        directory: join(deps.directory, id.replaceAll('-', '')),
+        directory: conversationFolder(deps.directory, id),
         secrets,
         servers: runtime.mcpServers,
         mcpOAuth: deps.mcpOAuth,

@@ -27,6 +27,7 @@ import type { Tool, ToolContext } from '../../tools/core/tool.ts'
 import { LanguageServers } from '../../tools/lsp/language-servers.ts'
 import { openTools } from '../../tools/registry.ts'
 import type { ActiveSandbox } from '../../workspace/command-sandbox.ts'
+import { conversationFolder } from '../../workspace/conversation-folder.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import { readsModelRisk } from '../confirm/confirmation.ts'
 import { textMessage } from '../events/event-drafts.ts'
@@ -125,7 +126,7 @@ export class AgentRuntime {
     const { signal } = closing
     const settings = context.settings.current
     const { agent, workspace: workspaceSettings } = settings
-    const place = join(deps.directory, id.replaceAll('-', ''))
+    const place = conversationFolder(deps.directory, id)
     await makeDirectory(place, 0o700)
     const directory = await realpath(place)
     const root = workspaceSettings.working_dir
