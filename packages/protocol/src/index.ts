@@ -82,7 +82,13 @@ export { defaultSource, type Event, event, eventKinds, eventSource, validateEven
 export * from './events/socket.ts'
 export * from './message-texts.ts'
 export * from './openapi/openapi.ts'
-export { type QuotaStatus, type Scope, type UserSettings, userSettings } from './sandbox-server/account.ts'
+export {
+  type QuotaStatus,
+  type Scope,
+  type UserSettings,
+  unlimited,
+  userSettings,
+} from './sandbox-server/account.ts'
 export * from './sandbox-server/app-conversation.ts'
 export * from './sandbox-server/app-conversation-routes.ts'
 export * from './sandbox-server/consent-routes.ts'

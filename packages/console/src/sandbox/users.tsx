@@ -1,3 +1,4 @@
+import { unlimited } from '@slipway/protocol'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { sandboxServer } from '../api/session.ts'
@@ -8,7 +9,7 @@ import { Table } from '../ui/table.tsx'
 import { NewKey } from './new-key.tsx'
 
 const perDay = (limit: number | null) =>
-  limit === null ? 'as the server says' : limit === -1 ? 'unlimited' : `${limit} a day`
+  limit === null ? 'as the server says' : limit === unlimited ? 'unlimited' : `${limit} a day`
 
 /** Users and organisations, for administrators. */
 export function Users() {

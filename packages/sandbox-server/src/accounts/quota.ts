@@ -1,8 +1,7 @@
-import { formatInstant, type Instant, Problem } from '@slipway/protocol'
+import { formatInstant, type Instant, Problem, unlimited } from '@slipway/protocol'
 import type { QuotaRows, Scope, UserRows } from '@slipway/storage/control-plane'
 
 const dayMicros = 86_400_000_000
-const unlimited = -1
 
 interface QuotaDeps {
   readonly users: UserRows

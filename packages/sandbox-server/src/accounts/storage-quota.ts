@@ -1,9 +1,8 @@
-import { Problem } from '@slipway/protocol'
+import { Problem, unlimited } from '@slipway/protocol'
 import { createCounter } from '@slipway/shared/metrics'
 import type { Storage } from '@slipway/storage'
 import type { AppConversationRows, UserRows } from '@slipway/storage/control-plane'
 
-const unlimited = -1
 /** Room comes when somebody deletes something. */
 const removalSeconds = 60
 const mebibyte = 1024 * 1024

@@ -1,4 +1,4 @@
-import { Problem } from '@slipway/protocol'
+import { Problem, unlimited } from '@slipway/protocol'
 import type { SandboxRow, SandboxRows, UserRows } from '@slipway/storage/control-plane'
 import type { DesiredStateWriter } from './desired-state.ts'
 import { fetchIdleSeconds } from './lifetimes/idle-time.ts'
@@ -11,8 +11,6 @@ type ConcurrencyLimitDeps = SandboxContext & {
   readonly infoReader: SandboxInfoReader
   readonly lastUse: LastUseTracker
 }
-
-const unlimited = -1
 
 interface SandboxLimitDeps {
   readonly users: Pick<UserRows, 'getLimits'>

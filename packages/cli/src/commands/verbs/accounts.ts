@@ -1,5 +1,5 @@
 import { CallError } from '@slipway/client'
-import { Problem, type QuotaStatus } from '@slipway/protocol'
+import { Problem, type QuotaStatus, unlimited } from '@slipway/protocol'
 import type { SandboxServerContext } from '../../context/command-context.ts'
 import { findUserId } from '../../context/find-user.ts'
 import { relativeTime } from '../../output/relative-time.ts'
@@ -155,7 +155,7 @@ function hasLimit(body: Readonly<Record<string, number | null | undefined>>): bo
 }
 
 function formatLimit(limit: number | null): string {
-  return limit === null || limit === -1 ? 'unlimited' : String(limit)
+  return limit === null || limit === unlimited ? 'unlimited' : String(limit)
 }
 
 /** A refusal because of what is left of the user says how to delete it; any other error is unchanged. */
