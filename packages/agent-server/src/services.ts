@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
@@ -104,7 +104,7 @@ interface ServicesOptions {
  */
 async function serverMarker(directory: string): Promise<string> {
   const path = await realpath(directory)
-  return createHash('sha256').update(path).digest('hex').slice(0, 16)
+  return hash('sha256', path).slice(0, 16)
 }
 
 /**

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { realpath, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
@@ -267,7 +267,7 @@ export class ApplicationBackends implements AsyncDisposable {
 /** The commit where there is one, otherwise the checksum of the manifest. */
 async function readRevision({ install_path, resolved_ref }: InstalledApplication) {
   const bytes = (await readManifestBytes(install_path)) ?? ''
-  const manifest = `sha256:${createHash('sha256').update(bytes).digest('hex')}`
+  const manifest = `sha256:${hash('sha256', bytes)}`
   return { manifest, revision: resolved_ref ?? manifest }
 }
 

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import { detectImageType, fitImages } from '@slipway/agent'
 import { invalidInput, rethrowStorageFailure, type SendMessageRequest } from '@slipway/protocol'
@@ -59,7 +59,7 @@ const writes = new KeyedMutex()
 
 /** Stores the bytes durably unless they are stored already. */
 async function storeOriginal(directory: string, bytes: Buffer): Promise<void> {
-  const name = `${createHash('sha256').update(bytes).digest('hex')}.${detectImageType(bytes) ?? 'bin'}`
+  const name = `${hash('sha256', bytes)}.${detectImageType(bytes) ?? 'bin'}`
   const path = join(directory, name)
   await writes.runExclusive(path, async () => {
     const stats = await toolFiles.stat(path).catch(() => undefined)

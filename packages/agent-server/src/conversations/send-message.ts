@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { invalidInput, type SendMessageRequest } from '@slipway/protocol'
 import type { EventDraft, Storage } from '@slipway/storage'
 import { getConversationRecord } from './conversation-info.ts'
@@ -57,7 +57,7 @@ export async function sendMessage(
 
 /** A UUID (version 8) derived from the three values only. */
 export function deriveEventId(conversation: string, what: string, key: string): string {
-  const hex = createHash('sha256').update(`${conversation}\n${what}\n${key}`).digest('hex')
+  const hex = hash('sha256', `${conversation}\n${what}\n${key}`)
   const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16)
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
 }

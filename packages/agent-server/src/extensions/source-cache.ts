@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { readdir, realpath, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { extensionReaders, type Source } from '@slipway/agent'
@@ -174,10 +174,7 @@ function cacheName(source: GitSource): string {
 }
 
 function cacheKey({ url, folder = '' }: GitSource): string {
-  return createHash('sha256')
-    .update(JSON.stringify([url, folder]))
-    .digest('hex')
-    .slice(0, 32)
+  return hash('sha256', JSON.stringify([url, folder])).slice(0, 32)
 }
 
 async function localFiles({

@@ -1,4 +1,4 @@
-import { createHash, type Hash } from 'node:crypto'
+import { createHash, type Hash, hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -49,7 +49,7 @@ export async function readManifest(directory: string): Promise<Manifest | undefi
     throw error
   }
   const { manifest, sha256 } = asRecord(parseJson(text))
-  if (manifest === undefined || sha256 !== digest(JSON.stringify(manifest)))
+  if (manifest === undefined || sha256 !== hash('sha256', JSON.stringify(manifest)))
     throw new Error(`${path} is damaged`)
   const value = manifest as Manifest
   if (value.format !== format) throw new Error(`${path} was written by a newer version`)
@@ -58,7 +58,10 @@ export async function readManifest(directory: string): Promise<Manifest | undefi
 
 export async function writeManifest(directory: string, manifest: Manifest): Promise<void> {
   const text = JSON.stringify(manifest)
-  await writeFileAtomic(join(directory, manifestName), `{"manifest":${text},"sha256":"${digest(text)}"}\n`)
+  await writeFileAtomic(
+    join(directory, manifestName),
+    `{"manifest":${text},"sha256":"${hash('sha256', text)}"}\n`,
+  )
 }
 
 export function logPath(directory: string, step: Pick<BackupStep, 'number'>): string {
@@ -82,8 +85,4 @@ async function hashChunks(chunks: AsyncIterable<Buffer>, hash: Hash): Promise<nu
     size += chunk.length
   }
   return size
-}
-
-function digest(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { RepositoryCode, RepositoryConsents as RepositoryGate } from '@slipway/agent'
 import {
   Problem,
@@ -88,6 +88,6 @@ export function repositoryIssues({ hooks, rules, agents }: RepositoryCode): stri
   return [...hooks.issues, ...rules.issues, ...agents.issues]
 }
 
-function consentId({ repository, hash }: RepositoryCode): string {
-  return createHash('sha256').update(`${repository}\0${hash}`).digest('hex').slice(0, 32)
+function consentId(code: RepositoryCode): string {
+  return hash('sha256', `${code.repository}\0${code.hash}`).slice(0, 32)
 }

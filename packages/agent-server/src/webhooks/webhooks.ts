@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { LogFunction, WebhookSpec } from '@slipway/protocol'
 import { createCounter } from '@slipway/shared/metrics'
 import type { Secret } from '@slipway/shared/redaction'
@@ -172,7 +172,7 @@ export class Webhooks implements AsyncDisposable {
 
 /** Key of a receiver's cursors: the digest of its address, which may contain a password. */
 function receiverId(url: string): string {
-  return createHash('sha256').update(url.replace(/\/+$/, '')).digest('hex').slice(0, 32)
+  return hash('sha256', url.replace(/\/+$/, '')).slice(0, 32)
 }
 
 /** User and password of a URL become a header, because fetch refuses such URLs. */

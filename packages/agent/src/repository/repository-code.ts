@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { relative } from 'node:path'
 import { type CommandRule, type HookConfig, hookEvents, type RepositoryCodeItem } from '@slipway/protocol'
@@ -55,7 +55,7 @@ export async function readRepositoryCode(directory: string): Promise<RepositoryC
   ])
   return {
     repository: await repositoryPath(root),
-    hash: sha256(content),
+    hash: hash('sha256', content),
     hooksHash: hashHooks(hooks.config, hookFiles),
     items: cutItems([
       ...hookItems(hooks.config, hooksFile),
@@ -76,15 +76,11 @@ export async function readHooksHash(root: string): Promise<string | undefined> {
 }
 
 function hashHooks(config: HookConfig | undefined, files: readonly NamedFile[]): string | undefined {
-  return config && sha256(JSON.stringify([config, fileHashes(files)]))
+  return config && hash('sha256', JSON.stringify([config, fileHashes(files)]))
 }
 
 function fileHashes(files: readonly NamedFile[]) {
   return files.map(({ path, hash, isExecutable }) => [path, hash, isExecutable])
-}
-
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
 }
 
 function hookCommands(config: HookConfig | undefined): string[] {

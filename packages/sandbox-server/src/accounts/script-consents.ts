@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { RepositoryConsent, RepositoryDecision } from '@slipway/protocol'
 import { consentsFormat, StoredConsents } from '@slipway/storage'
 import { type AccountDocuments, userDocument } from './user-documents.ts'
@@ -38,9 +38,11 @@ export class ScriptConsents {
     { repository, content, items }: RepositoryScripts,
     decision?: RepositoryDecision,
   ): Promise<RepositoryConsent> {
-    const hash = createHash('sha256').update(content).digest('hex')
-    const id = createHash('sha256').update(`${repository}\0${content}`).digest('hex').slice(0, 32)
-    const consent = await this.#stored.register({ id, repository, hash, items }, owner ?? '')
+    const id = hash('sha256', `${repository}\0${content}`).slice(0, 32)
+    const consent = await this.#stored.register(
+      { id, repository, hash: hash('sha256', content), items },
+      owner ?? '',
+    )
     return decision === undefined ? consent : await this.decide(owner, id, decision)
   }
 

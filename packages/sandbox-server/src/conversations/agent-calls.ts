@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { posix } from 'node:path'
 import { CallError, type CallInput, ConnectionError } from '@slipway/client'
 import { type Llm, Problem, type SandboxStatus } from '@slipway/protocol'
@@ -71,7 +71,7 @@ export class AgentCalls {
     outerSignal: AbortSignal,
   ): Promise<void> {
     const { controlPlane, conversationMutex } = this.#deps
-    const digest = createHash('sha1').update(JSON.stringify(profile.llm)).digest('hex').slice(0, 12)
+    const digest = hash('sha1', JSON.stringify(profile.llm)).slice(0, 12)
     const llm = { ...profile.llm, usage_id: `profile:${profile.name}:${digest}` }
     const params = { conversation_id: row.id }
     await this.call(row, outerSignal, ({ client }, signal) =>

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { invalidInput, must, Problem, type SandboxInfo } from '@slipway/protocol'
 import {
   type AdminScope,
@@ -216,7 +216,7 @@ function requestedId(scope: Scope, { id, idempotencyKey }: StartSandboxOptions):
   }
   if (idempotencyKey === undefined) return undefined
   const owned = JSON.stringify([scope.owner, scope.org ?? null, idempotencyKey])
-  return `sb-${createHash('sha256').update(owned).digest('hex').slice(0, 32)}`
+  return `sb-${hash('sha256', owned).slice(0, 32)}`
 }
 
 function requireSameSandbox(row: SandboxRow, scope: Scope, spec: ResolvedSpec): SandboxRow {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { EncodedPage, EventPage, PagedEvent } from './event-log.ts'
 
 const comma = 44
@@ -19,7 +19,7 @@ export function pageEnd(nextPageId: string | null): string {
 export function pageBytes(page: EventPage): EncodedPage {
   const { encoded } = page
   if (encoded !== undefined) {
-    encoded.etag ??= `"${createHash('sha256').update(encoded.bytes).digest('base64url').slice(0, 27)}"`
+    encoded.etag ??= `"${hash('sha256', encoded.bytes, 'base64url').slice(0, 27)}"`
     return encoded
   }
   const bytes = page.json ?? spliceEvents(pageStart, page.items, pageEnd(page.next_page_id))

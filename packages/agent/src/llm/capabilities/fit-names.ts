@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 /**
  * Names and ids in the alphabet and length of a provider. A history holds what models made up (`my tool`,
@@ -42,7 +42,7 @@ function fit(
   { fits, maxLength }: { readonly fits: RegExp; readonly maxLength: number },
 ): string {
   if (fits.test(text)) return text
-  const digest = createHash('sha256').update(text).digest('hex').slice(0, digestLength)
+  const digest = hash('sha256', text).slice(0, digestLength)
   const start = text.slice(0, Math.max(0, maxLength - digestLength - 1)).replace(/[^\w-]/g, '_')
   return start === '' ? digest : `${start}_${digest}`
 }

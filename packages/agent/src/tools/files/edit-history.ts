@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import { makeDirectory, readdir, readFile, rm } from '@slipway/shared/tool-files'
 import { lstatIfExists, privateFileMode, replaceFile } from '../core/file-access.ts'
@@ -61,7 +61,7 @@ export class EditHistory {
   }
 
   #folder(path: string): string {
-    return join(this.#directory, createHash('sha256').update(path).digest('hex').slice(0, 32))
+    return join(this.#directory, hash('sha256', path).slice(0, 32))
   }
 
   async #versions(path: string): Promise<VersionName[]> {
@@ -76,5 +76,5 @@ export class EditHistory {
 }
 
 function digest(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex').slice(0, 32)
+  return hash('sha256', bytes).slice(0, 32)
 }

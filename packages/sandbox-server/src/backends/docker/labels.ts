@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { SandboxConfig } from '../backend.ts'
 import { workingDirectory } from './sandbox-paths.ts'
 
@@ -25,7 +25,7 @@ export function configHash(config: SandboxConfig): string {
     sortedEntries(config.resources),
     config.network,
   ]
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
+  return hash('sha256', JSON.stringify(parts))
 }
 
 const sortedEntries = (members: object) => Object.entries(members).sort(([a], [b]) => (a < b ? -1 : 1))

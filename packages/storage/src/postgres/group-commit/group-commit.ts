@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { type Instant, Problem, storageUnavailableProblem } from '@slipway/protocol'
 import { HeldElsewhere } from '../../conversations/leases.ts'
 import { CommitMetrics } from '../../event-log/commit-metrics.ts'
@@ -271,7 +271,7 @@ function isStale(error: unknown): boolean {
 
 /** What the index of ids has of a stored id. */
 export function idDigest(storedId: string): Buffer {
-  return createHash('sha256').update(storedId).digest()
+  return hash('sha256', storedId, 'buffer')
 }
 
 function planChange(

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { LogFunction } from '@slipway/protocol'
 import pg from 'pg'
@@ -36,7 +36,7 @@ export class ChangeNotices implements AsyncDisposable {
 
   private constructor(options: ChangeNoticesOptions, schema: string, sender: string) {
     this.#options = options
-    this.#channel = `slipway_${createHash('sha256').update(schema).digest('hex').slice(0, 32)}`
+    this.#channel = `slipway_${hash('sha256', schema).slice(0, 32)}`
     this.#sender = sender
     this.#listening = this.#listen()
   }
