@@ -113,14 +113,20 @@ test('a cycle of folders is refused, and so is a fixture in production code', ()
   expect(findViolations(files)).toEqual([
     'http/src/a/v.ts: imports ../testing/fixtures.ts: only tests may import tests and testing/',
     'import cycle between folders: http/src/a -> http/src/b -> http/src/a',
+    'import cycle between capabilities: http/src/a -> http/src/b -> http/src/a',
   ])
 })
 
-test('a folder of more than twenty source files is refused; tests do not count', () => {
-  const files = Array.from({ length: 21 }, (_, n) => source(`http/src/a/f${n}.ts`, ''))
-  const tests = files.map(({ file }) => source(file.replace('.ts', '.test.ts'), ''))
-  expect(findViolations([...files.slice(1), ...tests])).toEqual([])
-  expect(findViolations(files)).toEqual(['http/src/a: 21 source files; at most 20'])
+test('a cycle between the capabilities of a package is found where no folder has one', () => {
+  const files = [
+    source('http/src/a/inner/x.ts', `import type { Y } from '../../b/y.ts'`),
+    source('http/src/b/y.ts', ''),
+    source('http/src/b/inner/z.ts', `import { w } from '../../a/w.ts'`),
+    source('http/src/a/w.ts', ''),
+  ]
+  expect(findViolations(files)).toEqual([
+    'import cycle between capabilities: http/src/a -> http/src/b -> http/src/a',
+  ])
 })
 
 test('the sources respect the borders', () => {

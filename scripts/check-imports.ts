@@ -8,7 +8,6 @@ import {
   gitFile,
   lazyImports,
   libraryFolders,
-  maxFiles,
   packageImports,
   timerFolders,
   timerUsers,
@@ -29,15 +28,14 @@ interface Source {
 export function findViolations(sources: readonly Source[]): string[] {
   const production = sources.filter(({ file }) => !isTest(file))
   const files = graph(production, (file) => file)
-  const folders = graph(
-    production.filter(({ file }) => !isWiring(file)),
-    dirname,
-  )
+  const inFolders = production.filter(({ file }) => !isWiring(file))
+  const folders = graph(inFolders, dirname)
+  const capabilities = graph(inFolders, capabilityOf)
   return [
     ...sources.flatMap(importViolations),
     ...cycles(files).map((path) => `import cycle between files: ${path.join(' -> ')}`),
     ...cycles(folders).map((path) => `import cycle between folders: ${path.join(' -> ')}`),
-    ...largeFolders(production),
+    ...cycles(capabilities).map((path) => `import cycle between capabilities: ${path.join(' -> ')}`),
   ]
 }
 
@@ -51,6 +49,11 @@ export function isTest(file: string): boolean {
 /** Files at the top of `src`: the front door and the wiring of a package. */
 function isWiring(file: string): boolean {
   return /^[^/]+\/src\/[^/]+$/.test(file)
+}
+
+/** `agent/src/conversation`: the folder directly below `src`. */
+function capabilityOf(file: string): string {
+  return file.split('/').slice(0, 3).join('/')
 }
 
 function importViolations({ file, text, imports }: Source): string[] {
@@ -144,12 +147,6 @@ function moduleViolation(
     }
   }
   return undefined
-}
-
-function largeFolders(sources: readonly Source[]): string[] {
-  return [...Map.groupBy(sources, ({ file }) => dirname(file))].flatMap(([folder, { length }]) =>
-    length > maxFiles ? [`${folder}: ${length} source files; at most ${maxFiles}`] : [],
-  )
 }
 
 function resolveLocal(file: string, target: string): string {

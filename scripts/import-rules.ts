@@ -56,9 +56,6 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
   examples: ['demo', 'demo-sandbox', 'find-processes'],
 }
 
-/** Most source files in one folder, tests not counted. */
-export const maxFiles = 20
-
 /**
  * One library, one place: the folders (from `packages/`, or `examples/`) in which a module may be imported.
  * Tests are free.

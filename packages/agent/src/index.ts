@@ -17,12 +17,10 @@ import type { McpProbeOptions, McpProbeResult } from './tools/mcp/probe.ts'
 export { acpProviders, findAcpProvider, findProviderOf } from './acp/providers.ts'
 export { splitCommand } from './acp/split-command.ts'
 export type { FoundAgents } from './agents/find-agents.ts'
-export type { ChildConversation, ChildConversations, StoredTask } from './agents/tasks/child-conversations.ts'
 export type { Conversation } from './conversation/conversation.ts'
 export { finalResponse, findNewestMessage } from './conversation/events/final-response.ts'
 export { type TransientUpdate, TransientUpdates } from './conversation/events/transient-updates.ts'
 export { withAcpModel } from './conversation/external/external-model.ts'
-export { type LoadedHooks, loadHooks } from './conversation/hooks/config.ts'
 export type { CutRun } from './conversation/runtime/conversation-context.ts'
 export {
   type ConversationDeps,
@@ -34,6 +32,11 @@ export type { MonitoredWork, RunMonitor, WorkOutcome } from './conversation/runt
 export { type Branch, readBranch } from './conversation/state/branch.ts'
 export type { ResolvedSettings } from './conversation/state/resolved-settings.ts'
 export { combineMetrics, UsageStats } from './conversation/state/usage-stats.ts'
+export type {
+  ChildConversation,
+  ChildConversations,
+  StoredTask,
+} from './conversation/tasks/child-conversations.ts'
 export { preferredFileTool } from './llm/capabilities/file-tool.ts'
 export { llmSecrets } from './llm/credentials.ts'
 export type { Model, ModelFailureCode, OpenModel } from './llm/model.ts'
@@ -41,6 +44,7 @@ export type { CommonExtensions, ExtensionProvider } from './plugins/extensions.t
 export type { MarketplaceOffer } from './plugins/marketplace.ts'
 export type { Plugin } from './plugins/plugin.ts'
 export { parseSource, publicSource, type Source, subfolderSource } from './plugins/source.ts'
+export { type LoadedHooks, loadHooks } from './repository/hooks-file.ts'
 export type { RepositoryConsents, RepositoryVerdict } from './repository/repository-access.ts'
 export type { RepositoryCode } from './repository/repository-code.ts'
 export { Secrets } from './secrets/secrets.ts'

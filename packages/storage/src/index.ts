@@ -1,4 +1,5 @@
 export type * from './bash-events/bash-events.ts'
+export type { CompactedFile, CompactOptions } from './conversations/compaction.ts'
 export type * from './conversations/conversation-records.ts'
 export { exportEvents, gzipStream } from './conversations/export.ts'
 export type { ImportSession } from './conversations/import-session.ts'
@@ -22,7 +23,6 @@ export { type DatabaseLocation, openServerStorage, type ServerStorage } from './
 export { createPageIdCodec, unknownPageId } from './paging/page-id-codec.ts'
 export { openBashEvents } from './sqlite/bash-events/bash-events.ts'
 export { DirectoryInUseError, DirectoryLock } from './sqlite/database/directory-lock.ts'
-export type { CompactedFile, CompactOptions } from './sqlite/database/reclaim-space.ts'
 export type { StorageHealth } from './sqlite/database/storage-health.ts'
 export { openStorage, type SqliteStorage } from './sqlite/storage.ts'
 export { readRange } from './timeline/read-range.ts'

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import fc from 'fast-check'
 import { beforeEach, expect, test } from 'vitest'
+import { agentIssue } from '../conversation/tasks/settings.ts'
 import { availableToolNames } from '../tools/registry.ts'
 import { findAgents, readAgentDefinitions } from './find-agents.ts'
 import { parseAgent } from './parse-agent.ts'
-import { agentIssue } from './tasks/settings.ts'
 
 let directory: string
 let project: string

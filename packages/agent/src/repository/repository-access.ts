@@ -2,8 +2,8 @@ import { realpath } from 'node:fs/promises'
 import type { CommandRule, HookConfig, RepositoryCodeItem } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { FoundAgents } from '../agents/find-agents.ts'
-import { loadHooks } from '../conversation/hooks/config.ts'
 import { mergeHookConfigs } from '../plugins/extensions.ts'
+import { loadHooks } from './hooks-file.ts'
 import { hooksFile, type RepositoryCode, readHooksHash, readRepositoryCode } from './repository-code.ts'
 
 /**

@@ -10,9 +10,8 @@ import {
   type SandboxRow,
   type Scope,
 } from '@slipway/storage/control-plane'
+import { checkRepository } from '../accounts/git-repository.ts'
 import type { Sandboxes } from '../sandboxes/sandboxes.ts'
-import type { ConversationStarter } from '../start/conversation-starter.ts'
-import { checkRepository } from '../start/git-repository.ts'
 import type { PendingMessages } from './pending-messages.ts'
 import type { ConversationContext } from './records/conversation-context.ts'
 import { parseUuid, toHexId } from './records/conversation-ids.ts'
@@ -38,7 +37,11 @@ type ConversationPatch = { readonly title?: string | null | undefined } & Pick<
 
 interface ConversationsDeps extends Omit<ConversationContext, 'fetch'> {
   readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'remove'>
-  readonly starter: Pick<ConversationStarter, 'cancel' | 'hasOthers'>
+  /** The starts of conversations: `ConversationStarter`. */
+  readonly starter: {
+    cancel(conversation: string): Promise<void>
+    hasOthers(sandbox: string, conversation: string): Promise<boolean>
+  }
   readonly pendingMessages: Pick<PendingMessages, 'remove'>
 }
 

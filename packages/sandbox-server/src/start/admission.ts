@@ -2,9 +2,9 @@ import { type AppConversationStartRequest, invalidInput, type Llm, Problem } fro
 import { findSecretTexts, outputForms, Redactor, redact, redactedText } from '@slipway/shared/redaction'
 import { type AppConversationRow, ownedBy, type Scope } from '@slipway/storage/control-plane'
 import type { Accounts } from '../accounts/accounts.ts'
+import { checkRepository } from '../accounts/git-repository.ts'
 import type { ConversationContext } from '../conversations/records/conversation-context.ts'
 import { parseMetadata } from '../conversations/records/conversation-info.ts'
-import { checkRepository } from './git-repository.ts'
 import type { StartSandboxes } from './select-sandbox.ts'
 
 /** A valid request of a start. */

@@ -4,9 +4,9 @@ import type { StartTaskStatus } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
 import { shellQuote } from '@slipway/shared/text'
 import type { Clock } from '@slipway/shared/time'
+import type { Repository } from '../accounts/git-repository.ts'
 import type { RepositoryScripts } from '../accounts/script-consents.ts'
 import { type CommandResult, type ExecTarget, execCommand, uploadFile } from '../sandboxes/sandbox-exec.ts'
-import type { Repository } from './git-repository.ts'
 import { truncateStart } from './truncate-start.ts'
 
 export const defaultPrepareTimeouts = {

@@ -1,5 +1,5 @@
 import type { Instant } from '@slipway/protocol'
-import type { CompactedFile, CompactOptions } from '../sqlite/database/reclaim-space.ts'
+import type { CompactedFile, CompactOptions } from '../conversations/compaction.ts'
 
 /** One event of `/api/bash`: a command, or a piece of its output. */
 export interface BashEventRow {

@@ -1,12 +1,12 @@
 import { type CommandRule, type CommandSandbox, type Llm, type MetaProfile, Problem } from '@slipway/protocol'
 import type { AppendOptions, Snapshot } from '@slipway/storage'
 import type { CredentialSource } from '../../acp/credentials.ts'
-import type { TaskDeps } from '../../agents/tasks/task-runner.ts'
 import type { OpenModel } from '../../llm/model.ts'
 import type { ExtensionProvider } from '../../plugins/extensions.ts'
 import type { RepositoryConsents } from '../../repository/repository-access.ts'
 import type { McpOAuthStates } from '../../tools/core/mcp-oauth-states.ts'
 import type { ResolvedSettings } from '../state/resolved-settings.ts'
+import type { TaskDeps } from '../tasks/task-runner.ts'
 import type { RunMonitor } from './instrumentation.ts'
 
 /** Permissions to run; the returned functions give them back. */

@@ -1,7 +1,10 @@
 import { statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
+import type { CompactedFile, CompactOptions } from '../../conversations/compaction.ts'
 import type { Database } from './database.ts'
+
+export type { CompactedFile, CompactOptions } from '../../conversations/compaction.ts'
 
 const pagesPerStep = 250
 /** Fewer free pages are used again by later events. */
@@ -31,24 +34,6 @@ export async function reclaimSpace(
     await waitBetween(performance.now() - began)
     pages = left < pages ? left : 0
   }
-}
-
-/** What became of a database file. Sizes are those of the file and its write-ahead log, in bytes. */
-export interface CompactedFile {
-  readonly name: string
-  readonly before_bytes: number
-  readonly after_bytes: number
-  /** Free space that is left in the file. */
-  readonly free_bytes: number
-  /** A file of an earlier version, whose space only `compactDatabase` gives back. */
-  readonly needs_stop: boolean
-}
-
-export interface CompactOptions {
-  /** Ends it between two steps. */
-  readonly signal: AbortSignal
-  /** It ends after about this time, whatever is left. */
-  readonly maxMs: number
 }
 
 /** Gives the free space of a database back while it is used: each step waits as long as it took. */

@@ -14,10 +14,10 @@ import {
   type UsageLimits,
   workspaceFolder,
 } from '@slipway/protocol'
-import type { ResolvedSettings } from '../../conversation/state/resolved-settings.ts'
 import { instructionsSkill } from '../../skills/load.ts'
 import { isAlwaysOn, type LoadedSkill } from '../../skills/skill.ts'
 import { findTool } from '../../tools/registry.ts'
+import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import { taskPolicy } from './policy.ts'
 
 export interface TaskParent {

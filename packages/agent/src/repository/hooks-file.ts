@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { exceedsMaxDepth, type HookConfig, hookConfig, validationIssues } from '@slipway/protocol'
 import { parseJson } from '@slipway/shared/json'
-import { readSmallFile } from '../../skills/small-file.ts'
+import { readSmallFile } from '../skills/small-file.ts'
 
 const maxBytes = 256 * 1024
 const file = '.openhands/hooks.json'

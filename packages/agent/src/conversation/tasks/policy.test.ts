@@ -1,8 +1,8 @@
 import { confirmationPolicy, type SecurityRisk } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { requiresConfirmation } from '../../conversation/confirm/confirmation.ts'
-import type { PendingAction } from '../../conversation/state/state.ts'
+import { requiresConfirmation } from '../confirm/confirmation.ts'
+import type { PendingAction } from '../state/state.ts'
 import { stricterPolicy, taskPolicy } from './policy.ts'
 
 const risks: readonly SecurityRisk[] = ['UNKNOWN', 'LOW', 'MEDIUM', 'HIGH']

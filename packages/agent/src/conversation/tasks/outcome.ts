@@ -1,8 +1,8 @@
 import type { Event, ExecutionStatus } from '@slipway/protocol'
 import type { Clock } from '@slipway/shared/time'
 import type { EventLog } from '@slipway/storage'
-import { finalResponse } from '../../conversation/events/final-response.ts'
 import type { TaskResult } from '../../tools/core/task-executor.ts'
+import { finalResponse } from '../events/final-response.ts'
 import type { ChildConversation } from './child-conversations.ts'
 
 const stoppedText = 'The conversation that this task was for was stopped.'

@@ -1,8 +1,8 @@
 import type { ConfirmationPolicy, SecurityAnalyzer, SendMessageRequest } from '@slipway/protocol'
-import type { TransientUpdates } from '../../conversation/events/transient-updates.ts'
-import type { ResolvedSettings } from '../../conversation/state/resolved-settings.ts'
-import type { ConversationState } from '../../conversation/state/state.ts'
-import type { UsageStats } from '../../conversation/state/usage-stats.ts'
+import type { TransientUpdates } from '../events/transient-updates.ts'
+import type { ResolvedSettings } from '../state/resolved-settings.ts'
+import type { ConversationState } from '../state/state.ts'
+import type { UsageStats } from '../state/usage-stats.ts'
 
 /** The conversation of a task, without a dependency on the agent loop. */
 export interface ChildConversation {

@@ -8,8 +8,8 @@ import {
   startConversationRequest,
 } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import type { ResolvedSettings } from '../../conversation/state/resolved-settings.ts'
 import type { LoadedSkill } from '../../skills/skill.ts'
+import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import { agentIssue, type TaskParent, taskSettings } from './settings.ts'
 
 const skill = (name: string, more: Partial<LoadedSkill> = {}): LoadedSkill => ({

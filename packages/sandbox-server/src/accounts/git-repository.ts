@@ -1,6 +1,6 @@
 import { type AppConversationStartRequest, invalidInput } from '@slipway/protocol'
 import { isSecretName, Secret } from '@slipway/shared/redaction'
-import type { GitToken } from '../accounts/git-providers.ts'
+import type { GitToken } from './git-providers.ts'
 
 export interface Repository {
   /** Without user and password. */
