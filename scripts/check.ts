@@ -12,8 +12,12 @@ const steps = [
   ['config schema up to date', 'node scripts/print-config-schema.ts --check'],
   ['reference up to date', 'node scripts/print-reference.ts --check'],
   ['import borders', 'node scripts/check-imports.ts'],
+  ['sizes', 'node scripts/check-sizes.ts'],
   ['waits of tests', 'node scripts/check-waits.ts'],
 ] as const
+
+/** Steps whose output is of use when they succeed, too. */
+const printed: readonly string[] = ['sizes']
 
 const startedAt = performance.now()
 const codes = await Promise.all(
@@ -21,7 +25,7 @@ const codes = await Promise.all(
     const { code, output } = await run(command)
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
     console.log(`${code === 0 ? 'ok  ' : 'FAIL'} ${name} (${seconds} s)`)
-    if (code !== 0) process.stdout.write(output)
+    if (code !== 0 || printed.includes(name)) process.stdout.write(output)
     return code
   }),
 )

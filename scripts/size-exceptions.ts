@@ -1,0 +1,29 @@
+/**
+ * Folders, files and functions of today that are larger than `maxSizes` of check-sizes.ts, with the size that
+ * each may have. The list only shrinks: lower a size when its place gets smaller.
+ */
+export const sizeExceptions: Readonly<Record<string, number>> = {
+  'agent-server/src/config/config.ts readConfig': 143,
+  'agent-server/src/conversations/registry.ts': 553,
+  'agent-server/src/extension-services.ts openExtensionServices': 92,
+  'agent-server/src/handlers/conversations/commands.ts conversationCommandHandlers': 103,
+  'agent-server/src/handlers/conversations/conversations.ts conversationHandlers': 166,
+  'agent-server/src/handlers/settings/settings.ts settingsHandlers': 94,
+  'agent-server/src/serve.ts serve': 161,
+  'agent-server/src/services.ts openServices': 288,
+  'agent/src/tools/browser/page-script.ts createEngine': 297,
+  'cli/src/program/maintenance-commands.ts addMaintenanceCommands': 87,
+  'cli/src/program/program.ts addReadCommands': 83,
+  'cli/src/program/program.ts buildProgram': 92,
+  'cli/src/program/run-commands.ts addRunControlCommands': 81,
+  'console/src/conversation/composer.tsx Composer': 158,
+  'console/src/conversation/filter-bar.tsx FilterBar': 129,
+  'console/src/list/page.tsx ListPage': 185,
+  'http/src/console/console-handlers.ts consoleHandlers': 97,
+  'sandbox-server/src/handlers/app-conversations.ts appConversationHandlers': 103,
+  'sandbox-server/src/handlers/events.ts eventHandlers': 91,
+  'sandbox-server/src/handlers/keys.ts keyHandlers': 174,
+  'sandbox-server/src/handlers/settings.ts settingsHandlers': 92,
+  'sandbox-server/src/serve.ts serve': 214,
+  'storage/src/sqlite/storage.ts openStorage': 91,
+}
