@@ -13,11 +13,12 @@ const steps = [
   ['reference up to date', 'node scripts/print-reference.ts --check'],
   ['import borders', 'node scripts/check-imports.ts'],
   ['sizes', 'node scripts/check-sizes.ts'],
+  ['commit subjects', 'node scripts/check-commits.ts'],
   ['waits of tests', 'node scripts/check-waits.ts'],
 ] as const
 
 /** Steps whose output is of use when they succeed, too. */
-const printed: readonly string[] = ['sizes']
+const printed: readonly string[] = ['sizes', 'commit subjects']
 
 const startedAt = performance.now()
 const codes = await Promise.all(
