@@ -431,8 +431,12 @@ test('a stalled reader of a stream is cut off, a waiting one is not', async () =
     { stallMs: 50 },
   )
   expect((await trial.call('/api/chunks', { headers: { 'x-late': '1' } })).text).toBe('first\nlast\n')
+  expect(trial.logEntries.filter(({ level }) => level === 'warn')).toEqual([])
   const answer = await get(trial, '/api/chunks')
   expect(await ended).toBe(true)
+  expect(trial.logEntries.filter(({ level }) => level === 'warn')).toMatchObject([
+    { message: expect.stringContaining('read nothing'), members: { route: '/api/chunks', stalled_ms: 50 } },
+  ])
   answer.on('error', () => {}).destroy()
 })
 

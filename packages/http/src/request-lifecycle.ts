@@ -95,7 +95,8 @@ export class RequestLifecycle {
       const headers = this.#guard.corsHeaders(raw.headers, page)
       const commonHeaders = requestId === undefined ? headers : { ...headers, 'x-request-id': requestId }
       const traceHeaders = span?.headers ?? noTraceHeaders
-      const added = { page, address, commonHeaders, traceHeaders, lingerMs, stallMs, clock }
+      const onStall = () => this.#observer.stalled(observed, stallMs)
+      const added = { page, address, commonHeaders, traceHeaders, lingerMs, stallMs, onStall, clock }
       const exchange: AppExchange = Object.assign(observed, added)
       if (span === undefined) this.#answer(exchange, produce)
       else span.run(() => this.#answer(exchange, produce))
@@ -142,7 +143,7 @@ export class RequestLifecycle {
     const closed = exchange.isStream ? this.#observer.traffic.openStream() : undefined
     try {
       await writeReply(exchange, reply)
-      closed?.(exchange.res.destroyed ? 'left' : 'ended')
+      closed?.(exchange.isStalled ? 'stalled' : exchange.res.destroyed ? 'left' : 'ended')
     } catch (error) {
       closed?.('failed')
       throw error

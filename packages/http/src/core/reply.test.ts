@@ -24,6 +24,7 @@ async function openServer() {
       traceHeaders: {},
       lingerMs: 1_000,
       stallMs: 60_000,
+      onStall: () => {},
       clock: systemClock,
     }
     void writeReply(exchange, { chunks: bigChunks(2), contentType: 'text/plain' })

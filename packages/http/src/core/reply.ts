@@ -86,6 +86,8 @@ export interface Exchange {
   readonly clock: Clock
   /** How long a client may read nothing of a stream before it is cut off. */
   readonly stallMs: number
+  /** Called when it is cut off. */
+  readonly onStall: () => void
   /** `traceparent` and `tracestate` for the next server. */
   readonly traceHeaders: Readonly<Record<string, string>>
 }
@@ -113,7 +115,7 @@ async function writeChunks(
 ): Promise<void> {
   const { raw, res } = exchange
   const type = { 'content-type': reply.contentType }
-  res.setTimeout(exchange.stallMs, () => void (res.writableNeedDrain && res.destroy()))
+  cutOffStalledReader(exchange)
   for await (const chunk of raw.method === 'HEAD' ? [] : reply.chunks) {
     if (!res.headersSent && !res.destroyed) writeHead(exchange, reply, type)
     if (res.destroyed) return
@@ -125,6 +127,15 @@ async function writeChunks(
   if (res.destroyed) return
   if (!res.headersSent) writeHead(exchange, reply, type)
   endResponse(exchange)
+}
+
+/** Closes the connection when its client has read nothing for `stallMs` although something waits for it. */
+export function cutOffStalledReader({ res, stallMs, onStall }: Exchange): void {
+  res.setTimeout(stallMs, () => {
+    if (!res.writableNeedDrain || res.destroyed) return
+    onStall()
+    res.destroy()
+  })
 }
 
 /** Most bytes of a chunk that wait for a client which does not read. */

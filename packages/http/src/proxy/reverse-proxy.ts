@@ -9,7 +9,7 @@ import { ClientDisconnected } from '../core/body.ts'
 import type { Reply } from '../core/handler.ts'
 import { writeRawError } from '../core/http-server.ts'
 import { STATUS_CODES } from '../core/node-http.ts'
-import { type Exchange, emptyBody, endResponse, statusByCode } from '../core/reply.ts'
+import { cutOffStalledReader, type Exchange, emptyBody, endResponse, statusByCode } from '../core/reply.ts'
 import { singleUseAgent } from '../core/unix-socket.ts'
 import { reportError } from '../telemetry/report-error.ts'
 import type { TrafficMetrics } from '../telemetry/traffic-metrics.ts'
@@ -172,7 +172,7 @@ export class ReverseProxy {
     answer: IncomingMessage,
     { isUntrusted, isBridge }: Pick<ForwardedRequest, 'isUntrusted' | 'isBridge'>,
   ): Promise<void> {
-    const { raw, res, stallMs } = exchange
+    const { raw, res } = exchange
     const { statusCode = 0, statusMessage = '' } = answer
     if (isBridge && statusCode >= 300 && statusCode < 400 && statusCode !== 304) {
       answer.destroy()
@@ -194,7 +194,7 @@ export class ReverseProxy {
       answer.destroy()
       throw badGateway(cause)
     }
-    res.setTimeout(stallMs, () => void (res.writableNeedDrain && res.destroy()))
+    cutOffStalledReader(exchange)
     if (/^text\/event-stream\b/i.test(answer.headers['content-type'] ?? '')) this.#trackStream(res)
     try {
       await pipeline(answer, res, { end: false })

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { request } from 'node:http'
 import { Problem, type Route } from '@slipway/protocol'
 import { createCounter, createHistogram } from '@slipway/shared/metrics'
 import { Secret } from '@slipway/shared/redaction'
@@ -276,6 +277,29 @@ test('a WebSocket that fails with an internal error has an error id and one line
   const { error_id } = JSON.parse(text.slice(text.indexOf('{')))
   const told = trial.logEntries.filter(({ members }) => members?.error_id === error_id)
   expect(told).toMatchObject([{ level: 'warn', members: { error: expect.stringContaining('Not yet') } }])
+})
+
+test('a reader of a stream that is cut off is logged and counted by that outcome', async () => {
+  async function* flood() {
+    for (;;) yield `data: ${'x'.repeat(1 << 20)}\n\n`
+  }
+  const registry = new MetricsRegistry()
+  await using trial = await TestServer.start(
+    routes,
+    { ...handlers, follow: () => ({ chunks: flood(), contentType: 'text/event-stream' }) },
+    { metrics: { registry, isOpen: true }, stallMs: 50 },
+  )
+  const outgoing = request({ host: '127.0.0.1', port: trial.port, path: '/api/follow', agent: false }).end()
+  const [answer] = await once(outgoing, 'response')
+  await expect
+    .poll(async () =>
+      parseSeries(await registry.render()).get('slipway_streams_closed_total{outcome="stalled"}'),
+    )
+    .toBe(1)
+  expect(trial.logEntries.filter(({ level }) => level === 'warn')).toMatchObject([
+    { message: expect.stringContaining('read nothing'), members: { route: '/api/follow' } },
+  ])
+  answer.on('error', () => {}).destroy()
 })
 
 test('a handler that fails in the middle of a stream logs one line with an id and cuts the connection', async () => {

@@ -49,6 +49,8 @@ export interface ObservedRequest {
   caller: unknown
   /** A stream lasts as long as its reader. */
   isStream: boolean
+  /** Its reader was cut off, because it read nothing. */
+  isStalled: boolean
 }
 
 /** Metrics, spans, audit and error replies of requests. */
@@ -80,7 +82,8 @@ export class RequestObserver {
     const span = traces?.startSpan(spanName(raw, observedRoute.route), { incomingHeaders: raw.headers })
     const requestId = isAudited(observedRoute.traits, raw) ? getRequestId(raw) : undefined
     const startedAt = performance.now()
-    return { observedRoute, raw, res, params, span, requestId, startedAt, caller: undefined, isStream: false }
+    const initial = { caller: undefined, isStream: false, isStalled: false }
+    return { observedRoute, raw, res, params, span, requestId, startedAt, ...initial }
   }
 
   end(request: ObservedRequest): void {
@@ -101,6 +104,13 @@ export class RequestObserver {
       this.#audit({ audit: true, ...what, ...auditCaller, request_id: requestId })
     }
     this.#options.log('debug', 'request', { method, route: observedRoute.route, status, duration_ms })
+  }
+
+  /** A reader is cut off. Streams of events are counted by this outcome when they end. */
+  stalled(request: ObservedRequest, stallMs: number): void {
+    request.isStalled = true
+    const about = { method: request.raw.method, route: request.observedRoute.route }
+    this.#options.log('warn', 'a reader was cut off: it read nothing', { ...about, stalled_ms: stallMs })
   }
 
   /** Audits a message on a WebSocket, which may change something. */
