@@ -9,7 +9,7 @@ import type { Site } from './static/site.ts'
 
 export interface FallbackOptions {
   /** Serves paths below no path of the server's own; its files need no key. */
-  readonly site?: Pick<Site, 'get'>
+  readonly site?: Pick<Site, 'get'> | undefined
   /**
    * Identifies the caller instead of a key, before a byte of the body is read: of every route that is not
    * `open`, of the description of the API and of unknown paths (with a route of the tag `docs`). The result

@@ -149,7 +149,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     diskReserve: { directory, bytes: config.diskReserveBytes },
     maxDiskBytes: config.maxDiskBytes,
     onRunning: (id) => pendingMessages.deliverToSandbox(id),
-    ...(options.onStep === undefined ? {} : { onStep: options.onStep }),
+    onStep: options.onStep,
   })
   const accounts = new Accounts({ ...config, documents: controlPlane.documents, cipher })
   const lookupSecrets = new LookupSecrets(accounts, controlPlane.sandboxes)
@@ -252,7 +252,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const httpApp = createApp(sandboxServerRoutes, publicHandlers, {
     clock,
     readiness,
-    ...(site === undefined ? {} : { site }),
+    site,
     openapi: sandboxServerOpenApi,
     openDocs: true,
     proxyRoutes: [sandboxProxyRoute({ sandboxes, authenticateCaller })],

@@ -48,9 +48,7 @@ async function openDatabase({ directory, url = '', leaseMs, log }: Options, open
     import('./postgres/control-plane/shared-storage.ts'),
   ])
   const leaseTimes = leaseMs === undefined ? undefined : { leaseMs, renewMs: Math.ceil(leaseMs / 5) }
-  const controlPlane = opened.use(
-    await openPostgresControlPlaneStore({ url, log, ...(leaseTimes && { leaseTimes }) }),
-  )
+  const controlPlane = opened.use(await openPostgresControlPlaneStore({ url, log, leaseTimes }))
   const health = new StorageHealth(directory, log, () => controlPlane.problem ?? storage.problem)
   opened.defer(() => health.close())
   const onRefused = (changes: number) => health.refused.inc(changes)

@@ -140,9 +140,9 @@ export class ConversationRegistry implements AsyncDisposable {
       ...deps,
       log: events ?? storage.log,
       logLine: log,
-      ...(homeDirectory === undefined ? {} : { homeDirectory }),
+      homeDirectory,
       findProfile: (name) => profiles.resolve(name),
-      ...(secrets === undefined ? {} : { resolveServerSecret: (url) => readServerSecret(secrets, url) }),
+      resolveServerSecret: secrets && ((url) => readServerSecret(secrets, url)),
       runSlots: {
         isQueued: queuesRuns,
         tryAcquire: () => runSlots.tryAcquire(),
@@ -150,7 +150,7 @@ export class ConversationRegistry implements AsyncDisposable {
         acquire: (signal) => runSlots.acquire(signal).catch(() => () => undefined),
       },
       childConversations: this.tasks,
-      ...(storage.leases === undefined ? {} : { onRunAbandoned: (id) => void this.#abandon(id) }),
+      onRunAbandoned: storage.leases && ((id) => void this.#abandon(id)),
     }
     const sweepMs = Math.min(maxSweepIntervalMs, idleMs)
     this.#sweepTimer = repeat(options.clock, sweepMs, () => void this.#closeIdle())

@@ -47,9 +47,9 @@ export interface ProviderFailure {
   /** The same request may succeed later. */
   readonly isRetryable: boolean
   /** The delay that the provider asks for. */
-  readonly retryAfterMs?: number
+  readonly retryAfterMs?: number | undefined
   /** The HTTP status of the answer. */
-  readonly status?: number
+  readonly status?: number | undefined
 }
 
 const maxDetail = 2000
@@ -69,8 +69,8 @@ export function classifyFailure(error: unknown): ProviderFailure {
     code,
     detail: hint === undefined ? text : `${text} (${hint})`,
     isRetryable,
-    ...(facts.status === undefined ? {} : { status: facts.status }),
-    ...(isRetryable && facts.retryAfterMs !== undefined ? { retryAfterMs: facts.retryAfterMs } : {}),
+    status: facts.status,
+    retryAfterMs: isRetryable ? facts.retryAfterMs : undefined,
   }
 }
 

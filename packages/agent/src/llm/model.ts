@@ -85,7 +85,7 @@ export interface ModelReply {
   /** `refusal`: the provider's content policy. `length`: cut at the output limit. */
   readonly stop: 'stop' | 'tool_calls' | 'length' | 'refusal'
   /** If the provider sent them. */
-  readonly tokenIds?: { readonly prompt: readonly number[]; readonly response: readonly number[] }
+  readonly tokenIds?: { readonly prompt: readonly number[]; readonly response: readonly number[] } | undefined
   /** Request and response as JSON text without secrets, if completion logging is on. */
   readonly completionLog?: { readonly filename: string; readonly data: string }
   /** Attempts before this reply whose stream broke. */

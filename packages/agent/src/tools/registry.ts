@@ -88,7 +88,7 @@ export async function openTools(options: {
   readonly defaults: readonly string[]
   readonly context: ToolContext
   /** Omits tools whose name does not match. */
-  readonly filter?: RegExp
+  readonly filter?: RegExp | undefined
   /** Open tools; they are never closed here. */
   readonly extra?: readonly Tool[]
 }): Promise<ReadonlyMap<string, Tool>> {

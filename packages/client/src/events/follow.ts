@@ -30,7 +30,7 @@ export interface FollowOptions {
   /** Abort it to end quietly. */
   readonly signal?: AbortSignal
   /** End when all events have been read and nothing runs in the conversation. */
-  readonly until?: 'idle'
+  readonly until?: 'idle' | undefined
   /** Called with each transient update, between the events. */
   readonly onTransientUpdate?: (update: TransientUpdate) => void
   /**

@@ -2,14 +2,14 @@ import type { SandboxSpec } from '@slipway/protocol'
 
 /** Limits of a sandbox. An absent one does not apply. */
 export interface Resources {
-  readonly memoryBytes?: number
+  readonly memoryBytes?: number | undefined
   /** Processes and threads together. */
-  readonly maxProcesses?: number
-  readonly cpus?: number
+  readonly maxProcesses?: number | undefined
+  readonly cpus?: number | undefined
   /** Of all its files. */
-  readonly diskBytes?: number
+  readonly diskBytes?: number | undefined
   /** Of one process. */
-  readonly maxOpenFiles?: number
+  readonly maxOpenFiles?: number | undefined
 }
 
 /**
@@ -34,9 +34,9 @@ export interface SandboxConfig {
   readonly resources: Resources
   readonly network: SandboxNetworkMode
   /** Loopback ports of this machine that it reaches at its own loopback address, in a private network. */
-  readonly hostPorts?: readonly number[]
+  readonly hostPorts?: readonly number[] | undefined
   /** Of the kubernetes backend; ignored by others. */
-  readonly kubernetes?: SandboxSpec['kubernetes']
+  readonly kubernetes?: SandboxSpec['kubernetes'] | undefined
 }
 
 /**
@@ -56,9 +56,9 @@ export interface ObservedSandbox {
   /** By name (`AGENT_SERVER`, `WORKER_1`), as `http://127.0.0.1:4711` or `http+unix://%2Frun%2Fx.sock`. */
   readonly addresses: Readonly<Record<string, string>>
   /** As seen from inside; absolute. */
-  readonly workingDir?: string
+  readonly workingDir?: string | undefined
   /** Why it stopped, is broken or does not start yet, with the end of its output. May contain its secrets. */
-  readonly detail?: string
+  readonly detail?: string | undefined
 }
 
 /** What the processes of a sandbox use. */

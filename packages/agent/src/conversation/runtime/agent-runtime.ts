@@ -178,8 +178,8 @@ export class AgentRuntime {
     const toolContext = {
       ...{ workspace, secrets, directory, mcpOAuth: deps.mcpOAuth, browser: deps.browser },
       router: createModelRouter(context, switchModel),
-      ...(deps.hasLanguageServers ? { languageServers: new LanguageServers(workspace) } : {}),
-      ...(tasks === undefined ? {} : { tasks }),
+      languageServers: deps.hasLanguageServers ? new LanguageServers(workspace) : undefined,
+      tasks,
       readSkill: (name: string) => runtime.skills.read(name),
     }
     const tools = await openAgentTools(settings, toolContext, needsSkillTool(context, skills))
@@ -359,7 +359,7 @@ async function openAgentTools(settings: ResolvedSettings, context: ToolContext, 
     ],
     context,
     extra: client_tools.map(createClientTool),
-    ...(filter === undefined ? {} : { filter: new RegExp(filter) }),
+    filter: filter === undefined ? undefined : new RegExp(filter),
   })
   if (schema === undefined) return tools
   return new Map(

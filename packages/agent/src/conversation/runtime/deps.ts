@@ -56,7 +56,7 @@ export interface ConversationDeps extends TaskDeps {
   /** Limit the tools' file access to the workspace. */
   readonly isConfined: boolean
   /** The value of a secret of the server itself, by its address without a host. */
-  readonly resolveServerSecret?: (url: string) => Promise<string | undefined>
+  readonly resolveServerSecret?: ((url: string) => Promise<string | undefined>) | undefined
   /** The saved meta-profile of a name. */
   readonly findMetaProfile?: ((name: string) => Promise<MetaProfile | undefined>) | undefined
   /** Ask installed language servers for the errors that an edit has brought. */

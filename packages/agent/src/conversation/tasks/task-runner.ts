@@ -41,7 +41,7 @@ export interface TaskDeps {
   readonly log: EventLog
   readonly logLine: LogFunction
   /** Holds the user's skills, hooks and agents. */
-  readonly homeDirectory?: string
+  readonly homeDirectory?: string | undefined
   /** Where a browser is looked for. */
   readonly browser?: BrowserSearch | undefined
   readonly findProfile?: (name: string) => Promise<Llm | undefined>

@@ -154,7 +154,7 @@ export class RemoteModelSource implements ModelSource {
       latencyMs,
       nowMs,
       stop,
-      ...(hasIds ? { tokenIds: { prompt, response: tokenIds } } : {}),
+      tokenIds: hasIds ? { prompt, response: tokenIds } : undefined,
     })
   }
 }

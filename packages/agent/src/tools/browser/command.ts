@@ -12,7 +12,7 @@ export interface BrowserResult {
   readonly text: string
   readonly isError?: boolean
   /** JPEG, base64. */
-  readonly screenshot?: string
+  readonly screenshot?: string | undefined
   /** A directory with more output. */
   readonly saved?: string
   /** The text is a JSON object; notes become its member `notes`. */

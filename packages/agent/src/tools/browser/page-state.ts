@@ -80,7 +80,7 @@ export function readState(withScreenshot: boolean): BrowserCommand {
       scroll: { pixels_above: main.scroll.above, pixels_below: main.scroll.below },
     }
     const text = stateText(header, elements, main.more + inner.more)
-    return { text, isJson: true, ...(picture !== undefined && { screenshot: picture }) }
+    return { text, isJson: true, screenshot: picture }
   }
 }
 

@@ -23,7 +23,7 @@ export interface ToolContext {
   /** Default: the usual places and the PATH of the workspace. */
   readonly browser?: BrowserSearch | undefined
   /** Runs tasks of other agents, if any exist. */
-  readonly tasks?: TaskExecutor
+  readonly tasks?: TaskExecutor | undefined
   /** The text of a skill of the conversation by its name, or why there is none. */
   readonly readSkill?: (name: string) => { readonly text: string } | { readonly issue: string }
   /** Chooses and switches models, in conversations. */

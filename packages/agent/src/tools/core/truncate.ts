@@ -17,7 +17,7 @@ interface OmittedPart {
 export async function truncateOutput(
   text: string,
   options: { readonly directory: string; readonly tool: string; readonly maxChars: number },
-): Promise<{ text: string; savedTo?: string }> {
+): Promise<{ text: string; savedTo?: string | undefined }> {
   const { directory, tool, maxChars } = options
   if (text.length <= maxChars) return { text }
   const savedTo = await saveOutput(text, directory, tool)
@@ -26,7 +26,7 @@ export async function truncateOutput(
       ? `[${chars} characters left out, from line ${firstLine}.]`
       : `[${chars} characters left out. The whole output is in ${savedTo}: read on there from line ${firstLine}.]`,
   )
-  return { text: truncated, ...(savedTo !== undefined && { savedTo }) }
+  return { text: truncated, savedTo }
 }
 
 async function saveOutput(text: string, directory: string, tool: string): Promise<string | undefined> {

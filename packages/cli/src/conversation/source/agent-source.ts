@@ -36,8 +36,7 @@ export function agentSource(client: Client, signal: AbortSignal): ConversationSo
     openEvents: (id, query) => client.open('searchEvents', { params: params(id), query, signal }),
     countEvents: (id, query) => client.call('countEvents', { params: params(id), query, signal }),
     exportEvents: (id, options) => client.exportEvents(id, { ...options, signal }),
-    follow: (id, { until, ...options }) =>
-      follow(client, id, { ...options, ...(until === undefined ? {} : { until }), signal }),
+    follow: (id, options) => follow(client, id, { ...options, signal }),
   }
 }
 

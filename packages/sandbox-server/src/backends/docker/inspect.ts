@@ -29,8 +29,8 @@ export function toObservedSandbox(container: ContainerInspectInfo, context: Insp
     state,
     epoch: state === 'broken' && context.failure ? context.failure.epoch : containerEpoch(container),
     addresses: state === 'running' || state === 'paused' ? publishedAddresses(container) : {},
-    ...(workingDir === undefined ? {} : { workingDir }),
-    ...(detail === undefined ? {} : { detail }),
+    workingDir,
+    detail,
   }
 }
 

@@ -33,7 +33,7 @@ export function toObservedSandbox(
   context: InspectContext,
 ): ObservedSandbox {
   const workingDir = volume?.metadata?.annotations?.[workingDirAnnotation]
-  const base = { id: context.id, addresses: {}, ...(workingDir === undefined ? {} : { workingDir }) }
+  const base = { id: context.id, addresses: {}, workingDir }
   if (pod === undefined) return { ...base, ...stateWithoutPod(volume, context) }
   return { ...base, epoch: pod.metadata?.uid ?? '', ...stateOfPod(pod, volume, context) }
 }
@@ -74,8 +74,7 @@ function stateOfPod(
   const waiting = container?.waiting
   if (waiting?.reason === 'InvalidImageName')
     return { state: 'broken', detail: `The name of its image is invalid: ${waiting.message ?? ''}` }
-  const detail = pendingDetail(pod)
-  return { state: 'starting', ...(detail !== undefined && { detail }) }
+  return { state: 'starting', detail: pendingDetail(pod) }
 }
 
 /** Why a Pod goes away that was not removed by us. */

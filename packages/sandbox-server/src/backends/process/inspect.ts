@@ -18,7 +18,7 @@ export async function inspectSandbox(
   isStarting: boolean,
 ): Promise<ObservedSandbox> {
   const { id, epoch, workingDir } = record
-  const base = { id, epoch, ...(workingDir === '' ? {} : { workingDir }) }
+  const base = { id, epoch, workingDir: workingDir || undefined }
   const notRunning = (state: ObservedSandbox['state'], detail: string) =>
     ({ ...base, state, addresses: {}, detail }) as const
   if (record.isRemoving) return notRunning('broken', 'It is being removed, or its removal was cut off')

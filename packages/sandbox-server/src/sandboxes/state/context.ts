@@ -50,7 +50,7 @@ export interface SandboxesOptions extends Lifetimes {
   readonly fetch?: typeof globalThis.fetch
   /** That of the machine unless given. */
   readonly clock?: Clock
-  readonly onStep?: OnStep
+  readonly onStep?: OnStep | undefined
   /** Called after a sandbox has become RUNNING, and for each that is when reconciling starts. */
   readonly onRunning?: (id: string) => void
 }

@@ -82,20 +82,17 @@ export function specHash(spec: SandboxSpec): string {
 function toResources({ resources }: SandboxSpec): Resources {
   const { memory_bytes, max_processes, cpus, disk_bytes, max_open_files } = resources
   return {
-    ...(memory_bytes === undefined ? {} : { memoryBytes: memory_bytes }),
-    ...(max_processes === undefined ? {} : { maxProcesses: max_processes }),
-    ...(cpus === undefined ? {} : { cpus }),
-    ...(disk_bytes === undefined ? {} : { diskBytes: disk_bytes }),
-    ...(max_open_files === undefined ? {} : { maxOpenFiles: max_open_files }),
+    memoryBytes: memory_bytes,
+    maxProcesses: max_processes,
+    cpus,
+    diskBytes: disk_bytes,
+    maxOpenFiles: max_open_files,
   }
 }
 
 function toSandboxConfig(spec: SandboxSpec, id: string, env: SandboxConfig['env']): SandboxConfig {
   const { image = null, command, working_dir: workingDir, network = 'private', host_ports } = spec
-  const more = {
-    ...(host_ports.length > 0 && { hostPorts: host_ports }),
-    ...(spec.kubernetes !== undefined && { kubernetes: spec.kubernetes }),
-  }
+  const more = { hostPorts: host_ports.length > 0 ? host_ports : undefined, kubernetes: spec.kubernetes }
   return { id, image, command, env, workingDir, resources: toResources(spec), network, ...more }
 }
 

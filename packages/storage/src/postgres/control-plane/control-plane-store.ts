@@ -20,7 +20,7 @@ interface PostgresControlPlaneOptions {
   readonly log?: LogFunction
   /** The clock, in microseconds. */
   readonly now?: () => Instant
-  readonly leaseTimes?: LeaseTimes
+  readonly leaseTimes?: LeaseTimes | undefined
 }
 
 export interface PostgresControlPlaneStore extends ControlPlaneStore {
