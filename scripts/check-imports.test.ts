@@ -53,6 +53,18 @@ test.each([
     `import { FakeClock } from '@slipway/shared/time/testing'`,
     'only tests may import tests',
   ],
+  [
+    'an error with another name',
+    'http/src/a.ts',
+    'class Left extends Error {}',
+    'an error is called LeftError',
+  ],
+  [
+    'an error without a name',
+    'http/src/a.ts',
+    'class LeftError extends Error {\n}',
+    'an error sets its name',
+  ],
   ['an answer without a limit', 'agent/src/a.ts', 'const text = await response.text()', 'reads a whole body'],
   [
     'git outside of its door',

@@ -80,9 +80,20 @@ function importViolations({ file, text, imports }: Source): string[] {
     found.push(`${file}: reads a whole body; use readText, readJson or readLimited`)
   if (!isTest(file) && startsGit(text) && file !== gitFile)
     found.push(`${file}: starts git; use gitCommand or RepositoryView, because only ${gitFile} may name it`)
+  if (!isTest(file)) found.push(...errorClassViolations(text).map((what) => `${file}: ${what}`))
   if (!isTest(file) && usesTimers(text) && takesClock(file))
     found.push(`${file}: takes a timer of Node; use the clock that is passed in`)
   return found
+}
+
+/** A log line and a `ConversationErrorEvent` show the name of an error's class. `Problem` is a word of its own. */
+function errorClassViolations(text: string): string[] {
+  const classes = text.matchAll(/\bclass (\w+) extends (?:Problem|\w*Error)\b[^{]*\{(.*?)\n?\}$/gms)
+  return [...classes].flatMap(([, name = '', body = '']) => {
+    if (name === 'Problem') return []
+    if (!name.endsWith('Error')) return [`class ${name}: an error is called ${name}Error`]
+    return body.includes(`name = '${name}'`) ? [] : [`class ${name}: an error sets its name`]
+  })
 }
 
 function takesClock(file: string): boolean {

@@ -5,7 +5,7 @@ import { type Clock, systemClock } from '@slipway/shared/time'
 import { Guard, type GuardOptions } from './auth/guard.ts'
 import { acceptConsoleSession } from './console/console-credential.ts'
 import { BasePath } from './core/base-path.ts'
-import { ClientDisconnected, hasUnreadBody, OpenBodies, openBodyBytes, readBody } from './core/body.ts'
+import { ClientDisconnectedError, hasUnreadBody, OpenBodies, openBodyBytes, readBody } from './core/body.ts'
 import type { Handlers, Reply, SocketRoute } from './core/handler.ts'
 import { type ConnectionLimits, HttpServer } from './core/http-server.ts'
 import { getHeader, IncomingRequest } from './core/incoming-request.ts'
@@ -157,7 +157,7 @@ export class App {
       const caller = identify?.(route, (name) => getHeader(raw, name))
       if (!(caller instanceof Promise)) return run(exchange, hasBody, caller)
       return caller.then((known: unknown) => {
-        if (res.destroyed) throw new ClientDisconnected('The client went away')
+        if (res.destroyed) throw new ClientDisconnectedError('The client went away')
         return run(exchange, hasBody, known)
       })
     }

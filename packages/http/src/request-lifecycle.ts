@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem, type Route } from '@slipway/protocol'
 import { type Clock, systemClock } from '@slipway/shared/time'
 import type { Guard, PageCredential, PageRequest } from './auth/guard.ts'
-import { ClientDisconnected } from './core/body.ts'
+import { ClientDisconnectedError } from './core/body.ts'
 import type { Reply } from './core/handler.ts'
 import { getHeader } from './core/incoming-request.ts'
 import type { RequestAddress } from './core/parse-input.ts'
@@ -155,7 +155,7 @@ export class RequestLifecycle {
   #fail(exchange: AppExchange, error: unknown, headers: Readonly<Record<string, string>> = {}): void {
     const { res } = exchange
     const isAborted =
-      error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError')
+      error instanceof ClientDisconnectedError || (error instanceof Error && error.name === 'AbortError')
     const isStop = isAborted && this.isStopping && toErrorReply(error) === undefined
     const isDisconnected = isAborted && !isStop && res.destroyed
     const cause = isStop ? new Problem('unavailable', 'The server is stopping') : error

@@ -3,7 +3,7 @@ export type { CompactedFile, CompactOptions } from './conversations/compaction.t
 export type * from './conversations/conversation-records.ts'
 export { exportEvents, gzipStream } from './conversations/export.ts'
 export type { ImportSession } from './conversations/import-session.ts'
-export { type ConversationLeases, HeldElsewhere, type LeaseHolder } from './conversations/leases.ts'
+export { type ConversationLeases, HeldElsewhereError, type LeaseHolder } from './conversations/leases.ts'
 export { searchTexts } from './conversations/search-texts.ts'
 export type { Storage } from './conversations/storage.ts'
 export { zipConversation } from './conversations/zip.ts'

@@ -20,7 +20,7 @@ import {
   type ConversationLeases,
   type ConversationRecord,
   type EventLog,
-  HeldElsewhere,
+  HeldElsewhereError,
   type Storage,
 } from '@slipway/storage'
 import type { LlmProfiles } from '../profiles/llm-profiles.ts'
@@ -206,7 +206,7 @@ export class ConversationRegistry implements AsyncDisposable {
     if (record.request === null) return undefined
     await this.#closing.get(record.id)
     const holder = await this.#options.storage.leases?.acquire(record.id)
-    if (holder?.isOwn === false) throw new HeldElsewhere()
+    if (holder?.isOwn === false) throw new HeldElsewhereError()
     const existing = this.#loaded.get(record.id)
     if (existing !== undefined) {
       existing.lastUsedAt = this.#options.clock.now()
@@ -390,7 +390,7 @@ export class ConversationRegistry implements AsyncDisposable {
       if (this.#takingOver.has(id)) continue
       this.#takingOver.add(id)
       const takeover = this.#takeOverOne(leases, id).catch(async (error: unknown) => {
-        if (error instanceof HeldElsewhere) return
+        if (error instanceof HeldElsewhereError) return
         this.#logUnrecovered(id, error)
         // Then any server tries again.
         await this.#options.clock.sleep(takeoverRetryMs, { ref: false })

@@ -6,6 +6,7 @@ export interface Line {
 }
 
 export class LineTooLongError extends Error {
+  override readonly name = 'LineTooLongError'
   readonly line: number
   constructor(line: number) {
     super(`line ${line} is too long`)

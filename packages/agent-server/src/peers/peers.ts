@@ -17,7 +17,7 @@ import { isRecord } from '@slipway/shared/json'
 import { createCounter } from '@slipway/shared/metrics'
 import type { Secret } from '@slipway/shared/redaction'
 import { type Clock, repeat } from '@slipway/shared/time'
-import { type ConversationLeases, HeldElsewhere } from '@slipway/storage'
+import { type ConversationLeases, HeldElsewhereError } from '@slipway/storage'
 import { peerTokenHeader, type WorkspaceTickets } from '../workspaces/tickets.ts'
 import { ownedConversation } from './owner-routes.ts'
 
@@ -130,7 +130,7 @@ export class Peers {
     const path = buildAddress(route, request)
     const url = await this.#findOwner(conversation)
     if (url === undefined) return await this.#use(conversation, async () => await handle(request))
-    if (request.header(peerHeader) !== undefined) throw new HeldElsewhere()
+    if (request.header(peerHeader) !== undefined) throw new HeldElsewhereError()
     const headers = passedHeaders.flatMap((name) => {
       const value = request.header(name)
       return value === undefined ? [] : [[name, value] as const]
@@ -167,7 +167,7 @@ export class Peers {
       await this.#options.continueRun(conversation)
       return undefined
     }
-    if (holder.url === undefined) throw new HeldElsewhere()
+    if (holder.url === undefined) throw new HeldElsewhereError()
     return holder.url
   }
 
@@ -228,7 +228,7 @@ export class Peers {
         conversation,
         error: String(error),
       })
-      throw new HeldElsewhere()
+      throw new HeldElsewhereError()
     } finally {
       watch.cancel()
     }

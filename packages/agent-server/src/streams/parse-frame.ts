@@ -12,6 +12,7 @@ import { parseJson } from '@slipway/shared/json'
 
 /** A frame of a client that is no user message; `code` is what clients of the interface compare. */
 export class FrameError extends Error {
+  override readonly name = 'FrameError'
   readonly code: 'JSONDecodeError' | 'ValidationError' | 'AssertionError'
 
   constructor(code: FrameError['code'], message: string) {

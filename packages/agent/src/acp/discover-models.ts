@@ -3,7 +3,7 @@ import { errorText } from '@slipway/shared/text'
 import { makeTemporaryFolder, rm } from '@slipway/shared/tool-files'
 import type { Secrets } from '../secrets/secrets.ts'
 import { Workspace } from '../workspace/workspace.ts'
-import { AcpFailure } from './failure.ts'
+import { AcpError } from './failure.ts'
 import { unknownMethod } from './rpc.ts'
 import { AcpSession } from './session.ts'
 
@@ -55,7 +55,7 @@ export async function discoverAcpModels(
     return { available: session.models?.available ?? [], current: session.models?.current }
   } catch (error) {
     signal.throwIfAborted()
-    const code = error instanceof AcpFailure ? error.code : 'ACPInitError'
+    const code = error instanceof AcpError ? error.code : 'ACPInitError'
     const text = errorText(error)
     return {
       available: [],

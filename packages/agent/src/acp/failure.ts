@@ -4,8 +4,8 @@ import { RpcError } from './rpc.ts'
 export type AcpFailureCode = 'ACPSpawnError' | 'ACPInitError' | 'ACPAuthRequired' | 'ACPPromptError'
 
 /** Why an external agent did not start or did not answer; `code` goes into the ConversationErrorEvent. */
-export class AcpFailure extends Error {
-  override readonly name = 'AcpFailure'
+export class AcpError extends Error {
+  override readonly name = 'AcpError'
   readonly code: AcpFailureCode
 
   constructor(code: AcpFailureCode, message: string) {
@@ -20,11 +20,11 @@ const authMarks =
 const maxDataChars = 2_000
 
 /** What a program has answered, as a failure. Programs report refused keys as internal errors, too. */
-export function rpcFailure(error: unknown, code: AcpFailureCode): AcpFailure {
-  if (error instanceof AcpFailure) return error
-  if (!(error instanceof RpcError)) return new AcpFailure(code, errorText(error))
+export function rpcFailure(error: unknown, code: AcpFailureCode): AcpError {
+  if (error instanceof AcpError) return error
+  if (!(error instanceof RpcError)) return new AcpError(code, errorText(error))
   const data = error.data === undefined ? '' : JSON.stringify(error.data).slice(0, maxDataChars)
   const detail = `[${error.code}] ${error.message}${data === '' ? '' : `: ${data}`}`
   const isAuth = error.code === authRequired || authMarks.test(detail)
-  return new AcpFailure(isAuth ? 'ACPAuthRequired' : code, detail)
+  return new AcpError(isAuth ? 'ACPAuthRequired' : code, detail)
 }

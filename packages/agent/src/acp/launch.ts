@@ -8,7 +8,7 @@ import { makeDirectory, readFile, rm, writeFile } from '@slipway/shared/tool-fil
 import type { Secrets } from '../secrets/secrets.ts'
 import { ProgramFolder } from '../workspace/program-folder.ts'
 import type { CredentialSource } from './credentials.ts'
-import { AcpFailure } from './failure.ts'
+import { AcpError } from './failure.ts'
 import { defaultFileSecrets, findProviderOf } from './providers.ts'
 
 /** How long the source of a credential may take to store a new one, in milliseconds. */
@@ -92,7 +92,7 @@ export async function prepareLaunch(
       await writeFile(path, values[spec.secret_name] ?? '', { mode: 0o600 })
     } catch {
       await dispose()
-      throw new AcpFailure('ACPInitError', `The file for the secret ${spec.secret_name} could not be written`)
+      throw new AcpError('ACPInitError', `The file for the secret ${spec.secret_name} could not be written`)
     }
     writable.push(folder)
     env[spec.env_var] = spec.env_points_to === 'dir' ? folder : path

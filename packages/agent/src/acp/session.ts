@@ -9,7 +9,7 @@ import { LineProcess } from '../tools/mcp/line-process.ts'
 import { workspaceVariable } from '../workspace/program-folder.ts'
 import type { Workspace } from '../workspace/workspace.ts'
 import type { CredentialSource } from './credentials.ts'
-import { AcpFailure, rpcFailure } from './failure.ts'
+import { AcpError, rpcFailure } from './failure.ts'
 import { type Launch, prepareLaunch } from './launch.ts'
 import { ProgramEndedError, RpcConnection, RpcError, type RpcHandlers } from './rpc.ts'
 import {
@@ -66,7 +66,7 @@ export class AcpSession {
     this.#models = opened.models
   }
 
-  /** Starts the program and opens a session; rejects with AcpFailure, and no process is left then. */
+  /** Starts the program and opens a session; rejects with AcpError, and no process is left then. */
   static async open(options: AcpSessionOptions, signal: AbortSignal): Promise<AcpSession> {
     const { agent } = options
     const timeout = AbortSignal.timeout(Math.ceil(agent.acp_startup_timeout * 1000))
@@ -134,7 +134,7 @@ async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Pr
   const { agent, workspace, directory, secrets, findCredential, handlers, warn } = options
   const path = [...agent.acp_command, ...agent.acp_args].find((word) => /^\.\.?(?:\/|$)/.test(word))
   if (path !== undefined)
-    throw new AcpFailure(
+    throw new AcpError(
       'ACPSpawnError',
       `${path} is a path of the working directory, and an external agent starts in an empty folder. Give it an absolute path.`,
     )
@@ -148,10 +148,7 @@ async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Pr
   }
   const launch = await prepareLaunch(agent, place, signal).catch((error: unknown) => {
     if (!(error instanceof Problem)) throw error
-    throw new AcpFailure(
-      'ACPAuthRequired',
-      `The sign-in of the external agent is not there: ${error.message}`,
-    )
+    throw new AcpError('ACPAuthRequired', `The sign-in of the external agent is not there: ${error.message}`)
   })
   let process: LineProcess | undefined
   try {
@@ -160,7 +157,7 @@ async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Pr
     const { child, isStarted } = await workspace.openProgram(command, args, { cwd, env, writable })
     process = new LineProcess(child)
     if (!(await isStarted))
-      throw new AcpFailure(
+      throw new AcpError(
         'ACPSpawnError',
         `The external agent ${command} could not be started: is it installed? ${folderHint}`,
       )
@@ -180,9 +177,9 @@ async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Pr
   } catch (error) {
     await closeProgram({ process, launch })
     if (error instanceof TypeError)
-      throw new AcpFailure('ACPSpawnError', `The command is not valid: ${error.message}`)
+      throw new AcpError('ACPSpawnError', `The command is not valid: ${error.message}`)
     if (error instanceof ProgramEndedError)
-      throw new AcpFailure('ACPInitError', `${error.message}\n${folderHint}`)
+      throw new AcpError('ACPInitError', `${error.message}\n${folderHint}`)
     throw rpcFailure(error, 'ACPInitError')
   }
 }
@@ -190,7 +187,7 @@ async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Pr
 /** A program answers with the version that it is going to speak. */
 function assertVersion(spoken: unknown): void {
   if (typeof spoken !== 'number' || spoken === protocolVersion) return
-  throw new AcpFailure(
+  throw new AcpError(
     'ACPInitError',
     `The external agent speaks version ${spoken} of the Agent Client Protocol, this server version ${protocolVersion}. Take a release of the agent that speaks version ${protocolVersion}.`,
   )
@@ -208,8 +205,8 @@ async function closeProgram({
   await launch.dispose()
 }
 
-function startupTimeout({ acp_startup_timeout: seconds }: AcpAgent): AcpFailure {
-  return new AcpFailure(
+function startupTimeout({ acp_startup_timeout: seconds }: AcpAgent): AcpError {
+  return new AcpError(
     'ACPInitError',
     `The external agent did not start within ${seconds} s (acp_startup_timeout).`,
   )
@@ -232,7 +229,7 @@ async function openSession(
   const continued = await continueSession(started, options, { place, signal })
   const result = continued?.result ?? (await rpc.request('session/new', place, signal))
   const id = continued?.id ?? readText(result.sessionId)
-  if (id === undefined) throw new AcpFailure('ACPInitError', 'The external agent has named no session')
+  if (id === undefined) throw new AcpError('ACPInitError', 'The external agent has named no session')
   let models = readModels(result)
   const { acp_model: model, acp_session_mode: modeId } = agent
   if (model !== undefined && models?.current !== model) {

@@ -14,10 +14,14 @@ import {
 import type { Clock } from '@slipway/shared/time'
 
 /** The client disconnected before its request was complete, so there is no one to answer. */
-export class ClientDisconnected extends Error {}
+export class ClientDisconnectedError extends Error {
+  override readonly name = 'ClientDisconnectedError'
+}
 
 /** The client sent its request too slowly; answered with 408. */
-export class BodyTimeout extends Error {}
+export class BodyTimeoutError extends Error {
+  override readonly name = 'BodyTimeoutError'
+}
 
 /** Whether the client declared a body that has not arrived completely. */
 export function hasUnreadBody(raw: IncomingMessage): boolean {
@@ -77,13 +81,13 @@ export async function readBody(
     if (sizeBytes > limitBytes) reject(tooLarge())
     else chunks.push(chunk)
   }
-  const onDisconnect = () => reject(new ClientDisconnected('The client went away'))
+  const onDisconnect = () => reject(new ClientDisconnectedError('The client went away'))
   /** 'close' follows at once: it would cost every request an error that nobody sees. */
   const onEnd = () => {
     raw.off('close', onDisconnect)
     resolve()
   }
-  const onTimeout = () => reject(new BodyTimeout('The body did not arrive in time'))
+  const onTimeout = () => reject(new BodyTimeoutError('The body did not arrive in time'))
   const timer = clock.schedule(timeoutMs, onTimeout)
   signal?.addEventListener('abort', onTimeout)
   raw.on('data', onData).on('end', onEnd).on('close', onDisconnect).on('error', onDisconnect)
@@ -141,7 +145,7 @@ function invalidJson(msg: string): Problem {
 }
 
 /**
- * The body as it arrives, `content-encoding: gzip` decompressed. Fails with `ClientDisconnected`; a client
+ * The body as it arrives, `content-encoding: gzip` decompressed. Fails with `ClientDisconnectedError`; a client
  * that sends nothing for `idleMs` is cut off. Leaving the loop early keeps the connection, so that the answer
  * reaches the client.
  */
@@ -199,7 +203,7 @@ export async function* readChunks(
       timer = start()
     }
   } catch (cause) {
-    throw new ClientDisconnected('The client went away', { cause })
+    throw new ClientDisconnectedError('The client went away', { cause })
   } finally {
     timer.cancel()
   }

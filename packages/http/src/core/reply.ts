@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem, type ProblemCode } from '@slipway/protocol'
 import type { Clock } from '@slipway/shared/time'
-import { BodyTimeout, hasUnreadBody } from './body.ts'
+import { BodyTimeoutError, hasUnreadBody } from './body.ts'
 import type { Reply } from './handler.ts'
 
 export const statusByCode: Readonly<Record<ProblemCode, number>> = {
@@ -28,7 +28,7 @@ export const statusByCode: Readonly<Record<ProblemCode, number>> = {
 
 /** The reply to an error of the caller; undefined for an internal error. */
 export function toErrorReply(error: unknown): ErrorReply | undefined {
-  if (error instanceof BodyTimeout) return { status: 408, json: { detail: 'Request Timeout' } }
+  if (error instanceof BodyTimeoutError) return { status: 408, json: { detail: 'Request Timeout' } }
   if (!(error instanceof Problem)) return undefined
   const { code, issues, members, message, exception } = error
   if (exception !== undefined)

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { BusboyFileStream, BusboyInstance } from '@fastify/busboy'
 import { invalidInput, Problem } from '@slipway/protocol'
-import { ClientDisconnected, mediaType, readChunks, type StreamLimits } from './body.ts'
+import { ClientDisconnectedError, mediaType, readChunks, type StreamLimits } from './body.ts'
 import type { Upload } from './handler.ts'
 
 export interface UploadLimits extends StreamLimits {
@@ -17,7 +17,7 @@ const maxParts = 1_000
 /**
  * Reads the member `file` of a form (multipart/form-data); other members are discarded. Throws the Problems
  * `unsupported_media_type`, `too_large` and `invalid` (a malformed form, or none with such a member), and
- * `ClientDisconnected`.
+ * `ClientDisconnectedError`.
  */
 export async function readUpload(
   raw: IncomingMessage,
@@ -73,7 +73,7 @@ class UploadForm {
 
   read(raw: IncomingMessage): Promise<Upload> {
     const onDisconnect = () => {
-      if (!raw.readableEnded) this.#fail(new ClientDisconnected('The client went away'))
+      if (!raw.readableEnded) this.#fail(new ClientDisconnectedError('The client went away'))
     }
     if (raw.destroyed) onDisconnect()
     raw.once('close', onDisconnect)

@@ -5,7 +5,7 @@ import { type LogFunction, Problem, serverFailure } from '@slipway/protocol'
 import { type Clock, systemClock } from '@slipway/shared/time'
 import { type Guard, isPreflight, preflightHeaders } from '../auth/guard.ts'
 import type { BasePath } from '../core/base-path.ts'
-import { ClientDisconnected } from '../core/body.ts'
+import { ClientDisconnectedError } from '../core/body.ts'
 import type { Reply } from '../core/handler.ts'
 import { writeRawError } from '../core/http-server.ts'
 import { STATUS_CODES } from '../core/node-http.ts'
@@ -136,7 +136,7 @@ export class ReverseProxy {
   ): Promise<void> {
     const { raw, res } = exchange
     const { createProxyServer } = await import('http-proxy-3')
-    if (res.destroyed) throw new ClientDisconnected('The client went away')
+    if (res.destroyed) throw new ClientDisconnectedError('The client went away')
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     let isAnswered = false
     const fail = (cause?: unknown) => {

@@ -4,7 +4,9 @@ import type { SandboxRow, StartTaskRow } from '@slipway/storage/control-plane'
 import { PrepareError } from './prepare-workspace.ts'
 
 /** A start that failed. `message` is for the owner. */
-export class StartError extends Error {}
+export class StartError extends Error {
+  override readonly name = 'StartError'
+}
 
 export const conversationDeletedError = new StartError(
   'The conversation was deleted while it was being started.',

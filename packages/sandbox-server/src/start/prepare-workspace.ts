@@ -39,7 +39,9 @@ export interface PrepareOptions {
 }
 
 /** The workspace cannot be prepared. `message` is for the owner and may contain secrets. */
-export class PrepareError extends Error {}
+export class PrepareError extends Error {
+  override readonly name = 'PrepareError'
+}
 
 /** Bound of the output in a message. */
 const maxReportedCharacters = 2_000

@@ -1,7 +1,9 @@
 import type { Clock } from '../time/index.ts'
 
 /** No room in a `ByteBudget` in time, or more than it ever has. */
-export class ByteBudgetError extends Error {}
+export class ByteBudgetError extends Error {
+  override readonly name = 'ByteBudgetError'
+}
 
 export interface ByteBudgetOptions {
   readonly totalBytes: number

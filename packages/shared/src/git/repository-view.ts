@@ -40,7 +40,9 @@ const harmlessSettings = [
 ]
 
 /** Why a repository cannot be used. */
-export class RepositoryViewError extends Error {}
+export class RepositoryViewError extends Error {
+  override readonly name = 'RepositoryViewError'
+}
 
 /**
  * A repository as git sees it with a configuration that cannot name a program: a private directory links to

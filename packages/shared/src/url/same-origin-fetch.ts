@@ -1,6 +1,8 @@
 const maxRedirects = 5
 
-export class RedirectError extends Error {}
+export class RedirectError extends Error {
+  override readonly name = 'RedirectError'
+}
 
 /**
  * A fetch for requests with a secret, in their headers, address or body. It follows redirects within the

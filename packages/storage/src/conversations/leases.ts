@@ -29,7 +29,9 @@ export interface ConversationLeases {
 }
 
 /** A Problem `unavailable`: another server has the lease of the conversation. */
-export class HeldElsewhere extends Problem {
+export class HeldElsewhereError extends Problem {
+  override readonly name = 'HeldElsewhereError'
+
   constructor() {
     super('unavailable', 'Another server has this conversation at the moment')
     this.retryAfterSeconds = 1

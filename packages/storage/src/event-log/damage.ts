@@ -2,6 +2,7 @@ import { Problem } from '@slipway/protocol/problem'
 
 /** A stored event, an index or the record of a conversation is not what was written. It is never served. */
 export class DamageError extends Problem {
+  override readonly name = 'DamageError'
   readonly conversation: string
   /** The position of an event, or what else is damaged. */
   readonly part: number | 'index' | 'record' | 'log'
@@ -30,6 +31,7 @@ const nextSteps = {
 
 /** The row of an event that the thread of the text index found damaged. */
 export class DamagedRowError extends Error {
+  override readonly name = 'DamagedRowError'
   readonly row: number
 
   constructor(row: number) {
@@ -39,4 +41,6 @@ export class DamagedRowError extends Error {
 }
 
 /** The thread of the text index cannot read a page of the log. */
-export class DamagedLogError extends Error {}
+export class DamagedLogError extends Error {
+  override readonly name = 'DamagedLogError'
+}

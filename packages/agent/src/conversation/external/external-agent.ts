@@ -53,7 +53,7 @@ export class ExternalAgent {
 
   /**
    * Does a turn, or goes on with one, until it ends, waits for the user, or the signal aborts. Rejects with
-   * AcpFailure.
+   * AcpError.
    */
   async step(runtime: AgentRuntime, createReply: () => ReplyStream, signal: AbortSignal): Promise<void> {
     const turn = this.#turn ?? (await this.#begin(runtime, createReply, signal))

@@ -3,7 +3,7 @@ import { acpUsageId } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 import type { Clock } from '@slipway/shared/time'
 import type { EventDraft } from '@slipway/storage'
-import { AcpFailure, rpcFailure } from '../../acp/failure.ts'
+import { AcpError, rpcFailure } from '../../acp/failure.ts'
 import { ProgramEndedError } from '../../acp/rpc.ts'
 import type { AcpSession } from '../../acp/session.ts'
 import {
@@ -203,7 +203,7 @@ export class ExternalTurn {
     return isStopped && this.#failure === undefined
   }
 
-  /** Stores the answer; rejects with AcpFailure when there is none. */
+  /** Stores the answer; rejects with AcpError when there is none. */
   async store(): Promise<void> {
     const { context, reply, session } = this.#options
     await this.#writes
@@ -271,7 +271,7 @@ export class ExternalTurn {
       if (this.#waiting.length > 0) this.#lastActivity = this.#clock.monotonic()
       if (this.#isOver || this.#clock.monotonic() - this.#lastActivity < limitMs) continue
       const text = `The external agent has sent nothing for ${limitMs / 1000} s (acp_prompt_timeout).`
-      this.#end(undefined, new AcpFailure('ACPPromptError', text))
+      this.#end(undefined, new AcpError('ACPPromptError', text))
       await session.close()
     }
   }
@@ -360,16 +360,16 @@ export class ExternalTurn {
     }
   }
 
-  #turnFailure(session: AcpSession): AcpFailure {
+  #turnFailure(session: AcpSession): AcpError {
     if (this.#failure instanceof ProgramEndedError)
-      return new AcpFailure(
+      return new AcpError(
         'ACPPromptError',
         `The external agent ended during its turn: ${this.#failure.message}`,
       )
     if (this.#failure !== undefined) return rpcFailure(this.#failure, 'ACPPromptError')
     const reason =
       session.endReason === undefined ? 'The external agent cancelled its turn.' : session.endReason
-    return new AcpFailure('ACPPromptError', reason)
+    return new AcpError('ACPPromptError', reason)
   }
 }
 

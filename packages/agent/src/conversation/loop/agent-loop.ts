@@ -1,7 +1,7 @@
 import { changedHooksReason, isAcpAgent, Problem, stuckThresholds } from '@slipway/protocol'
 import { errorText } from '@slipway/shared/text'
 import type { EventDraft } from '@slipway/storage'
-import { AcpFailure } from '../../acp/failure.ts'
+import { AcpError } from '../../acp/failure.ts'
 import { PluginLoadError } from '../../plugins/extensions.ts'
 import { isReadOnly } from '../../tools/calls/parse-call.ts'
 import { decideCommands, type RuleDecisions } from '../confirm/confirmation.ts'
@@ -25,7 +25,7 @@ import {
 } from '../limits/check-limits.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
-import { McpFailure } from '../runtime/mcp-connections.ts'
+import { McpStartError } from '../runtime/mcp-connections.ts'
 import { type ConversationState, isAwaitingConsent } from '../state/state.ts'
 import { callModel } from './call-model.ts'
 import { conclude } from './conclude.ts'
@@ -283,7 +283,7 @@ function isStorageFailure(error: unknown): error is Problem {
 
 /** The code of a ConversationErrorEvent whose cause is not a model (wire 3.5). */
 function errorCode(error: unknown): string {
-  if (error instanceof McpFailure || error instanceof PluginLoadError || error instanceof AcpFailure)
+  if (error instanceof McpStartError || error instanceof PluginLoadError || error instanceof AcpError)
     return error.code
   if (isStorageFailure(error)) return 'StorageError'
   if (error instanceof Problem) return error.code === 'storage_full' ? 'StorageError' : 'InvalidSettings'

@@ -253,7 +253,7 @@ export class AgentRuntime {
     await this.reload(signal)
   }
 
-  /** Loads missing plugins and connects MCP servers; rejects with PluginLoadError or McpFailure. */
+  /** Loads missing plugins and connects MCP servers; rejects with PluginLoadError or McpStartError. */
   async connect(signal: AbortSignal): Promise<void> {
     await this.loadMissingPlugins(signal)
     if (this.needsConnect) await this.#mcp.connect(signal)

@@ -3,7 +3,8 @@ import type { Tool, ToolContext } from '../../tools/core/tool.ts'
 import type { ConversationContext } from './conversation-context.ts'
 
 /** An MCP server did not start; `code` goes into the ConversationErrorEvent. */
-export class McpFailure extends Error {
+export class McpStartError extends Error {
+  override readonly name = 'McpStartError'
   readonly code = 'MCPError'
 }
 
@@ -33,7 +34,7 @@ export class McpConnections {
     )
   }
 
-  /** Rejects with McpFailure when a required server does not start; others are left out. */
+  /** Rejects with McpStartError when a required server does not start; others are left out. */
   async connect(signal: AbortSignal): Promise<void> {
     const servers = this.pending
     const { context, toolContext, requiredServers, onChange } = this.#options
@@ -51,7 +52,7 @@ export class McpConnections {
     if (down.length > 0) {
       await mcp.close()
       const list = down.map(({ server, detail }) => `${server}: ${detail}`).join('; ')
-      throw new McpFailure(`MCP servers did not start. ${list}`)
+      throw new McpStartError(`MCP servers did not start. ${list}`)
     }
     this.#connections.push(mcp)
     for (const [name] of servers) this.#connected.add(name)

@@ -1,6 +1,6 @@
 import { type Llm, Problem } from '@slipway/protocol'
 import type { ModelRouter } from '../../tools/core/model-router.ts'
-import { ToolFailure } from '../../tools/core/tool-failure.ts'
+import { ToolError } from '../../tools/core/tool-failure.ts'
 import { truncateMiddle } from '../../tools/core/truncate.ts'
 import { textMessage } from '../events/event-drafts.ts'
 import { replyText } from '../view/content-blocks.ts'
@@ -19,10 +19,10 @@ export function createModelRouter(
   const { deps, secrets, settings } = context
   const findLlm = async (name: string, failure: string): Promise<Llm> => {
     const found = await deps.findProfile?.(name).catch((error: unknown) => {
-      if (error instanceof Problem) throw new ToolFailure(`${failure} '${name}': ${error.message}`)
+      if (error instanceof Problem) throw new ToolError(`${failure} '${name}': ${error.message}`)
       throw error
     })
-    if (found === undefined) throw new ToolFailure(`${failure} '${name}': there is no such LLM profile`)
+    if (found === undefined) throw new ToolError(`${failure} '${name}': there is no such LLM profile`)
     return found
   }
   return {
@@ -48,7 +48,7 @@ export function createModelRouter(
       if (result.kind !== 'reply') {
         signal.throwIfAborted()
         const detail = result.kind === 'failure' ? `${result.code}: ${secrets.redact(result.detail)}` : ''
-        throw new ToolFailure(`The classifier '${profile}' gave no answer. ${detail}`)
+        throw new ToolError(`The classifier '${profile}' gave no answer. ${detail}`)
       }
       await context.recordUsage(result, usage_id)
       return replyText(result)

@@ -1,5 +1,7 @@
 /** Thrown at the first character that cannot be read. */
-class UnreadableLiteral extends Error {}
+class LiteralError extends Error {
+  override readonly name = 'LiteralError'
+}
 
 const maxDepth = 500
 const words: ReadonlyMap<string, unknown> = new Map<string, unknown>([
@@ -24,7 +26,7 @@ export function parseLiteral(text: string): unknown {
     const [first, ...others] = values.filter((value, _, all) => all.length === 1 || !isEmptyObject(value))
     return others.every((other) => JSON.stringify(other) === JSON.stringify(first)) ? first : undefined
   } catch (error) {
-    if (error instanceof UnreadableLiteral) return undefined
+    if (error instanceof LiteralError) return undefined
     throw error
   }
 }
@@ -61,11 +63,11 @@ class LiteralReader {
     const [token] = this.#match(/[\w.+-]+/y)
     if (words.has(token)) return words.get(token)
     if (/^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/.test(token)) return Number(token)
-    throw new UnreadableLiteral()
+    throw new LiteralError()
   }
 
   #nested<T>(read: () => T): T {
-    if (this.#depth >= maxDepth) throw new UnreadableLiteral()
+    if (this.#depth >= maxDepth) throw new LiteralError()
     this.#depth++
     this.#at++
     const value = read()
@@ -80,9 +82,9 @@ class LiteralReader {
       const key =
         quote === '"' || quote === "'" ? this.#readString(quote) : this.#match(/[A-Za-z_$][\w$]*/y)[0]
       // Which of two members counts is not clear.
-      if (entries.has(key) || !this.#take(':')) throw new UnreadableLiteral()
+      if (entries.has(key) || !this.#take(':')) throw new LiteralError()
       entries.set(key, this.#readValue())
-      if (!this.#take(',') && this.#peek() !== '}') throw new UnreadableLiteral()
+      if (!this.#take(',') && this.#peek() !== '}') throw new LiteralError()
     }
     return Object.fromEntries(entries)
   }
@@ -91,7 +93,7 @@ class LiteralReader {
     const values: unknown[] = []
     while (!this.#take(']')) {
       values.push(this.#readValue())
-      if (!this.#take(',') && this.#peek() !== ']') throw new UnreadableLiteral()
+      if (!this.#take(',') && this.#peek() !== ']') throw new LiteralError()
     }
     return values
   }
@@ -106,7 +108,7 @@ class LiteralReader {
       }
       value += char === '\\' ? this.#readEscape() : char
     }
-    throw new UnreadableLiteral()
+    throw new LiteralError()
   }
 
   /** An escape that no language has stays as it is written, as in Python: `\d` of a regular expression. */
@@ -115,7 +117,7 @@ class LiteralReader {
     if (char === 'u' || char === 'x') {
       const digits = char === 'u' ? 4 : 2
       const code = this.#text.slice(this.#at + 1, this.#at + 1 + digits)
-      if (!/^[0-9a-fA-F]+$/.test(code) || code.length !== digits) throw new UnreadableLiteral()
+      if (!/^[0-9a-fA-F]+$/.test(code) || code.length !== digits) throw new LiteralError()
       this.#at += digits
       return String.fromCharCode(Number.parseInt(code, 16))
     }
@@ -127,7 +129,7 @@ class LiteralReader {
   #match(pattern: RegExp): RegExpExecArray {
     pattern.lastIndex = this.#at
     const match = pattern.exec(this.#text)
-    if (match === null) throw new UnreadableLiteral()
+    if (match === null) throw new LiteralError()
     this.#at = pattern.lastIndex
     return match
   }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
 import { createFile, fileMutex, readExistingFile, readFileIfExists, replaceFile } from './file-access.ts'
-import { failureText, ToolFailure } from './tool-failure.ts'
+import { failureText, ToolError } from './tool-failure.ts'
 
 let directory: string
 beforeEach(async () => {
@@ -15,14 +15,14 @@ beforeEach(async () => {
 test.each(['/dev/zero', '/dev/null', '/dev/tty', '/proc', `/proc/${process.pid}/exe`])(
   '%s is refused',
   async (path) => {
-    await expect(readExistingFile(path)).rejects.toThrow(ToolFailure)
+    await expect(readExistingFile(path)).rejects.toThrow(ToolError)
   },
 )
 
 test('a pipe without a writer is refused and not waited for', async () => {
   execFileSync('mkfifo', [join(directory, 'pipe')])
-  await expect(readExistingFile(join(directory, 'pipe'))).rejects.toThrow(ToolFailure)
-  await expect(replaceFile(join(directory, 'pipe'), Buffer.alloc(0))).rejects.toThrow(ToolFailure)
+  await expect(readExistingFile(join(directory, 'pipe'))).rejects.toThrow(ToolError)
+  await expect(replaceFile(join(directory, 'pipe'), Buffer.alloc(0))).rejects.toThrow(ToolError)
 })
 
 test('a file that states no size is read to its end, and not beyond the limit', async () => {
@@ -34,7 +34,7 @@ test('a file of exactly the limit is read', async () => {
   const path = join(directory, 'a')
   await writeFile(path, 'abc')
   expect((await readFileIfExists(path, 3))?.bytes.toString()).toBe('abc')
-  await expect(readFileIfExists(path, 2)).rejects.toThrow(ToolFailure)
+  await expect(readFileIfExists(path, 2)).rejects.toThrow(ToolError)
   expect(await readFileIfExists(join(directory, 'b'))).toBeUndefined()
 })
 
@@ -50,8 +50,8 @@ test('a replaced file keeps its mode, a new one gets the usual mode, and nothing
 })
 
 test('a file that cannot take the place of another leaves nothing behind', async () => {
-  await expect(replaceFile(directory, Buffer.from('1'))).rejects.toThrow(ToolFailure)
-  await expect(createFile(directory, Buffer.from('1'))).rejects.toThrow(ToolFailure)
+  await expect(replaceFile(directory, Buffer.from('1'))).rejects.toThrow(ToolError)
+  await expect(createFile(directory, Buffer.from('1'))).rejects.toThrow(ToolError)
   expect(await readdir(directory)).toEqual([])
 })
 

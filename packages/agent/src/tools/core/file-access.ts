@@ -14,7 +14,7 @@ import {
   toolUser,
   unlink,
 } from '@slipway/shared/tool-files'
-import { ToolFailure } from './tool-failure.ts'
+import { ToolError } from './tool-failure.ts'
 
 // Paths here were resolved and checked by the workspace, so they have no links. Another process may put one
 // into a part of the path before it is used here, and would read and write outside of its sandbox so: each
@@ -50,7 +50,7 @@ export async function moveFile(real: string, target: string): Promise<void> {
 }
 
 /**
- * A whole regular file; undefined when nothing exists. Rejects with ToolFailure for anything else and above
+ * A whole regular file; undefined when nothing exists. Rejects with ToolError for anything else and above
  * `max`.
  */
 export async function readFileIfExists(real: string, max = maxFileBytes): Promise<FileContent | undefined> {
@@ -67,14 +67,14 @@ export async function readFileIfExists(real: string, max = maxFileBytes): Promis
 /** As `readFileIfExists`, but the file must exist. */
 export async function readExistingFile(real: string): Promise<FileContent> {
   const content = await readFileIfExists(real)
-  if (content === undefined) throw new ToolFailure(`There is no file ${real}.`)
+  if (content === undefined) throw new ToolError(`There is no file ${real}.`)
   return content
 }
 
 /** Reads to the end, or to one byte above the limit: the stated size may be 0 (in /proc) or out of date. */
 async function readBounded(file: FileHandle, size: number, real: string, max: number): Promise<Buffer> {
   const tooLarge = `${real} is larger than ${max} bytes, which is the limit of this tool. Look at parts of it with a command in the terminal.`
-  if (size > max) throw new ToolFailure(tooLarge)
+  if (size > max) throw new ToolError(tooLarge)
   const chunks: Buffer[] = []
   let length = 0
   for (;;) {
@@ -83,19 +83,19 @@ async function readBounded(file: FileHandle, size: number, real: string, max: nu
     if (bytesRead === 0) return Buffer.concat(chunks)
     chunks.push(buffer.subarray(0, bytesRead))
     length += bytesRead
-    if (length > max) throw new ToolFailure(tooLarge)
+    if (length > max) throw new ToolError(tooLarge)
   }
 }
 
 function assertRegularFile(real: string, stats: Stats): void {
   if (stats.isFile()) return
-  if (stats.isDirectory()) throw new ToolFailure(`${real} is a directory, not a file.`)
-  throw new ToolFailure(`${real} is not a regular file (it is a device, a pipe, a socket or a link).`)
+  if (stats.isDirectory()) throw new ToolError(`${real} is a directory, not a file.`)
+  throw new ToolError(`${real} is not a regular file (it is a device, a pipe, a socket or a link).`)
 }
 
 /**
  * Replaces a file atomically: a reader, or a crash, sees the old bytes or the new ones. Preserves the mode,
- * and the owner where permitted; other hard links keep the old bytes. Rejects with ToolFailure for a
+ * and the owner where permitted; other hard links keep the old bytes. Rejects with ToolError for a
  * read-only file and for anything that is not a file. A new file gets `newMode` less the umask.
  */
 export async function replaceFile(real: string, bytes: Uint8Array, newMode = 0o666): Promise<void> {
@@ -117,21 +117,21 @@ export async function replaceFile(real: string, bytes: Uint8Array, newMode = 0o6
 function assertWritable(real: string, stats: Stats): void {
   assertRegularFile(real, stats)
   if ((stats.mode & 0o222) === 0)
-    throw new ToolFailure(
+    throw new ToolError(
       `${real} is read-only (mode ${(stats.mode & 0o777).toString(8)}). Change its mode first if it may be written.`,
     )
 }
 
-/** Returns the bytes; throws ToolFailure when the file would be too large to read again. */
+/** Returns the bytes; throws ToolError when the file would be too large to read again. */
 export function checkFileSize(path: string, bytes: Buffer): Buffer {
   if (bytes.length <= maxFileBytes) return bytes
-  throw new ToolFailure(
+  throw new ToolError(
     `${path} would become larger than ${maxFileBytes} bytes, which is the limit of this tool.`,
   )
 }
 
 /**
- * Creates a file with a mode less the umask, or with the mode and owner of another; rejects with ToolFailure
+ * Creates a file with a mode less the umask, or with the mode and owner of another; rejects with ToolError
  * when the path exists.
  */
 export async function createFile(
@@ -140,7 +140,7 @@ export async function createFile(
   like: number | Stats = 0o666,
 ): Promise<void> {
   await inRealDirectory(real, (path) => writeNewFile(path, bytes, like)).catch((error: unknown) => {
-    if (errorCode(error) === 'EEXIST') throw new ToolFailure(`${real} is already there.`)
+    if (errorCode(error) === 'EEXIST') throw new ToolError(`${real} is already there.`)
     throw error
   })
 }

@@ -1,6 +1,6 @@
 import type { MetaProfile } from '@slipway/protocol'
 
-/** What the routing tool needs of its conversation. A refusal is a ToolFailure. */
+/** What the routing tool needs of its conversation. A refusal is a ToolError. */
 export interface ModelRouter {
   /** The saved meta-profile of a name. */
   findMetaProfile(name: string): Promise<MetaProfile | undefined>

@@ -2,13 +2,13 @@ import { getSystemErrorMessage } from 'node:util'
 import { PathNotAllowedError } from '../../workspace/resolve-path.ts'
 
 /** A request that a tool refuses, and why; the message is for the model. */
-export class ToolFailure extends Error {
-  override readonly name = 'ToolFailure'
+export class ToolError extends Error {
+  override readonly name = 'ToolError'
 }
 
 /** The text of an expected failure for the model; undefined for a programming error. */
 export function failureText(error: unknown): string | undefined {
-  if (error instanceof ToolFailure || error instanceof PathNotAllowedError) return error.message
+  if (error instanceof ToolError || error instanceof PathNotAllowedError) return error.message
   if (!isSystemError(error)) return undefined
   return `The system refused it: ${getSystemErrorMessage(error.errno)} (${error.code}).`
 }

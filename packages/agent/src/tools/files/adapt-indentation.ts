@@ -1,4 +1,4 @@
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 
 /** One level: a tab, or this many spaces. */
 type Unit = '\t' | number
@@ -13,7 +13,7 @@ interface Level {
 
 /**
  * A function from the indentation of a model's text to that of a file. `indents`: what is known from matched
- * lines; other indentations are converted level by level. It throws ToolFailure for one that could be read
+ * lines; other indentations are converted level by level. It throws ToolError for one that could be read
  * in two ways.
  */
 export function adaptIndentation(
@@ -29,7 +29,7 @@ export function adaptIndentation(
     convert ??= converter(indents, context)
     const converted = convert(indent)
     if (converted !== undefined) return converted
-    throw new ToolFailure(
+    throw new ToolError(
       'The old text differs from the file in its indentation, and how to indent the new text is unclear. Copy the indentation from the file.',
     )
   }

@@ -12,7 +12,7 @@ import {
   replaceFile,
 } from '../core/file-access.ts'
 import type { ToolAction, ToolContext, ToolFactory } from '../core/tool.ts'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import { countOccurrences } from '../core/truncate.ts'
 import {
   decodeText,
@@ -51,7 +51,7 @@ async function createNewFile(
 ) {
   const bytes = checkFileSize(file_path, encodeText({ ...utf8Format, text: new_string }))
   if ((await lstatIfExists(real)) !== undefined)
-    throw new ToolFailure(
+    throw new ToolError(
       `${file_path} exists already. To change it, give the old text that is to be replaced.`,
     )
   await makeRealDirectory(dirname(real))
@@ -70,7 +70,7 @@ async function createNewFile(
 async function replaceInFile(action: ToolAction<'EditAction'>, real: string, context: ToolContext) {
   const { file_path, old_string, new_string, expected_replacements: expectedCount } = action
   if (old_string === new_string)
-    throw new ToolFailure('The old and the new text are the same, so nothing would change.')
+    throw new ToolError('The old and the new text are the same, so nothing would change.')
   const oldFile = requireText(file_path, (await readExistingFile(real)).bytes)
   const [oldText, newText] = [normalizeLineEnds(old_string, oldFile), normalizeLineEnds(new_string, oldFile)]
   const exactCount = countOccurrences(oldFile.text, oldText)
@@ -78,13 +78,13 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string, con
     exactCount > 0 ? { places: [], tolerated: [] } : findSimilarLines(oldFile.text, oldText, newText)
   const count = exactCount + similar.places.length
   if (count === 0)
-    throw new ToolFailure(
+    throw new ToolError(
       `The old text does not occur in ${file_path}. Read the file to see what is there exactly.`,
     )
   if (count !== expectedCount) {
     const places =
       exactCount > 0 ? findOffsets(oldFile.text, oldText).map((from) => ({ from })) : similar.places
-    throw new ToolFailure(
+    throw new ToolError(
       `The old text occurs ${count} times in ${file_path}, but ${expectedCount} were expected: in ${describeLines(oldFile.text, places)}. Add lines around it, or expect ${count}.`,
     )
   }
@@ -93,7 +93,7 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string, con
       ? oldFile.text.replaceAll(oldText, () => newText)
       : replacePlaces(oldFile.text, similar.places)
   if (exactCount === 0 && text === oldFile.text)
-    throw new ToolFailure(
+    throw new ToolError(
       `The old text differs from ${file_path} only in ${similar.tolerated.join(', ')}, and nothing would change.`,
     )
   const changed = encodeChange(oldFile, text)

@@ -11,7 +11,7 @@ import {
 } from '../core/file-access.ts'
 import { outputLimits } from '../core/output-limits.ts'
 import { type ToolAction, type ToolContext, textBlock } from '../core/tool.ts'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import { EditHistory } from './edit-history.ts'
 import { decodeText, encodeChange, encodeText, requireText, restoreLineEnds, utf8Format } from './encoding.ts'
@@ -36,7 +36,7 @@ export interface EditorResult {
   readonly new_content: string | null
 }
 
-/** The five commands of the editors. Rejects with ToolFailure, PathNotAllowedError or the system's error. */
+/** The five commands of the editors. Rejects with ToolError, PathNotAllowedError or the system's error. */
 export class FileEditor {
   readonly #context: ToolContext
   readonly #history: EditHistory
@@ -62,14 +62,14 @@ export class FileEditor {
     const real = await workspace.resolve(path, 'read')
     const hint =
       (await lstatIfExists(real)) === undefined ? '' : ` Perhaps ${join(workspace.directory, path)} is meant.`
-    throw new ToolFailure(`The path ${path} is not absolute: it has to start with /.${hint}`)
+    throw new ToolError(`The path ${path} is not absolute: it has to start with /.${hint}`)
   }
 
   async #view(command: EditorCommand, signal: AbortSignal): Promise<EditorResult> {
     const { path, view_range: range } = command
     const realPath = await this.#context.workspace.resolve(path, 'read')
     if ((await lstatIfExists(realPath))?.isDirectory()) {
-      if (range) throw new ToolFailure('view_range is for files; a directory is listed whole.')
+      if (range) throw new ToolError('view_range is for files; a directory is listed whole.')
       return editorResult(command, { content: [textBlock(await this.#listing(path, realPath, signal))] })
     }
     const { bytes } = await readExistingFile(realPath)
@@ -99,14 +99,14 @@ export class FileEditor {
 
   async #create(command: EditorCommand, real: string): Promise<EditorResult> {
     const { path, file_text: newText } = command
-    if (newText == null) throw new ToolFailure('create needs file_text, the content of the new file.')
+    if (newText == null) throw new ToolError('create needs file_text, the content of the new file.')
     if ((await lstatIfExists(real)) !== undefined)
-      throw new ToolFailure(
+      throw new ToolError(
         `${path} is already there, so it cannot be created. Change it with str_replace or insert.`,
       )
     const parent = dirname(real)
     if (!(await lstatIfExists(parent))?.isDirectory())
-      throw new ToolFailure(`The directory ${parent} is not there. Create it first, then the file.`)
+      throw new ToolError(`The directory ${parent} is not there. Create it first, then the file.`)
     await createFile(real, checkFileSize(path, encodeText({ ...utf8Format, text: newText })))
     await this.#history.clear(real)
     const issue = await brokenByChange(path, { before: undefined, after: newText }, this.#context)
@@ -141,10 +141,10 @@ export class FileEditor {
   async #undo(command: EditorCommand, real: string): Promise<EditorResult> {
     const version = await this.#history.latest(real)
     if (version === undefined)
-      throw new ToolFailure(`There is no edit of ${command.path} that could be undone.`)
+      throw new ToolError(`There is no edit of ${command.path} that could be undone.`)
     const current = await readFileIfExists(real)
     if (current !== undefined && !version.isChangedTo(current.bytes))
-      throw new ToolFailure(
+      throw new ToolError(
         `${command.path} was changed by something else after the last edit, and an undo would lose that. View the file and take the edit back with str_replace.`,
       )
     await replaceFile(real, version.bytes)
@@ -192,12 +192,12 @@ function viewText(path: string, text: string, range: readonly number[] | undefin
 function resolveLineRange(range: readonly number[], total: number) {
   const [first, last, ...extra] = range
   const form = 'view_range has to be two numbers, the first and the last line; -1 stands for the end.'
-  if (first === undefined || last === undefined || extra.length > 0) throw new ToolFailure(form)
-  if (total === 0) throw new ToolFailure('The file is empty: it has no line to view.')
+  if (first === undefined || last === undefined || extra.length > 0) throw new ToolError(form)
+  if (total === 0) throw new ToolError('The file is empty: it has no line to view.')
   if (first < 1 || first > total)
-    throw new ToolFailure(`view_range begins with line ${first}, but the file has lines 1 to ${total}.`)
+    throw new ToolError(`view_range begins with line ${first}, but the file has lines 1 to ${total}.`)
   if (last !== -1 && last < first)
-    throw new ToolFailure(`view_range ends with line ${last}, before its beginning at line ${first}.`)
+    throw new ToolError(`view_range ends with line ${last}, before its beginning at line ${first}.`)
   if (last > total) return { first, last: total, note: `\n[The file ends with line ${total}.]` }
   return { first, last: last === -1 ? total : last, note: '' }
 }

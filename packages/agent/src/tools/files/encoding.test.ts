@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import { decodeText, encodeText, restoreLineEnds } from './encoding.ts'
 import { encodeSingleByte, type SingleByteEncoding } from './single-byte.ts'
 
@@ -109,9 +109,9 @@ test('bytes that are text come back as they were', () => {
 })
 
 test('what an encoding cannot express is refused', () => {
-  expect(() => encodeText({ text: '€', encoding: 'latin-1', lineEnd: '\n' })).toThrow(ToolFailure)
-  expect(() => encodeText({ text: '\ud800', encoding: 'utf-8', lineEnd: '\n' })).toThrow(ToolFailure)
-  expect(() => encodeText({ text: 'a\0', encoding: 'utf-8', lineEnd: '\n' })).toThrow(ToolFailure)
+  expect(() => encodeText({ text: '€', encoding: 'latin-1', lineEnd: '\n' })).toThrow(ToolError)
+  expect(() => encodeText({ text: '\ud800', encoding: 'utf-8', lineEnd: '\n' })).toThrow(ToolError)
+  expect(() => encodeText({ text: 'a\0', encoding: 'utf-8', lineEnd: '\n' })).toThrow(ToolError)
 })
 
 test('the text of a file has the line ends of the file', () => {

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import {
   decodeSingleByte,
   detectSingleByte,
@@ -34,16 +34,16 @@ export function decodeText(bytes: Buffer): TextFile | undefined {
   return { text: lineEnd === '\n' ? text : text.replaceAll('\r\n', '\n'), encoding, lineEnd }
 }
 
-/** The text of a file; throws ToolFailure when it is binary. */
+/** The text of a file; throws ToolError when it is binary. */
 export function requireText(path: string, bytes: Buffer): TextFile {
   const text = decodeText(bytes)
   if (text === undefined)
-    throw new ToolFailure(`${path} is a binary file. Look into it with a command in the terminal.`)
+    throw new ToolError(`${path} is a binary file. Look into it with a command in the terminal.`)
   return text
 }
 
 /**
- * The bytes of a text with the encoding and line ends of its file. Throws ToolFailure when they cannot
+ * The bytes of a text with the encoding and line ends of its file. Throws ToolError when they cannot
  * express it.
  */
 export function encodeText({ text, encoding, lineEnd }: TextFile): Buffer {
@@ -51,20 +51,20 @@ export function encodeText({ text, encoding, lineEnd }: TextFile): Buffer {
   if (encoding === 'utf-16le') return Buffer.from(byteOrderMark + fullText, 'utf16le')
   if (encoding === 'utf-16be') return Buffer.from(byteOrderMark + fullText, 'utf16le').swap16()
   if (fullText.includes('\0'))
-    throw new ToolFailure('The text contains a NUL character, so the file would not be a text file.')
+    throw new ToolError('The text contains a NUL character, so the file would not be a text file.')
   if (!isUnicode(encoding)) {
     const bytes = encodeSingleByte(fullText, singleByte(encoding))
     if (bytes !== undefined) return bytes
-    throw new ToolFailure(`The file is encoded in ${encoding}, which cannot express all of the new text.`)
+    throw new ToolError(`The file is encoded in ${encoding}, which cannot express all of the new text.`)
   }
   if (!fullText.isWellFormed())
-    throw new ToolFailure('The text contains half of a surrogate pair, which UTF-8 cannot express.')
+    throw new ToolError('The text contains half of a surrogate pair, which UTF-8 cannot express.')
   return Buffer.from(encoding === 'utf-8-bom' ? byteOrderMark + fullText : fullText)
 }
 
 /**
  * A new text for a file: in its encoding, or in UTF-8 when that cannot express it, which `note` tells the
- * model. Throws ToolFailure for new characters besides ASCII in a file of an unknown encoding.
+ * model. Throws ToolError for new characters besides ASCII in a file of an unknown encoding.
  */
 export function encodeChange(
   oldFile: TextFile,
@@ -73,7 +73,7 @@ export function encodeChange(
   const file = { ...oldFile, text }
   const { encoding } = oldFile
   if (encoding === 'unknown-8-bit' && hasNewCharacters(oldFile.text, text))
-    throw new ToolFailure(
+    throw new ToolError(
       'The encoding of the file is not known, so new characters besides ASCII would be wrong in it. Convert it to UTF-8 with a command in the terminal first, for example with iconv.',
     )
   if (isUnicode(encoding) || encodeSingleByte(text, singleByte(encoding)) !== undefined)

@@ -4,7 +4,7 @@ import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
 import { createFile, fileMutex, lstatIfExists } from '../core/file-access.ts'
 import type { ToolContext, ToolFactory } from '../core/tool.ts'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import { type EditorCommand, FileEditor, failedEditorResult } from './editor.ts'
 
 const planHeadings = [
@@ -49,7 +49,7 @@ async function preparePlan(
   const plan = await resolvePlanPath(workspace, configuredPath)
   const isPlan = (await workspace.resolve(path, command === 'view' ? 'read' : 'write')) === plan
   if (!isPlan && command !== 'view')
-    throw new ToolFailure(`Only the plan may be changed, and it is ${plan}; every other file can be viewed.`)
+    throw new ToolError(`Only the plan may be changed, and it is ${plan}; every other file can be viewed.`)
   if (!isPlan) return
   await fileMutex.runExclusive(plan, async () => {
     await makeRealDirectory(dirname(plan))

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import { replaceUnique } from './text-changes.ts'
 
 /** The text after a str_replace; undefined when it is refused. */
@@ -9,7 +9,7 @@ function replaced(text: string, old_str: string, new_str: string): string | unde
     const command = { command: 'str_replace', path: 'a', old_str, new_str } as const
     return replaceUnique(command, { text, encoding: 'utf-8', lineEnd: '\n' }).text
   } catch (error) {
-    if (error instanceof ToolFailure) return undefined
+    if (error instanceof ToolError) return undefined
     throw error
   }
 }

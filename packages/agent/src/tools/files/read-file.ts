@@ -4,7 +4,7 @@ import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists, readExistingFile } from '../core/file-access.ts'
 import { outputLimits } from '../core/output-limits.ts'
 import type { ToolFactory } from '../core/tool.ts'
-import { failureText, ToolFailure } from '../core/tool-failure.ts'
+import { failureText, ToolError } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import { requireText } from './encoding.ts'
 import { countLines, limitForEvent, lineOffset, numberLines } from './lines.ts'
@@ -38,7 +38,7 @@ function selectLines(fullText: string, offset: number, limit: number) {
       total_lines,
     }
   if (offset >= total_lines)
-    throw new ToolFailure(
+    throw new ToolError(
       `The offset is ${offset}, but the file has ${total_lines} lines (offsets 0 to ${total_lines - 1}).`,
     )
   const [first, last] = [offset + 1, Math.min(total_lines, offset + limit)]
@@ -63,8 +63,7 @@ export const openListDirectory: ToolFactory = ({ workspace, directory }) =>
     kind: 'ListDirectory',
     run: async ({ dir_path, recursive }, signal) => {
       const real = await workspace.resolve(dir_path, 'read')
-      if ((await lstatIfExists(real)) === undefined)
-        throw new ToolFailure(`There is no directory ${dir_path}.`)
+      if ((await lstatIfExists(real)) === undefined) throw new ToolError(`There is no directory ${dir_path}.`)
       const levels = recursive ? 2 : 1
       const listing = await listDirectory(real, { levels, includesHidden: true }, signal)
       const described = await Promise.all(listing.entries.slice(0, maxEntries).map(describeEntry))

@@ -1,5 +1,5 @@
 import type { ToolAction } from '../core/tool.ts'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import { normalizeLineEnds, type TextFile } from './encoding.ts'
 import { countLines, lineNumberAt, lineOffset } from './lines.ts'
 import { type EditPlace, findSimilarLines, type Tolerance } from './match-lines.ts'
@@ -17,7 +17,7 @@ interface TextChange {
 }
 
 /**
- * Replaces the only old_str by new_str: an exact match, else whole lines that are similar. Throws ToolFailure
+ * Replaces the only old_str by new_str: an exact match, else whole lines that are similar. Throws ToolError
  * when there is not exactly one.
  */
 export function replaceUnique(
@@ -25,9 +25,9 @@ export function replaceUnique(
   file: TextFile,
 ): TextChange {
   if (oldText == null || oldText === '')
-    throw new ToolFailure('str_replace needs old_str, the text to be replaced.')
-  if (newText == null) throw new ToolFailure('str_replace needs new_str; an empty one removes old_str.')
-  if (oldText === newText) throw new ToolFailure('old_str and new_str are the same, so nothing would change.')
+    throw new ToolError('str_replace needs old_str, the text to be replaced.')
+  if (newText == null) throw new ToolError('str_replace needs new_str; an empty one removes old_str.')
+  if (oldText === newText) throw new ToolError('old_str and new_str are the same, so nothing would change.')
   const [search, replacement] = [normalizeLineEnds(oldText, file), normalizeLineEnds(newText, file)]
   const offsets = findOffsets(file.text, search)
   const exact = offsets.map((from) => ({ from, to: from + search.length, replacement }))
@@ -35,27 +35,27 @@ export function replaceUnique(
     exact.length > 0 ? { places: exact, tolerated: [] } : findSimilarLines(file.text, search, replacement)
   const [place, ...others] = places
   if (place === undefined)
-    throw new ToolFailure(
+    throw new ToolError(
       `old_str does not occur in ${path}. It has to be there exactly, with its white space; view the file to see what is there.`,
     )
   if (others.length > 0)
-    throw new ToolFailure(
+    throw new ToolError(
       `old_str occurs more than once in ${path}, in ${describeLines(file.text, places)}. Add lines around it, so that it occurs once.`,
     )
   const text = replacePlaces(file.text, places)
   if (tolerated.length > 0 && text === file.text)
-    throw new ToolFailure(
+    throw new ToolError(
       `old_str differs from ${path} only in ${tolerated.join(', ')}, and with new_str nothing would change.`,
     )
   return { text, from: place.from, to: place.from + place.replacement.length, note: toleranceNote(tolerated) }
 }
 
-/** The text with its places replaced. Throws ToolFailure when they overlap. */
+/** The text with its places replaced. Throws ToolError when they overlap. */
 export function replacePlaces(text: string, places: readonly EditPlace[]): string {
   const parts: string[] = []
   let end = 0
   for (const { from, to, replacement } of places) {
-    if (from < end) throw new ToolFailure('The places of the old text overlap. Add lines around it.')
+    if (from < end) throw new ToolError('The places of the old text overlap. Add lines around it.')
     parts.push(text.slice(end, from), replacement)
     end = to
   }
@@ -93,11 +93,11 @@ export function insertAfterLine(
   { insert_line: line, new_str: newText }: EditCommand,
   file: TextFile,
 ): TextChange {
-  if (line == null) throw new ToolFailure('insert needs insert_line, the line to insert after; 0 is the top.')
-  if (newText == null) throw new ToolFailure('insert needs new_str, the text to be inserted.')
+  if (line == null) throw new ToolError('insert needs insert_line, the line to insert after; 0 is the top.')
+  if (newText == null) throw new ToolError('insert needs new_str, the text to be inserted.')
   const total = countLines(file.text)
   if (line > total)
-    throw new ToolFailure(`insert_line is ${line}, but the file has lines 0 (the top) to ${total}.`)
+    throw new ToolError(`insert_line is ${line}, but the file has lines 0 (the top) to ${total}.`)
   const from = lineOffset(file.text, line + 1)
   const isAfterOpenLine = from > 0 && file.text[from - 1] !== '\n'
   const inserted = normalizeLineEnds(newText, file)

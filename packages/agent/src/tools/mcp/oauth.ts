@@ -9,7 +9,7 @@ import { limitAnswer } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
 import { sameOriginFetch } from '@slipway/shared/url'
 import type { McpOAuthState, McpOAuthStates } from '../core/mcp-oauth-states.ts'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import { checkedLookup, isPublicAddress } from '../web/public-address.ts'
 import { fetchWithLookup, isLocalHost, publicFetch } from '../web/public-fetch.ts'
 import { McpConnectionError } from './connection-error.ts'
@@ -147,7 +147,7 @@ function boundedFetch(serverUrl: string, signal: AbortSignal) {
         const answer = await (target.host === host ? fetchServer : fetchOther)(url, { ...init, signal })
         return limitAnswer(answer, { maxBytes })
       } catch (error) {
-        if (error instanceof ToolFailure) refused = target.host
+        if (error instanceof ToolError) refused = target.host
         throw error
       }
     },

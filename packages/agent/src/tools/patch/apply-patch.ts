@@ -24,7 +24,7 @@ import {
 } from '../core/file-access.ts'
 import { outputLimits } from '../core/output-limits.ts'
 import { type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
-import { failureText, ToolFailure } from '../core/tool-failure.ts'
+import { failureText, ToolError } from '../core/tool-failure.ts'
 import { truncateMiddle } from '../core/truncate.ts'
 import { encodeChange, encodeText, requireText, utf8Format } from '../files/encoding.ts'
 import { brokenByChange } from '../files/syntax-check.ts'
@@ -93,7 +93,7 @@ interface Change {
   check(): Promise<string>
 }
 
-/** Applies all changes of a patch or none; returns what was done. Rejects with ToolFailure and the like. */
+/** Applies all changes of a patch or none; returns what was done. Rejects with ToolError and the like. */
 async function applyPatch(patch: string, context: ToolContext): Promise<string> {
   const patches = parsePatch(patch)
   const targets = await Promise.all(
@@ -105,7 +105,7 @@ async function applyPatch(patch: string, context: ToolContext): Promise<string> 
     ]),
   )
   if (new Set(targets).size < targets.length)
-    throw new ToolFailure('The patch has two parts for the same file.')
+    throw new ToolError('The patch has two parts for the same file.')
   return await withLocks([...targets].sort(), async () => {
     const changes: Change[] = []
     for (const one of patches) changes.push(await prepare(one, context))
@@ -203,5 +203,5 @@ async function prepareUpdate(
 }
 
 async function assertAbsent(path: string, real: string): Promise<void> {
-  if ((await lstatIfExists(real)) !== undefined) throw new ToolFailure(`${path} is already there.`)
+  if ((await lstatIfExists(real)) !== undefined) throw new ToolError(`${path} is already there.`)
 }

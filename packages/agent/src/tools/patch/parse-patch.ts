@@ -1,4 +1,4 @@
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 
 /** One change of a patch to a file. */
 export type FilePatch =
@@ -22,7 +22,7 @@ export interface Hunk {
 }
 
 /**
- * Parses a patch from `*** Begin Patch` to `*** End Patch`. Throws ToolFailure with the line of the mistake.
+ * Parses a patch from `*** Begin Patch` to `*** End Patch`. Throws ToolError with the line of the mistake.
  */
 export function parsePatch(patch: string): FilePatch[] {
   const lines = patch.trim().split(/\r?\n/)
@@ -30,9 +30,9 @@ export function parsePatch(patch: string): FilePatch[] {
   const inner = /^(?:apply_patch\s+)?<<-?\s*(['"]?)(\w+)\1$/.exec(lines[0] ?? '')
   if (inner !== null && lines.at(-1)?.trim() === inner[2]) return parsePatch(lines.slice(1, -1).join('\n'))
   if (lines[0]?.trim() !== '*** Begin Patch')
-    throw new ToolFailure('A patch begins with the line "*** Begin Patch".')
+    throw new ToolError('A patch begins with the line "*** Begin Patch".')
   if (lines.at(-1)?.trim() !== '*** End Patch')
-    throw new ToolFailure('A patch ends with the line "*** End Patch".')
+    throw new ToolError('A patch ends with the line "*** End Patch".')
   return new PatchParser(lines.slice(0, -1)).read()
 }
 
@@ -56,7 +56,7 @@ class PatchParser {
       else if (action === 'Delete') patches.push({ kind: 'delete', path })
       else patches.push(this.#readUpdate(path))
     }
-    if (patches.length === 0) throw new ToolFailure('The patch changes no file.')
+    if (patches.length === 0) throw new ToolError('The patch changes no file.')
     return patches
   }
 
@@ -79,7 +79,7 @@ class PatchParser {
       else hunks.push(this.#readHunk(hunks.length === 0))
     }
     if (hunks.length === 0 && moveTo === undefined)
-      throw new ToolFailure(`The update of ${path} has no change.`)
+      throw new ToolError(`The update of ${path} has no change.`)
     return { kind: 'update', path, moveTo, hunks }
   }
 
@@ -129,9 +129,9 @@ class PatchParser {
     return this.#lines[this.#at++] ?? ''
   }
 
-  #failure(expected: string): ToolFailure {
+  #failure(expected: string): ToolError {
     const line = this.#lines[this.#at - 1] ?? ''
-    return new ToolFailure(
+    return new ToolError(
       `Line ${this.#at} of the patch is ${JSON.stringify(line.slice(0, 200))}, but ${expected} is expected.`,
     )
   }

@@ -1,4 +1,4 @@
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import { findSimilarLines, type Tolerance } from '../files/match-lines.ts'
 import type { Hunk } from './parse-patch.ts'
 
@@ -11,7 +11,7 @@ export interface PatchedText {
 /**
  * The text of a file after the hunks of a patch, in order: each is applied at the first place after the one
  * before where its lines stand exactly, else at the only place where similar ones stand. The result ends with
- * a line end. Throws ToolFailure for a hunk without a place.
+ * a line end. Throws ToolError for a hunk without a place.
  */
 export function patchText(path: string, text: string, hunks: readonly Hunk[]): PatchedText {
   let current = text === '' || text.endsWith('\n') || hunks.length === 0 ? text : `${text}\n`
@@ -41,7 +41,7 @@ function afterHeaders(path: string, text: string, { headers }: Hunk, from: numbe
     const exact = lineOffsets(text, at, (line) => line === header)
     const [found = lineOffsets(text, at, (line) => line.trim() === header.trim())[0]] = exact
     if (found === undefined)
-      throw new ToolFailure(`The line ${JSON.stringify(header)} after @@ does not occur in ${path}.`)
+      throw new ToolError(`The line ${JSON.stringify(header)} after @@ does not occur in ${path}.`)
     at = lineEnd(text, found)
   }
   return at
@@ -58,9 +58,9 @@ function findHunk(path: string, text: string, hunk: Hunk, from: number): HunkPla
   if (exact !== undefined) return { from: exact, to: exact + oldText.length, replacement, tolerated: [] }
   const { places, tolerated } = findSimilarLines(text.slice(from), oldText, replacement)
   const [place, ...others] = hunk.isAtEnd ? places.filter(({ to }) => from + to === text.length) : places
-  if (place === undefined) throw new ToolFailure(`These lines do not occur in ${path}:\n${oldText}`)
+  if (place === undefined) throw new ToolError(`These lines do not occur in ${path}:\n${oldText}`)
   if (others.length > 0)
-    throw new ToolFailure(
+    throw new ToolError(
       `Lines like these occur more than once in ${path}. Add lines, or @@ with a line before:\n${oldText}`,
     )
   return { from: from + place.from, to: from + place.to, replacement: place.replacement, tolerated }

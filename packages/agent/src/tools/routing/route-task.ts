@@ -12,7 +12,7 @@ import { parseJsonObject } from '@slipway/shared/json'
 import type { ModelRouter } from '../core/model-router.ts'
 import { defineOpenKindTool } from '../core/open-kind-tool.ts'
 import { type ToolFactory, textBlock } from '../core/tool.ts'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 
 interface Choice {
   readonly chosenClass: string | null
@@ -35,7 +35,7 @@ export const openRouteTask: ToolFactory = ({ router }, params) => {
     run: async (_, signal) => {
       const rule = (name === undefined ? undefined : await router?.findMetaProfile(name)) ?? fallback
       if (router === undefined || rule === undefined)
-        throw new ToolFailure(`There is no meta-profile${name === undefined ? '' : ` '${name}'`}.`)
+        throw new ToolError(`There is no meta-profile${name === undefined ? '' : ` '${name}'`}.`)
       const { chosenClass, profile } = await classify(rule, router, signal)
       const active = profile === undefined ? router.activeModel : await router.switchTo(profile)
       const text =

@@ -3,7 +3,7 @@ import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists } from '../core/file-access.ts'
 import type { ToolAction, ToolFactory } from '../core/tool.ts'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import { limitMatches, namesHidden } from './matches.ts'
 import { findFiles } from './ripgrep.ts'
 
@@ -32,7 +32,7 @@ export const openGlob: ToolFactory = ({ workspace }) =>
  * wildcard.
  */
 async function resolveSearch({ pattern, path }: ToolAction<'GlobAction'>, workspace: Workspace) {
-  if (pattern.trim() === '') throw new ToolFailure('The pattern is empty. Give one such as **/*.ts.')
+  if (pattern.trim() === '') throw new ToolError('The pattern is empty. Give one such as **/*.ts.')
   if (!isAbsolute(pattern)) {
     const directory = await resolveDirectory(path ?? '.', workspace)
     return { directory, pattern: pattern.replace(/^(\.\/)+/, '') }
@@ -49,7 +49,7 @@ async function resolveSearch({ pattern, path }: ToolAction<'GlobAction'>, worksp
 async function resolveDirectory(path: string, workspace: Workspace): Promise<string> {
   const real = await workspace.resolve(path, 'read')
   const stats = await lstatIfExists(real)
-  if (stats === undefined) throw new ToolFailure(`There is no directory ${path}.`)
-  if (!stats.isDirectory()) throw new ToolFailure(`${path} is not a directory.`)
+  if (stats === undefined) throw new ToolError(`There is no directory ${path}.`)
+  if (!stats.isDirectory()) throw new ToolError(`${path} is not a directory.`)
   return real
 }

@@ -4,7 +4,7 @@ import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists } from '../core/file-access.ts'
 import { outputLimits } from '../core/output-limits.ts'
 import type { ToolAction, ToolFactory } from '../core/tool.ts'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import { printableName } from '../files/lines.ts'
 import { limitMatches, namesHidden } from './matches.ts'
@@ -81,13 +81,13 @@ async function searchFiles(
   { workspace, signal }: { readonly workspace: Workspace; readonly signal: AbortSignal },
 ): Promise<SearchResult & { readonly directory: string }> {
   const stats = await lstatIfExists(searchPath)
-  if (stats === undefined) throw new ToolFailure(`There is no file or directory ${searchPath}.`)
+  if (stats === undefined) throw new ToolError(`There is no file or directory ${searchPath}.`)
   if (stats.isFile()) {
     const [directory, name] = [dirname(searchPath), basename(searchPath)]
     const isMatch = await fileMatches(workspace, { directory, name, regex: pattern }, signal)
     return { directory, files: isMatch ? [name] : [], isComplete: true }
   }
-  if (!stats.isDirectory()) throw new ToolFailure(`${searchPath} is neither a file nor a directory.`)
+  if (!stats.isDirectory()) throw new ToolError(`${searchPath} is neither a file nor a directory.`)
   const glob = include ? { glob: include.replace(/^(\.\/)+/, '') } : {}
   const includesHidden = include != null && namesHidden(include)
   const options = { directory: searchPath, regex: pattern, includesHidden, ...glob }

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { ProcessResult, Workspace } from '../../workspace/workspace.ts'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 
 const timeoutMs = 30_000
 /** Of a list of paths. */
@@ -26,7 +26,7 @@ export interface SearchResult {
 
 /**
  * Finds files with ripgrep, without those that a .gitignore excludes, also outside of a repository. Rejects
- * with ToolFailure when the pattern is invalid or the search takes more than 30 seconds.
+ * with ToolError when the pattern is invalid or the search takes more than 30 seconds.
  */
 export async function findFiles(
   workspace: Workspace,
@@ -110,8 +110,8 @@ function matchArguments(regex: string): readonly string[] {
 
 /** Refuses texts that cannot be program arguments. */
 function argument(text: string): string {
-  if (text.includes('\0')) throw new ToolFailure('The pattern contains a NUL character.')
-  if (text.length > 30_000) throw new ToolFailure('The pattern is too long.')
+  if (text.includes('\0')) throw new ToolError('The pattern contains a NUL character.')
+  if (text.length > 30_000) throw new ToolError('The pattern is too long.')
   return text
 }
 
@@ -157,11 +157,11 @@ async function runRipgrep(
   )
   signal.throwIfAborted()
   if (exit.isTimedOut)
-    throw new ToolFailure(
+    throw new ToolError(
       `The search took more than ${timeoutMs / 1000} seconds. Search in a smaller directory.`,
     )
   const reason = failureReason(exit)
-  if (reason !== undefined) throw new ToolFailure(`The search failed: ${reason}`)
+  if (reason !== undefined) throw new ToolError(`The search failed: ${reason}`)
   return exit
 }
 

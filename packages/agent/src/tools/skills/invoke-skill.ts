@@ -6,7 +6,7 @@ import {
 } from '@slipway/protocol'
 import { defineOpenKindTool } from '../core/open-kind-tool.ts'
 import { type ToolFactory, textBlock } from '../core/tool.ts'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 
 /** The instructions of a skill by its name, also for agents that cannot read its file. */
 export const openInvokeSkill: ToolFactory = ({ readSkill }) =>
@@ -16,8 +16,8 @@ export const openInvokeSkill: ToolFactory = ({ readSkill }) =>
     resources: () => [],
     run: async ({ name }) => {
       const found = readSkill?.(name.trim())
-      if (found === undefined) throw new ToolFailure('There are no skills.')
-      if ('issue' in found) throw new ToolFailure(found.issue)
+      if (found === undefined) throw new ToolError('There are no skills.')
+      if ('issue' in found) throw new ToolError(found.issue)
       const content = [textBlock(found.text)]
       return { content, is_error: false, skill_name: name.trim(), kind: 'InvokeSkillObservation' }
     },

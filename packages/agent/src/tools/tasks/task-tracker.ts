@@ -6,7 +6,7 @@ import { defineTool } from '../core/define-tool.ts'
 import { privateFileMode, readFileIfExists, replaceFile } from '../core/file-access.ts'
 import { outputLimits } from '../core/output-limits.ts'
 import type { ToolAction, ToolFactory } from '../core/tool.ts'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
 
 type TaskList = ToolAction<'TaskTrackerAction'>['task_list']
@@ -49,7 +49,7 @@ async function loadTasks(file: string): Promise<TaskList> {
   if (content === undefined) return []
   const parsed = parseAction('TaskTrackerAction', { task_list: parseJson(content.bytes.toString()) ?? null })
   if ('error' in parsed)
-    throw new ToolFailure('The stored task list cannot be read. Write it again with the command plan.')
+    throw new ToolError('The stored task list cannot be read. Write it again with the command plan.')
   return parsed.action.task_list
 }
 

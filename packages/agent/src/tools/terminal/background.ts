@@ -10,7 +10,7 @@ import { raceAbort } from '@slipway/shared/async'
 import { defineOpenKindTool } from '../core/open-kind-tool.ts'
 import { outputLimits } from '../core/output-limits.ts'
 import { type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import { checkCommand, shorten } from './check-command.ts'
 import { keystrokes } from './keys.ts'
 import { OutputLog } from './output-log.ts'
@@ -81,7 +81,7 @@ class BackgroundTerminals {
       case 'input': {
         const terminal = this.#find(action)
         if (!terminal.shell.isBusy)
-          throw new ToolFailure(`The command of terminal ${terminal.id} has ended: nothing reads input.`)
+          throw new ToolError(`The command of terminal ${terminal.id} has ended: nothing reads input.`)
         terminal.waitingAt = undefined
         terminal.shell.type(keystrokes(action.command ?? ''))
         return await this.#output(terminal, action, defaultWaitMs, signal)
@@ -115,19 +115,19 @@ class BackgroundTerminals {
   ): Promise<BackgroundTerminalObservation> {
     const { workspace, secrets } = this.#context
     const { command } = action
-    if (!command || command.includes('\0')) throw new ToolFailure('start needs a command.')
+    if (!command || command.includes('\0')) throw new ToolError('start needs a command.')
     const refusal = await checkCommand(command, { workspace, path: this.#params.shellPath }, signal)
-    if (refusal !== undefined) throw new ToolFailure(refusal)
+    if (refusal !== undefined) throw new ToolError(refusal)
     const [variables] = await raceAbort(
       Promise.all([secrets.findMentioned(command), secrets.resolveAll()]),
       signal,
     )
     const missing = secrets.lookupFailure(command)
-    if (missing !== undefined) throw new ToolFailure(`${missing} The command was not executed.`)
+    if (missing !== undefined) throw new ToolError(`${missing} The command was not executed.`)
     const terminal = action.id ? this.#find(action) : await this.#open()
     try {
       if (terminal.shell.isBusy)
-        throw new ToolFailure(
+        throw new ToolError(
           `Terminal ${terminal.id} still runs: ${shorten(secrets.redact(terminal.command))}. Start without an id, or kill it first.`,
         )
       await terminal.shell.setVariables(variables)
@@ -145,7 +145,7 @@ class BackgroundTerminals {
     if (this.#terminals.size + this.#opening >= maxTerminals) {
       const ended = [...this.#terminals.values()].find(({ shell }) => !shell.isBusy)
       if (ended === undefined)
-        throw new ToolFailure(`${maxTerminals} terminals are open, and all are busy: kill one first.`)
+        throw new ToolError(`${maxTerminals} terminals are open, and all are busy: kill one first.`)
       await this.#remove(ended)
     }
     const { workspace, directory, secrets } = this.#context
@@ -161,12 +161,12 @@ class BackgroundTerminals {
       directory: join(directory, 'terminals', id),
       onText: (text) => log.write(text),
     }).finally(() => this.#opening--)
-    if (shell === undefined) throw new ToolFailure(startFailure(shellPath, workspace.sandbox !== undefined))
+    if (shell === undefined) throw new ToolError(startFailure(shellPath, workspace.sandbox !== undefined))
     const terminal = { id, shell, log, command: '', exitCode: null, waitingAt: undefined, cursor: 0 }
     this.#terminals.set(id, terminal)
     if (this.#isClosed) {
       await this.#remove(terminal)
-      throw new ToolFailure('The conversation is closed.')
+      throw new ToolError('The conversation is closed.')
     }
     return terminal
   }
@@ -175,7 +175,7 @@ class BackgroundTerminals {
     const terminal = this.#terminals.get(id ?? '')
     if (terminal !== undefined) return terminal
     const known = [...this.#terminals.keys()].join(', ')
-    throw new ToolFailure(
+    throw new ToolError(
       `There is no terminal ${id ?? 'without an id'}; terminals end when the conversation is closed. ${known === '' ? 'None is open.' : `Open: ${known}.`}`,
     )
   }

@@ -1,7 +1,7 @@
 import { type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { isIP } from 'node:net'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import { isPublicAddress, lookupPublic, privateAddressFailure } from './public-address.ts'
 
 const maxRedirects = 5
@@ -25,7 +25,7 @@ interface GetOptions {
 
 /**
  * A GET request without cookies, credentials and proxies, to public addresses alone: the connection goes to
- * the address that was checked, also after each redirect. Rejects with ToolFailure, and when `signal` aborts.
+ * the address that was checked, also after each redirect. Rejects with ToolError, and when `signal` aborts.
  */
 export async function guardedGet(
   address: string,
@@ -41,12 +41,12 @@ export async function guardedGet(
       const isRedirect = [301, 302, 303, 307, 308].includes(response.statusCode ?? 0)
       if (!isRedirect || location === undefined) return await readAnswer(url, response, options)
       response.destroy()
-      if (redirects === maxRedirects) throw new ToolFailure(`More than ${maxRedirects} redirects.`)
+      if (redirects === maxRedirects) throw new ToolError(`More than ${maxRedirects} redirects.`)
       url = parseAddress(location, url)
     } catch (error) {
-      if (error instanceof ToolFailure || signal.aborted) throw error
+      if (error instanceof ToolError || signal.aborted) throw error
       const reason = limit.aborted ? `no answer within ${timeoutMs / 1000} seconds` : String(error)
-      throw new ToolFailure(`${url.origin} could not be fetched: ${reason}`)
+      throw new ToolError(`${url.origin} could not be fetched: ${reason}`)
     }
   }
 }
@@ -54,9 +54,9 @@ export async function guardedGet(
 function parseAddress(address: string, base?: URL): URL {
   const url = URL.parse(address, base)
   if (url === null || !/^https?:$/.test(url.protocol))
-    throw new ToolFailure('The address has to begin with http:// or https://.')
+    throw new ToolError('The address has to begin with http:// or https://.')
   if (url.username !== '' || url.password !== '')
-    throw new ToolFailure('An address with a user name or a password is not fetched.')
+    throw new ToolError('An address with a user name or a password is not fetched.')
   return url
 }
 
@@ -82,7 +82,7 @@ async function readAnswer(url: URL, response: IncomingMessage, { maxBytes }: Get
   const { 'content-type': contentType = '', 'content-encoding': encoding = 'identity' } = response.headers
   if (encoding !== 'identity') {
     response.destroy()
-    throw new ToolFailure(`${url.origin} answers in the encoding ${encoding}, which was not asked for.`)
+    throw new ToolError(`${url.origin} answers in the encoding ${encoding}, which was not asked for.`)
   }
   const parts: Buffer[] = []
   let length = 0

@@ -3,7 +3,9 @@ import { Mutex } from '@slipway/shared/async'
 import type { htmlText } from './html-text.ts'
 
 /** The page could not be read within the limits of its thread. */
-export class HtmlLimitError extends Error {}
+export class HtmlLimitError extends Error {
+  override readonly name = 'HtmlLimitError'
+}
 
 interface HtmlThreadOptions {
   readonly deadlineMs: number

@@ -14,7 +14,7 @@ import { isPublicAddress, lookupPublic, privateAddressFailure } from './public-a
 /**
  * `fetch` for addresses that others name: the connection goes to the public address that was checked, or to
  * the proxy of the environment, which resolves names itself, or nowhere. Follows no redirects, and takes
- * bodies of text only. Rejects with a ToolFailure.
+ * bodies of text only. Rejects with a ToolError.
  */
 export async function publicFetch(input: string | URL, init: RequestInit = {}): Promise<Response> {
   const host = hostOf(new URL(input))

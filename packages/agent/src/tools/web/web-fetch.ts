@@ -8,7 +8,7 @@ import {
 import { defineOpenKindTool } from '../core/open-kind-tool.ts'
 import { outputLimits } from '../core/output-limits.ts'
 import { type ToolFactory, textBlock } from '../core/tool.ts'
-import { ToolFailure } from '../core/tool-failure.ts'
+import { ToolError } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import { guardedGet, type WebAnswer } from './guarded-get.ts'
 import { HtmlLimitError, HtmlThread } from './html-thread.ts'
@@ -58,15 +58,15 @@ async function readableText({ body, contentType, url }: WebAnswer, signal: Abort
   const type = contentType.split(';', 1)[0]?.trim().toLowerCase() ?? ''
   const isHtml = /^(text\/html|application\/xhtml\+xml)$/.test(type)
   if (!isHtml && !/^text\/|^$|[/+](json|xml|javascript|yaml)$/.test(type))
-    throw new ToolFailure(`${url} is no text but ${type} (${body.length} bytes).`)
+    throw new ToolError(`${url} is no text but ${type} (${body.length} bytes).`)
   const text = decode(body, contentType, isHtml)
-  if (text.includes('\0')) throw new ToolFailure(`${url} is no text (${body.length} bytes).`)
+  if (text.includes('\0')) throw new ToolError(`${url} is no text (${body.length} bytes).`)
   if (!isHtml) return text
   try {
     return await htmlThread.read({ html: text, baseUrl: url, maxLength: maxBytes }, signal)
   } catch (error) {
     throw error instanceof HtmlLimitError
-      ? new ToolFailure(`${url} is too large a page: ${error.message}.`)
+      ? new ToolError(`${url} is too large a page: ${error.message}.`)
       : error
   }
 }

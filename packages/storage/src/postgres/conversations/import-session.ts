@@ -1,6 +1,6 @@
 import { type Moment, Problem } from '@slipway/protocol'
 import type { ImportSession } from '../../conversations/import-session.ts'
-import { HeldElsewhere } from '../../conversations/leases.ts'
+import { HeldElsewhereError } from '../../conversations/leases.ts'
 import { type Extent, emptyExtent } from '../../event-log/append-planner.ts'
 import type { ReceivedEvent, RecordUpdate } from '../../event-log/event-log.ts'
 import { isDatabaseFailure } from '../database/database-failure.ts'
@@ -24,7 +24,7 @@ export async function startImport(
 ): Promise<ImportSession> {
   const { db, importLocks, writer, leases, now } = context
   const holder = await leases?.acquire(conversation)
-  if (holder?.isOwn === false) throw new HeldElsewhere()
+  if (holder?.isOwn === false) throw new HeldElsewhereError()
   let isLocked = false
   let leftover: Leftover | undefined
   /** Of a new conversation: no other gets them. */

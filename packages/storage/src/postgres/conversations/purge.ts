@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { HeldElsewhere } from '../../conversations/leases.ts'
+import { HeldElsewhereError } from '../../conversations/leases.ts'
 import { isDatabaseFailure } from '../database/database-failure.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
 import type { GroupPlan } from '../group-commit/group-plan.ts'
@@ -119,7 +119,7 @@ export class Purge {
         return await this.run(leftover)
       } catch (error) {
         // The server that has the lease removes it.
-        if (error instanceof HeldElsewhere) return
+        if (error instanceof HeldElsewhereError) return
         if (!isDatabaseFailure(error)) throw error
         await pause(retryMs, undefined, { ref: false, signal: this.#closing.signal })
       }

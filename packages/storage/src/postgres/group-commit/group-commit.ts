@@ -1,13 +1,20 @@
 import { hash } from 'node:crypto'
 import { type Instant, Problem, storageUnavailableProblem } from '@slipway/protocol'
-import { HeldElsewhere } from '../../conversations/leases.ts'
+import { HeldElsewhereError } from '../../conversations/leases.ts'
 import { CommitMetrics } from '../../event-log/commit-metrics.ts'
 import type { StoredEvent } from '../../event-log/event-log.ts'
 import type { KindSource, KindSourceNumbers } from '../../event-log/kind-source-numbers.ts'
 import type { PostgresDatabase } from '../database/database.ts'
 import { isDatabaseFailure, isUniqueViolation } from '../database/database-failure.ts'
 import { lockName, serverLockName } from '../database/lock-name.ts'
-import { type EventRow, eventColumns, eventKey, GroupPlan, StaleGroup, toStoredEvent } from './group-plan.ts'
+import {
+  type EventRow,
+  eventColumns,
+  eventKey,
+  GroupPlan,
+  StaleGroupError,
+  toStoredEvent,
+} from './group-plan.ts'
 import type { LogHead, LogHeads, SharedData } from './log-heads.ts'
 
 /** `apply` adds the change to the group; `done` runs after the commit and returns the result. */
@@ -176,7 +183,7 @@ export class GroupCommit {
 
   /** Nothing of the group is stored; a repeated call is planned with what is stored by then. */
   #staleProblem(): Error {
-    if (this.#shared !== undefined) return new HeldElsewhere()
+    if (this.#shared !== undefined) return new HeldElsewhereError()
     return storageUnavailableProblem('Another server has written to the log at the same moment')
   }
 
@@ -266,7 +273,7 @@ function lockShared(lock: string): string {
 
 /** Another server has changed what the plan depends on, or has made the same conversation. */
 function isStale(error: unknown): boolean {
-  return error instanceof StaleGroup || isUniqueViolation(error)
+  return error instanceof StaleGroupError || isUniqueViolation(error)
 }
 
 /** What the index of ids has of a stored id. */

@@ -1,5 +1,5 @@
 import type { Instant } from '@slipway/protocol'
-import { HeldElsewhere } from '../../conversations/leases.ts'
+import { HeldElsewhereError } from '../../conversations/leases.ts'
 import {
   type AppendPlan,
   AppendPlanner,
@@ -45,7 +45,9 @@ export interface GroupContext {
 }
 
 /** The table is not as memory has it: the group is planned again with what the table has now. */
-export class StaleGroup extends Error {}
+export class StaleGroupError extends Error {
+  override readonly name = 'StaleGroupError'
+}
 
 /** Names an event of a conversation by its stored id. */
 export function eventKey(ordinal: number, storedId: string): string {
@@ -73,13 +75,13 @@ export class GroupPlan {
     return this.#statements.length === 0 && this.#updates.size === 0 && this.#events.isEmpty
   }
 
-  /** The head of a conversation that is changed. Throws HeldElsewhere for one without a lease. */
+  /** The head of a conversation that is changed. Throws HeldElsewhereError for one without a lease. */
   find(conversation: string): LogHead | undefined {
     const head = this.changedHeads.has(conversation)
       ? this.changedHeads.get(conversation)
       : this.#context.visible.get(conversation)
     const { server } = this.#context
-    if (head !== undefined && server !== undefined && head.server !== server) throw new HeldElsewhere()
+    if (head !== undefined && server !== undefined && head.server !== server) throw new HeldElsewhereError()
     return head
   }
 
@@ -178,13 +180,14 @@ export class GroupPlan {
     for (const [ordinal, sealed] of this.#sealed) await session.run(putSealedSql, [ordinal, sealed])
     if (this.#updates.size === 0 && this.#events.isEmpty) return
     const { rows } = await session.run<[number]>(writeSql, [...this.#events.values(), ...this.#headColumns()])
-    if (rows[0]?.[0] !== this.#updates.size) throw new StaleGroup('The end of a log is not where it was left')
+    if (rows[0]?.[0] !== this.#updates.size)
+      throw new StaleGroupError('The end of a log is not where it was left')
   }
 
   async #assertFences(session: Session): Promise<void> {
     const values = [[...this.#fences.keys()], [...this.#fences.values()]]
     const { rows } = await session.run<[number]>(fenceSql, values)
-    if (rows[0]?.[0] !== this.#fences.size) throw new StaleGroup('A lease is over')
+    if (rows[0]?.[0] !== this.#fences.size) throw new StaleGroupError('A lease is over')
   }
 
   #headColumns(): Value[] {

@@ -1,4 +1,4 @@
-import { type ConversationLeases, HeldElsewhere, type LeaseHolder } from '../../conversations/leases.ts'
+import { type ConversationLeases, HeldElsewhereError, type LeaseHolder } from '../../conversations/leases.ts'
 import type { PostgresDatabase } from '../database/database.ts'
 import type { Registration } from './registration.ts'
 
@@ -162,14 +162,14 @@ export class PostgresConversationLeases implements ConversationLeases {
   async #acquire(conversation: string): Promise<LeaseHolder> {
     const { db, registration, onAcquired } = this.#options
     if (conversation.includes('\0')) return { isOwn: true }
-    if (!registration.isValid) throw new HeldElsewhere()
+    if (!registration.isValid) throw new HeldElsewhereError()
     for (let isRetry = false; ; isRetry = true) {
       const { id } = registration
       const [row] = await db.query<[number, number, number | null]>(acquireSql, [conversation, id])
       if (row !== undefined) {
         const [ordinal, epoch, above] = row
         await onAcquired({ conversation, ordinal, epoch, above: above ?? undefined })
-        if (!registration.isValid || registration.id !== id) throw new HeldElsewhere()
+        if (!registration.isValid || registration.id !== id) throw new HeldElsewhereError()
         this.#unreleased.delete(conversation)
         this.#held.set(conversation, { epoch, usedMs: performance.now() })
         return { isOwn: true }

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import { HeldElsewhere } from '../../conversations/leases.ts'
+import { HeldElsewhereError } from '../../conversations/leases.ts'
 import { conversation, otherConversation, readAll, receivedEvent } from '../../testing/fixtures.ts'
 import { openPostgresStorage, type PostgresStorage } from '../storage.ts'
 import {
@@ -32,7 +32,7 @@ describePostgres('servers that share a database', () => {
       () => b.conversations.saveSnapshot(conversation, { position: 1, text: '{}' }),
       () => b.startImport(conversation),
     ]
-    for (const attempt of refused) await expect(attempt()).rejects.toThrow(HeldElsewhere)
+    for (const attempt of refused) await expect(attempt()).rejects.toThrow(HeldElsewhereError)
     expect(await b.conversations.create({ id: conversation })).toMatchObject({ created: false })
     expect(await readAll(b)).toEqual(await readAll(a))
     const stop = new AbortController()
@@ -48,7 +48,7 @@ describePostgres('servers that share a database', () => {
     expect(await b.leases?.acquire(conversation)).toEqual({ isOwn: true })
     await b.log.append(conversation, [draft])
     await expect.poll(() => positions.length, pollOptions).toBe(22)
-    await expect(a.log.append(conversation, [draft])).rejects.toThrow(HeldElsewhere)
+    await expect(a.log.append(conversation, [draft])).rejects.toThrow(HeldElsewhereError)
     stop.abort()
     await tail
   })
@@ -89,8 +89,8 @@ describePostgres('servers that share a database', () => {
     // As after a stop of the process that was longer than the lease.
     await runSql('DELETE FROM agent_server WHERE id IN (SELECT server FROM conversation)', schema.url)
     expect(await b.leases?.acquire(conversation)).toEqual({ isOwn: true })
-    await expect(a.log.append(conversation, [draft])).rejects.toThrow(HeldElsewhere)
-    await expect(a.conversations.remove(conversation)).rejects.toThrow(HeldElsewhere)
+    await expect(a.log.append(conversation, [draft])).rejects.toThrow(HeldElsewhereError)
+    await expect(a.conversations.remove(conversation)).rejects.toThrow(HeldElsewhereError)
     await b.log.append(conversation, [draft])
     expect(await readAll(b)).toHaveLength(2)
     await expect.poll(() => losses, pollOptions).toBe(1)
@@ -166,8 +166,8 @@ describePostgres('servers that share a database', () => {
     await runSql('DELETE FROM agent_server WHERE id IN (SELECT server FROM conversation)', schema.url)
     expect(await b.leases?.acquire(conversation)).toEqual({ isOwn: true })
     await b.log.append(conversation, [draft])
-    await expect(session.add([receivedEvent('z', 3)])).rejects.toThrow(HeldElsewhere)
-    await expect(session.publish({})).rejects.toThrow(HeldElsewhere)
+    await expect(session.add([receivedEvent('z', 3)])).rejects.toThrow(HeldElsewhereError)
+    await expect(session.publish({})).rejects.toThrow(HeldElsewhereError)
     await session.abort().catch(() => {})
     expect(await readAll(b)).toHaveLength(2)
     await a[Symbol.asyncDispose]()

@@ -16,7 +16,9 @@ const notADatabaseCode = 26
 const heldDirectories = new Map<string, { readonly fd: number; readonly names: Set<string> }>()
 
 /** Another process holds the lock of a directory. */
-export class DirectoryInUseError extends Error {}
+export class DirectoryInUseError extends Error {
+  override readonly name = 'DirectoryInUseError'
+}
 
 /**
  * Exclusive lock of a directory, held by one process at a time: the lock of the directory itself, which no

@@ -45,7 +45,9 @@ export function toStorageProblem(error: unknown, path: string): unknown {
 }
 
 /** An open file is not at its path any more. */
-class FileMovedError extends Error {}
+class FileMovedError extends Error {
+  override readonly name = 'FileMovedError'
+}
 
 /** The Problem for a file that was removed, moved away or replaced while it is open. */
 export function movedProblem(path: string): Problem {
