@@ -45,7 +45,7 @@ export async function openServerStorage(options: {
       'SLIPWAY_MAX_STORED_MB and SLIPWAY_MAX_CONVERSATION_MB limit a data directory, not a database: unset them',
     )
   await makeDataDirectory(directory)
-  const lock = await DirectoryLock.acquire(directory, 'lock.db')
+  const lock = await DirectoryLock.acquire(directory)
   try {
     if (existsSync(join(directory, 'log.db')))
       log('warn', 'the conversations in log.db are not served while a database is configured', { directory })

@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises'
 import { errorCode, exists, isWithin, makeDirectory, syncDirectory } from '@slipway/shared/fs'
 import { assertUntracked } from '@slipway/shared/process'
 import { errorText } from '@slipway/shared/text'
-import { DirectoryLock } from '@slipway/storage'
+import { DirectoryLock, lockName } from '@slipway/storage'
 import { copyDatabase, verifyLog, writeFullBackup, writeIncrement } from '@slipway/storage/maintenance'
 import {
   type BackupEntry,
@@ -45,7 +45,6 @@ export interface BackupResult {
 }
 
 const secretFile = /^(?:secret\.key|session\.key|admin\.key|.*\.sealed)$/
-const lockName = 'lock.db'
 
 /**
  * Adds a step to a backup: the events since the step before, and the other files as they are. Each database
@@ -62,7 +61,7 @@ export async function backUp(options: BackupOptions): Promise<BackupResult> {
   await makeDirectory(target, 0o700)
   const manifest = (await readManifest(target)) ?? { format: 1, steps: [] }
   if (manifest.steps.length === 0) await assertEmpty(target)
-  using _ = await DirectoryLock.acquire(target, lockName)
+  using _ = await DirectoryLock.acquire(target)
   await removeUnfinished(target, manifest.steps)
   await makeDirectory(join(target, 'files'), 0o700)
   const previous = manifest.steps.at(-1)

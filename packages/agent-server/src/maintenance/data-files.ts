@@ -2,6 +2,7 @@ import type { Stats } from 'node:fs'
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { errorCode } from '@slipway/shared/fs'
+import { lockName } from '@slipway/storage'
 
 /** The database of conversations; a data directory is one that has it. */
 export const logName = 'log.db'
@@ -9,7 +10,7 @@ export const logName = 'log.db'
 export const databaseNames: ReadonlySet<string> = new Set([logName, 'bash.db', 'control.db'])
 /** Files that belong to a running server, or are made again from the others. */
 const transientNames: ReadonlySet<string> = new Set([
-  ...['index.db', 'lock.db', 'control-lock.db'],
+  ...['index.db', lockName, 'control-lock.db'],
   ...['log.mark', 'bash.mark', 'control.mark'],
 ])
 /** At the top: where the server is, and the page that opened its console once. */

@@ -52,7 +52,7 @@ export async function compact(data: string): Promise<CompactedDatabase[]> {
   const directory = resolve(data)
   if (!(await exists(join(directory, logName))))
     throw new Error(`${directory} has no ${logName}. Name the data directory with --data.`)
-  using _ = await DirectoryLock.acquire(directory, 'lock.db')
+  using _ = await DirectoryLock.acquire(directory)
   const done: CompactedDatabase[] = []
   for (const name of databaseNames) {
     const path = join(directory, name)

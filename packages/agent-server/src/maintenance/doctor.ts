@@ -54,7 +54,7 @@ export async function examine({ data, isDeep }: DoctorOptions): Promise<Finding[
  */
 export async function repair(data: string): Promise<string[]> {
   const directory = resolve(data)
-  using _ = await DirectoryLock.acquire(directory, 'lock.db')
+  using _ = await DirectoryLock.acquire(directory)
   const done: string[] = []
   const logPath = join(directory, logName)
   const aside = join(directory, 'damaged', new Date().toISOString().replaceAll(/[:.]/g, '-'))

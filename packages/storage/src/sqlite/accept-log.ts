@@ -27,7 +27,7 @@ export async function acceptLog(directory: string, isEmpty: boolean): Promise<Ac
       `There is no log in ${directory}: ${path} is missing or empty. Restore it from a backup, or start with an empty one: --empty`,
     )
   if (!isMissing && isEmpty) throw new Error(`${path} is there: move it away to start with an empty log`)
-  using lock = await DirectoryLock.acquire(directory, 'lock.db')
+  using lock = await DirectoryLock.acquire(directory)
   const leftover = `${path}-wal`
   if (isMissing && existsSync(leftover)) renameSync(leftover, `${leftover}.without-log`)
   const db = new Database(path, { synchronous: 'FULL', cacheBytes: 1_048_576, migrations: logMigrations })

@@ -52,7 +52,7 @@ export async function openStorage({
   now = () => Date.now() * 1000,
 }: StorageOptions) {
   await makeDataDirectory(directory)
-  const lock = await DirectoryLock.acquire(directory, 'lock.db')
+  const lock = await DirectoryLock.acquire(directory)
   try {
     const path = join(directory, 'log.db')
     const markPath = join(directory, 'log.mark')

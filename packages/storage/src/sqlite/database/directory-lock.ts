@@ -15,6 +15,9 @@ const notADatabaseCode = 26
  */
 const heldDirectories = new Map<string, { readonly fd: number; readonly names: Set<string> }>()
 
+/** The file of the lock of a data directory. */
+export const lockName = 'lock.db'
+
 /** Another process holds the lock of a directory. */
 export class DirectoryInUseError extends Error {
   override readonly name = 'DirectoryInUseError'
@@ -42,7 +45,7 @@ export class DirectoryLock implements Disposable {
    * Rejects with a plain Error that says why when another process holds the lock, it cannot be taken, or git
    * tracks the directory.
    */
-  static async acquire(directory: string, name: string): Promise<DirectoryLock> {
+  static async acquire(directory: string, name = lockName): Promise<DirectoryLock> {
     await assertUntracked(directory)
     const lock = new DirectoryLock(directory, name, await loadLibc())
     lock.acquire()
