@@ -37,7 +37,7 @@ interface SocketAddress {
   readonly socketPath: string
 }
 
-export type ListenOptions = StopOptions & (PortAddress | SocketAddress)
+type ListenOptions = StopOptions & (PortAddress | SocketAddress)
 
 /**
  * Resolves when the server accepts connections. Rejects with a readable Error when the address is in use, or

@@ -11,7 +11,7 @@ const maxArchiveBytes = 512 * 1024 * 1024
 const maxUnpackedBytes = 2 * 1024 * 1024 * 1024
 const timeoutMs = 300_000
 
-export type Platform = 'linux-amd64' | 'linux-arm64'
+type Platform = 'linux-amd64' | 'linux-arm64'
 
 /** The platform of this machine, when programs of applications exist for it. */
 export function currentPlatform(): Platform | undefined {

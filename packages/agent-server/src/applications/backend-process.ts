@@ -36,7 +36,7 @@ interface Door {
 }
 
 /** Has the key of `{key_file}` in every request of this server. */
-export const applicationKeyHeader = 'x-slipway-application-key'
+const applicationKeyHeader = 'x-slipway-application-key'
 
 /** A started program of an application: the leader of a process group that ends with it. */
 export class BackendProcess {

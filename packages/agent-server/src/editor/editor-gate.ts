@@ -12,7 +12,7 @@ import {
 import { type LogFunction, Problem } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
 
-export interface EditorGateOptions {
+interface EditorGateOptions {
   readonly host: string
   /** 0: any free port. */
   readonly port: number

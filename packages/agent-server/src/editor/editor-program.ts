@@ -2,7 +2,7 @@ import { basename, delimiter, isAbsolute, join } from 'node:path'
 import { isExecutable } from '@slipway/agent'
 
 /** An installed editor for browsers. */
-export interface EditorProgram {
+interface EditorProgram {
   readonly path: string
   /** Arguments with which it listens on a Unix socket, asks for no password and keeps its files below `directory`. */
   arguments(place: EditorPlace): readonly string[]
@@ -10,7 +10,7 @@ export interface EditorProgram {
   readonly servesBasePath: boolean
 }
 
-export interface EditorPlace {
+interface EditorPlace {
   readonly socketPath: string
   readonly directory: string
   /** `/team/editor`, or empty. */

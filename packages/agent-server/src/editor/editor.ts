@@ -10,7 +10,7 @@ import { makeDirectory, rm } from '@slipway/shared/tool-files'
 import { openEditorGates } from './editor-gate.ts'
 import { findEditorProgram } from './editor-program.ts'
 
-export interface EditorOptions {
+interface EditorOptions {
   readonly settings: EditorSettings
   /** Holds its socket and its files; created when missing. */
   readonly directory: string

@@ -84,7 +84,7 @@ async function replaceFile(path: string, bytes: AsyncIterable<Buffer>): Promise<
   }
 }
 
-export interface FoundFile {
+interface FoundFile {
   /** Without links. */
   readonly real: string
   readonly size: number

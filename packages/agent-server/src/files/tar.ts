@@ -14,7 +14,7 @@ const maxPlainSize = 0o77777777777
 /** The file was removed, is no file any more, or has a link in its path by now. */
 const goneCodes = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EISDIR', 'ENXIO']
 
-export interface TarSource {
+interface TarSource {
   /** Real path. */
   readonly directory: string
   /** What the directory is called in the archive. */

@@ -17,7 +17,7 @@ interface RepositoryPage {
   readonly missing_token: boolean
 }
 
-export interface RepositoryQuery {
+interface RepositoryQuery {
   readonly provider: 'github' | 'gitlab' | 'bitbucket'
   readonly query?: string | undefined
   readonly limit: number

@@ -20,7 +20,7 @@ const genAiProviders: Readonly<Record<string, string>> = {
   xai: 'x_ai',
 }
 
-export type ModelWork = Extract<MonitoredWork, { kind: 'model' }>
+type ModelWork = Extract<MonitoredWork, { kind: 'model' }>
 
 /** What spans and metrics of a question to a model say by the current GenAI conventions. */
 export function genAiAttributes({ model }: ModelWork) {

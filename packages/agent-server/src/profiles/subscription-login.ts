@@ -16,7 +16,7 @@ const maxBytes = 1024 * 1024
 const maxPending = 100
 const loginRequired = 'OpenAI subscription login is required'
 
-export interface SubscriptionOptions {
+interface SubscriptionOptions {
   readonly directory: string
   readonly cipher: Cipher
   /** Without a client id nobody can sign in. */

@@ -10,12 +10,12 @@ const maxBytes = 1024 * 1024
 const retryDelaysMs = [250, 500]
 
 /** A credential and the version by which its source knows whether it has changed. */
-export interface VersionedCredential {
+interface VersionedCredential {
   readonly value: Secret
   readonly version: string
 }
 
-export interface CredentialSourceOptions {
+interface CredentialSourceOptions {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly fetch: typeof fetch

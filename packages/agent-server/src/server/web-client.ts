@@ -7,7 +7,7 @@ const noKeyScript = "window.__AGENT_CANVAS_SESSION_API_KEY__='none'"
 const doNotTrackScript = 'window.__AGENT_CANVAS_DO_NOT_TRACK__=true'
 
 /** The page of a web client that this server shows at its own address, and its files. */
-export interface WebClient {
+interface WebClient {
   readonly site: Site
   /** For `GET /`: the page when a browser asks, else undefined. */
   root(header: (name: string) => string | undefined): Promise<Reply> | undefined

@@ -35,7 +35,7 @@ export const positionedFrames = cacheByBatch((batch: readonly StoredEvent[]) =>
   ),
 )
 /** Frames of the session socket have at most so many bytes of JSON. */
-export const maxSessionFrameBytes = 4 * 1024 * 1024
+const maxSessionFrameBytes = 4 * 1024 * 1024
 
 /**
  * `{"type":"durable","seq":n,"event":{...}}`: the frames of the session socket; undefined for a larger one.

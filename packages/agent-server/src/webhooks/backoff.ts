@@ -7,7 +7,7 @@ interface BackoffEntry {
 }
 
 /** A failure, as the back-off sees it. */
-export interface DeliveryFailure {
+interface DeliveryFailure {
   readonly isUnreachable: boolean
   /** Wait long from the first time on. */
   readonly isGone: boolean
@@ -22,7 +22,7 @@ export interface BackoffTimes {
 }
 
 /** A query for pending conversations: a limit and exceptions. */
-export interface PendingQuery {
+interface PendingQuery {
   readonly limit: number
   readonly except: ReadonlySet<string>
 }

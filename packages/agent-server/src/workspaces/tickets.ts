@@ -32,7 +32,7 @@ interface SignedToken {
   readonly key: string
 }
 
-export interface PresentedToken {
+interface PresentedToken {
   readonly token: SignedToken
   readonly text: string
   readonly isInUrl: boolean

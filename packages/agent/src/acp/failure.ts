@@ -1,7 +1,7 @@
 import { errorText } from '@slipway/shared/text'
 import { RpcError } from './rpc.ts'
 
-export type AcpFailureCode = 'ACPSpawnError' | 'ACPInitError' | 'ACPAuthRequired' | 'ACPPromptError'
+type AcpFailureCode = 'ACPSpawnError' | 'ACPInitError' | 'ACPAuthRequired' | 'ACPPromptError'
 
 /** Why an external agent did not start or did not answer; `code` goes into the ConversationErrorEvent. */
 export class AcpError extends Error {

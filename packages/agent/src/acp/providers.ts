@@ -1,7 +1,7 @@
 import { type AcpAgent, type AcpFileSecret, acpFileSecret } from '@slipway/protocol'
 
 /** What is known of an external agent before it starts. */
-export interface AcpProvider {
+interface AcpProvider {
   readonly command: readonly [string, ...string[]]
   /** The program that its package installs: preferred where it is on PATH. */
   readonly binary: string

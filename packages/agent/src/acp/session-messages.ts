@@ -76,7 +76,7 @@ function modelInfo({ name, description }: Json, id: unknown): AcpModelInfo[] {
 }
 
 /** What a turn has used, if the program says so. */
-export interface TurnUsage {
+interface TurnUsage {
   readonly input: number
   readonly output: number
   readonly cacheRead: number
@@ -105,7 +105,7 @@ export function readCount(value: unknown): number {
   return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0
 }
 
-export interface PermissionOption {
+interface PermissionOption {
   readonly optionId: string
   readonly kind: string
 }

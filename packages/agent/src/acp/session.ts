@@ -23,7 +23,7 @@ import {
 const protocolVersion = 1
 const authTimeoutMs = 30_000
 
-export interface AcpSessionOptions {
+interface AcpSessionOptions {
   readonly agent: AcpAgent
   readonly workspace: Workspace
   /** Private to the conversation. */

@@ -3,7 +3,7 @@ import { isRecord } from '@slipway/shared/json'
 import { parseFrontMatter } from '../skills/front-matter.ts'
 import { normalizeText } from '../skills/skill.ts'
 
-export interface AgentFile {
+interface AgentFile {
   readonly text: string
   /** The name when the front matter gives none: the file's without its extension. */
   readonly name: string

@@ -20,7 +20,7 @@ export const pauseEvent: EventDraft = { kind: 'PauseEvent', source: 'user' }
 export const interruptEvent: EventDraft = { kind: 'InterruptEvent', source: 'user' }
 
 /** An error for each tool call that is unanswered, so that it has exactly one result. */
-export function callErrors(now: ConversationState, reason: string): EventDraft[] {
+function callErrors(now: ConversationState, reason: string): EventDraft[] {
   const errors = now.openActions().map((call) => agentErrorEvent(call, reason))
   return [...endedExternalCalls(now, 'failed'), ...errors]
 }

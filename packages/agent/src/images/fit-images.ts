@@ -2,7 +2,7 @@ import { Mutex } from '@slipway/shared/async'
 import { decodePercent } from '@slipway/shared/url'
 
 /** Formats that models accept. */
-export type ImageType = 'png' | 'jpeg' | 'gif' | 'webp'
+type ImageType = 'png' | 'jpeg' | 'gif' | 'webp'
 
 /** Larger than camera images; a decoded pixel has four bytes. */
 const maxPixels = 100_000_000

@@ -19,7 +19,7 @@ export interface RepositoryConsents {
 }
 
 /** The value of the state update with the key `repository_consent`. */
-export interface RepositoryNotice {
+interface RepositoryNotice {
   readonly id: string
   readonly decision: Exclude<RepositoryVerdict, 'trusted'>
   readonly repository: string

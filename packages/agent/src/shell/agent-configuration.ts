@@ -18,7 +18,7 @@ const changingGit = /^(?:checkout|restore|rm|mv|apply|clean|reset|stash)$/
  * Whether a path leads into a folder of the workspace, or of a home directory, that configures agents: what
  * is written there decides which hooks run. File patterns that may lead there count.
  */
-export function configuresAgents(path: string, workspace?: string): boolean {
+function configuresAgents(path: string, workspace?: string): boolean {
   const normal = posix.normalize(path).toLowerCase()
   const root = workspace?.toLowerCase()
   // The workspace itself may lie below such a folder.

@@ -19,7 +19,7 @@ const rootSkillFiles: Readonly<Record<string, string>> = {
   'gemini.md': 'gemini',
 }
 
-export interface LoadSkillsOptions {
+interface LoadSkillsOptions {
   /** The workspace. */
   readonly directory: string
   /** Where the user's skills are, if any. */

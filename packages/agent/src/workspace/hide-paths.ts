@@ -26,7 +26,7 @@ import { currentPaths } from './current-paths.ts'
  *
  * Decision page: docs/decisions/0026-command-sandbox.md
  */
-export interface HiddenPlaces {
+interface HiddenPlaces {
   /** Directories; those that exist are hidden. */
   readonly hidden: readonly string[]
   /** Parts of them that are shown, and may be changed. */

@@ -6,7 +6,7 @@ import { lstat, mkdir, mkdtemp, realpath, rm, toolUser } from '@slipway/shared/t
 /** Names the workspace to programs that start elsewhere. */
 export const workspaceVariable = 'SLIPWAY_WORKSPACE'
 
-export interface ProgramPlace {
+interface ProgramPlace {
   /** The variables of tools: `XDG_CACHE_HOME`, `HOME` and `SLIPWAY_SERVER` count. */
   readonly env: Readonly<Record<string, string>>
   /** The workspace. */

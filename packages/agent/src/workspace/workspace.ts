@@ -22,7 +22,7 @@ import {
 import { PathNotAllowedError, type PathReader, resolveRealPath } from './resolve-path.ts'
 import { type ExitStatus, type StreamProcessOptions, streamProcess } from './stream-process.ts'
 
-export interface WorkspaceOptions {
+interface WorkspaceOptions {
   /** Must exist. */
   readonly directory: string
   readonly env: Readonly<Record<string, string>>
@@ -52,14 +52,14 @@ export interface Terminal {
   close(): Promise<void>
 }
 
-export interface ProcessOptions {
+interface ProcessOptions {
   /** Default: the workspace's directory. */
   readonly cwd?: string | undefined
   /** Besides the workspace's own variables. */
   readonly env?: Readonly<Record<string, string>>
 }
 
-export interface TerminalOptions extends ProcessOptions {
+interface TerminalOptions extends ProcessOptions {
   readonly columns: number
   readonly rows: number
   /** Not in the sandbox of the workspace. */

@@ -126,7 +126,7 @@ function minute(timestamp: string): string {
   return `${sanitizeLine(utcTime(timestamp)).slice(0, 16)} UTC`
 }
 
-export function consentLine({ decision, repository, hash }: RepositoryConsent): string {
+function consentLine({ decision, repository, hash }: RepositoryConsent): string {
   return `${decision}  ${sanitizeLine(repository)}  ${hash.slice(0, 12)}`
 }
 

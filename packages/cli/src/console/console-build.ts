@@ -104,7 +104,7 @@ export async function buildConsole(directory: string, out: string, signal?: Abor
 }
 
 /** Writes `.br` and `.gz` beside each file that becomes smaller by them. */
-export async function compressFiles(directory: string): Promise<void> {
+async function compressFiles(directory: string): Promise<void> {
   for (const path of await listFiles(directory)) {
     if (!/\.(js|css|svg|json|map|wasm)$/.test(path)) continue
     const bytes = await readFile(path)

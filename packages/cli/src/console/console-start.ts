@@ -2,7 +2,7 @@ import { printNote } from '../output/terminal.ts'
 import { prepareConsole, whyNoConsole } from './console-build.ts'
 
 /** The console of a server that starts: built behind it, so that no start waits. */
-export interface StartedConsole {
+interface StartedConsole {
   /** The directory; undefined when there is none, or it could not be built. */
   readonly directory: Promise<string | undefined>
   /** Begins; call it when the server answers. */

@@ -29,7 +29,7 @@ const developmentSettings =
 const serviceVariables = /^SLIPWAY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)$/
 
 /** A variable that looks like a setting and that nothing reads. */
-export interface UnknownSetting {
+interface UnknownSetting {
   readonly name: string
   /** The setting with the most similar name. */
   readonly nearest: string

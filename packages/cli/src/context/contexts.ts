@@ -8,7 +8,7 @@ import { Secret } from '@slipway/shared/redaction'
 export type ServerKind = 'agent' | 'sandbox'
 
 /** A server with a name. */
-export interface NamedServer {
+interface NamedServer {
   readonly url: string
   readonly kind: ServerKind
   readonly key: Secret | undefined
@@ -23,7 +23,7 @@ export function isLocal({ servers }: Contexts, name: string): boolean {
 }
 
 /** The servers that a user named, and the one that is used. */
-export interface Contexts {
+interface Contexts {
   readonly current: string | undefined
   readonly servers: ReadonlyMap<string, NamedServer>
 }

@@ -39,7 +39,7 @@ export async function askServer({ url, key }: PrivateServer, signal?: AbortSigna
 }
 
 /** The process that uses the data directory of the private server. */
-export interface Holder {
+interface Holder {
   readonly pid: number
   /** Its command line, for people; empty where the system does not show it. */
   readonly command: string

@@ -7,7 +7,7 @@ import { isOwnAddress } from './session-key.ts'
 import { shownShellVariables } from './shell-variables.ts'
 
 /** The file of a data directory in which its server says where it is. */
-export const serverFile = 'server.json'
+const serverFile = 'server.json'
 
 export interface ServerAddress {
   readonly url: string

@@ -17,7 +17,7 @@ export interface PendingAction {
 }
 
 /** What waits for one answer. */
-export interface PendingQuestion {
+interface PendingQuestion {
   /** The oldest first. */
   readonly actions: readonly PendingAction[]
   /** An answer that carries it is for exactly these actions. */

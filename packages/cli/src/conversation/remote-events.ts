@@ -5,7 +5,7 @@ import { readText } from '@slipway/shared/async'
 import { asObject, asString } from '../output/action-text.ts'
 import { parseRawPage } from '../parsing/raw-page.ts'
 
-export interface RemoteEventsOptions {
+interface RemoteEventsOptions {
   /** Abort it to end quietly. */
   readonly signal: AbortSignal
   /** Skip this many events; 0 by default. */

@@ -1,5 +1,5 @@
 /** A page of a search with its items as the server wrote them. */
-export interface RawPage {
+interface RawPage {
   readonly items: readonly string[]
   readonly next_page_id: string | null
 }

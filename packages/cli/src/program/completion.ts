@@ -6,7 +6,7 @@ import { sanitizeLine, truncate } from '../output/sanitize.ts'
 import type { ServerSelection, SourceContext } from './server-selection.ts'
 
 /** The hidden word by which shells ask for completions. */
-export const completeWord = '__complete'
+const completeWord = '__complete'
 
 interface Candidate {
   readonly value: string

@@ -57,7 +57,7 @@ export interface ConversationDeps {
  * When the private server is started: `session`, also where `data` exists; `ifNeeded`, unless a server
  * answers at the usual address; `withConversations`, when it has been used before.
  */
-export type PrivateStart = 'session' | 'ifNeeded' | 'withConversations'
+type PrivateStart = 'session' | 'ifNeeded' | 'withConversations'
 
 /** Which server a command line means, and its keys. */
 export class ServerSelection {

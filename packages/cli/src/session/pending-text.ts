@@ -4,7 +4,7 @@ import { asObject, asString } from '../output/action-text.ts'
  * The pattern of a rule for exactly this command; undefined when it is not one simple command, which alone a
  * rule can name.
  */
-export function rulePattern(event: Readonly<Record<string, unknown>>): string | undefined {
+function rulePattern(event: Readonly<Record<string, unknown>>): string | undefined {
   const { kind, command } = asObject(event.action)
   if (kind !== 'TerminalAction') return undefined
   const text = asString(command).trim()

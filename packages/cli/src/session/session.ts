@@ -37,7 +37,7 @@ export interface SessionScreen {
   update(): void
 }
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly client: Client
   readonly directory: string
   readonly screen: SessionScreen

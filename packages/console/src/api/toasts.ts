@@ -1,6 +1,6 @@
 import { Store } from './store.ts'
 
-export interface Toast {
+interface Toast {
   readonly text: string
   readonly tone?: 'plain' | 'error'
   /** A button, for example to undo. */

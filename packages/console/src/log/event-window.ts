@@ -26,7 +26,7 @@ let jumpCount = 0
 /** Most events that one search for matches reads before it asks whether to go on. */
 export const scanLimit = 20_000
 
-export interface WindowState {
+interface WindowState {
   /** The matching events of the scanned range, in order. */
   readonly events: readonly LogEvent[]
   /** First and last position that were read; empty while `to < from`. */
@@ -62,7 +62,7 @@ const initialState: WindowState = {
   draft: emptyDraft,
 }
 
-export interface WindowOptions {
+interface WindowOptions {
   readonly conversationId: string
   readonly matches: (event: LogEvent) => boolean
   /** What the server can search by; events between its matches are not read. */

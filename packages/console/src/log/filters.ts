@@ -18,7 +18,7 @@ export interface LogFilter {
 }
 
 export const viewNames = ['work', 'talk', 'all'] as const
-export type ViewName = (typeof viewNames)[number]
+type ViewName = (typeof viewNames)[number]
 export const viewLabels: Readonly<Record<ViewName, string>> = {
   work: 'Without noise',
   talk: 'Messages only',
@@ -26,7 +26,7 @@ export const viewLabels: Readonly<Record<ViewName, string>> = {
 }
 
 export const textScopes = ['messages', 'everything'] as const
-export type TextScope = (typeof textScopes)[number]
+type TextScope = (typeof textScopes)[number]
 
 /** Whether the server's index of messages answers a filter: it knows neither tools nor failures. */
 export function isMessageSearch({ q, in: scope, tool, failed }: LogFilter): boolean {

@@ -14,11 +14,6 @@ export const Diff = memo(function Diff(props: { readonly before: string; readonl
   return <DiffLines lines={lines} />
 })
 
-/** A unified diff as git writes it. */
-export function PatchText({ text }: { readonly text: string }) {
-  return <LongText text={text} render={(part) => <DiffLines lines={part.split('\n')} />} />
-}
-
 function DiffLines({ lines }: { readonly lines: readonly string[] }) {
   const most = 2_000
   if (lines.length === 0) return <p className="quiet">No difference.</p>

@@ -28,7 +28,7 @@ export function LongText(props: {
 }
 
 /** The first characters of a text, without half a character at the end. */
-export function cutText(text: string, length: number): string {
+function cutText(text: string, length: number): string {
   const part = text.slice(0, length)
   return /[\uD800-\uDBFF]$/.test(part) ? part.slice(0, -1) : part
 }

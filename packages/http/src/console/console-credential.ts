@@ -12,7 +12,7 @@ const safeMethods = new Set(['GET', 'HEAD', undefined])
  * A session of a page in two halves, because neither is safe alone: browsers send the cookie to every port of
  * the host, and scripts read the proof. Together they are the key of the session, which is nowhere stored.
  */
-export interface ConsoleCredential {
+interface ConsoleCredential {
   readonly cookieName: string
   readonly cookie: string
   readonly proof: string

@@ -13,7 +13,7 @@ export interface ConnectionLimits {
   readonly maxConnections?: number
 }
 
-export interface ServerListeners {
+interface ServerListeners {
   readonly request: (raw: IncomingMessage, res: ServerResponse) => void
   readonly upgrade: (raw: IncomingMessage, net: Duplex, head: Buffer) => void
 }

@@ -6,7 +6,7 @@ import { peerOf } from './peer.ts'
 import { readUpload } from './upload.ts'
 
 /** The dependencies of an `IncomingRequest` besides the parsed input. */
-export interface RequestSource extends StreamLimits {
+interface RequestSource extends StreamLimits {
   readonly raw: IncomingMessage
   readonly res: ServerResponse
   /** The controllers of signals in use. */

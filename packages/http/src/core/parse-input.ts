@@ -5,7 +5,7 @@ import { parseJson } from './body.ts'
 type Schema = NonNullable<Route['body']>
 type ObjectSchema = NonNullable<Route['query']>
 
-export interface ParsedAddress {
+interface ParsedAddress {
   readonly params: unknown
   readonly query: unknown
 }

@@ -1,7 +1,7 @@
 import FindMyWay from 'find-my-way'
 
 /** What serves one path. */
-export interface PathEntry<T> {
+interface PathEntry<T> {
   /** With braces; `{name*}` or `*` at its end for the rest. */
   readonly path: string
   readonly methods: Map<string, T>
@@ -9,7 +9,7 @@ export interface PathEntry<T> {
   readonly fallback: T
 }
 
-export interface RouteMatch<T> {
+interface RouteMatch<T> {
   readonly entry: PathEntry<T>
   /** Decoded. */
   readonly params: Readonly<Record<string, string>>

@@ -5,7 +5,7 @@ import { invalidInput, Problem } from '@slipway/protocol'
 import { ClientDisconnectedError, mediaType, readChunks, type StreamLimits } from './body.ts'
 import type { Upload } from './handler.ts'
 
-export interface UploadLimits extends StreamLimits {
+interface UploadLimits extends StreamLimits {
   /** Longest file. */
   readonly maxUploadBytes: number
 }

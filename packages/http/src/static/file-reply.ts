@@ -14,7 +14,7 @@ export interface ResolvedFile {
   readonly stats: BigIntStats
 }
 
-export interface FileReplyOptions {
+interface FileReplyOptions {
   readonly header: (name: string) => string | undefined
   /** Default: by the extension, else by the first bytes. */
   readonly contentType?: string

@@ -10,7 +10,7 @@ import { fileReply } from './file-reply.ts'
 
 type Header = (name: string) => string | undefined
 
-export interface SiteOptions {
+interface SiteOptions {
   /**
    * Returns HTML for the start of the page's `<head>`, by the path of the request; called for each request.
    */

@@ -26,7 +26,7 @@ export interface ObserverOptions {
 /** The properties of a route that apply to all of its replies. */
 export type RouteTraits = Pick<Route, 'audit' | 'errors' | 'bearer'>
 
-export interface ObservedRoute {
+interface ObservedRoute {
   /** With braces; empty for an unknown route. */
   readonly route: string
   /** The route in the metrics; empty for `other`. */

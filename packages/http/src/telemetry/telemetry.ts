@@ -10,7 +10,7 @@ export async function openTraces(options: TracesOptions | undefined): Promise<Tr
 }
 
 /** Likewise. */
-export async function openMetricsExport(
+async function openMetricsExport(
   options: MetricsExportOptions | undefined,
 ): Promise<MetricsExport | undefined> {
   if (options === undefined) return undefined

@@ -6,7 +6,7 @@ const closeCodes: readonly number[] = [1000, 1001, 1003, 1005, 1006, 1009, 1011,
 /** By the first digit of the status. */
 const statusClasses = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const
 
-export type StreamOutcome = 'ended' | 'left' | 'stalled' | 'failed'
+type StreamOutcome = 'ended' | 'left' | 'stalled' | 'failed'
 
 /**
  * Metrics of the traffic of a server. The labels are routes of the table, methods, and classes of statuses.

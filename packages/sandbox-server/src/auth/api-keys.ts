@@ -14,7 +14,7 @@ export interface KeyRequest {
 }
 
 /** The key with which another is created: `keyId` is null for a key of the server. */
-export type KeyCreator = Pick<Caller, 'keyId' | 'expiresAt'>
+type KeyCreator = Pick<Caller, 'keyId' | 'expiresAt'>
 
 const server: KeyCreator = { keyId: null, expiresAt: null }
 

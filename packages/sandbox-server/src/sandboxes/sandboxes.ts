@@ -28,7 +28,7 @@ import { newSandboxId, newSandboxRow, WarmPool } from './warm-pool.ts'
 
 export type { SandboxConnection } from './state/sandbox-info.ts'
 
-export interface StartSandboxOptions {
+interface StartSandboxOptions {
   /** Id of a spec; the default one when absent. */
   readonly spec?: string | undefined
   /** Where the request names it, for the Problem of an unknown one; in the query unless passed. */

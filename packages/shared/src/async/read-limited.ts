@@ -14,7 +14,7 @@ export class AnswerTooLongError extends Error {
 /** Longest answer of a server that the user has named. */
 export const maxAnswerBytes = 256 * 1024 * 1024
 
-export interface AnswerLimits {
+interface AnswerLimits {
   /** Bytes, decompressed. */
   readonly maxBytes: number
   /** Bytes of one event of an event stream; `maxBytes` unless given. */

@@ -4,7 +4,7 @@ import { type GitCommand, gitCommand } from '../process/git-command.ts'
 import { lstat, makeTemporaryFolder, realpath, rm, symlink, writeFile } from '../tool-files/index.ts'
 
 /** Runs git in one directory. */
-export type RunGitCommand = (command: GitCommand) => Promise<{
+type RunGitCommand = (command: GitCommand) => Promise<{
   readonly exitCode: number | null
   readonly stdout: Buffer
   readonly isTruncated?: boolean

@@ -4,7 +4,7 @@
  * here: letters in lower case, no blanks, no backslashes, escapes replaced by what they stand for. Bytes are
  * UTF-8, so that percent-encoding agrees with what it encodes.
  */
-export interface NormalizedText {
+interface NormalizedText {
   readonly bytes: Uint8Array
   /** Where in the text the character, or the escape, of each byte begins. */
   readonly starts: Int32Array

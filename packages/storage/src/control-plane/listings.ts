@@ -4,7 +4,7 @@ import { ownedBy } from './owned-by.ts'
 import type { AdminScope, RowSort, Scope } from './rows.ts'
 import type { StartTaskFilter, StartTaskQuery } from './start-tasks.ts'
 
-export type ConditionValue = string | number | Buffer | null
+type ConditionValue = string | number | Buffer | null
 
 /** Conditions in SQL with `?` for each value, all of which hold. */
 export interface Conditions {
@@ -24,7 +24,7 @@ export interface Listing {
 }
 
 /** How an engine finds a folded text in folded titles: a condition with `?`, and its value. */
-export interface TitleSearch {
+interface TitleSearch {
   readonly condition: string
   toValue(folded: string): ConditionValue
 }

@@ -2,7 +2,7 @@ import type { Instant } from '@slipway/protocol'
 import type { AdminScope, PageQuery, RowPage, Rows, Scope } from './rows.ts'
 
 /** The desired state of a sandbox, written before any step towards it. */
-export type DesiredState = 'running' | 'paused' | 'gone'
+type DesiredState = 'running' | 'paused' | 'gone'
 
 /** A sandbox. The row is written before its backend creates anything and removed after everything else. */
 export interface SandboxRow {

@@ -10,12 +10,12 @@ const defaultBudgetMs = 50
 const contextLength = 80
 
 /** Conversations in the order of the search. */
-export interface ConversationList {
+interface ConversationList {
   readonly items: readonly { readonly id: string; readonly title: string | null }[]
   readonly next_page_id: string | null
 }
 
-export interface TextSearch {
+interface TextSearch {
   readonly body: string
   readonly timestamp__gte?: EventFilter['timestamp__gte']
   readonly timestamp__lt?: EventFilter['timestamp__lt']

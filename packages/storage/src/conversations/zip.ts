@@ -10,7 +10,7 @@ interface Entry {
   readonly lastModified: Date
 }
 
-export interface ZipOptions {
+interface ZipOptions {
   readonly log: EventLog
   readonly id: string
   /** Position of the last event in the file. */

@@ -3,7 +3,7 @@ import { KeyedMutex } from '@slipway/shared/async'
 import type { Cipher } from '../crypto/cipher.ts'
 import type { DocumentStore } from './document-store.ts'
 
-export interface JsonDocumentOptions<T> {
+interface JsonDocumentOptions<T> {
   readonly store: DocumentStore
   readonly name: string
   /** Seals the document; without one it is stored as readable JSON. */

@@ -4,7 +4,7 @@ import type { JsonDocument } from './json-document.ts'
 
 const maxSecrets = 1_000
 
-export interface StoredSecret {
+interface StoredSecret {
   readonly value: string
   readonly description?: string | undefined
 }

@@ -12,7 +12,7 @@ export function encodeCursor({
 }
 
 /** The text of a parsed cursor. */
-export function formatCursor({ position, digest }: Cursor): string {
+function formatCursor({ position, digest }: Cursor): string {
   return digest === undefined ? `${position}` : `${position}.${digest}`
 }
 

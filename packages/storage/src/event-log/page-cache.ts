@@ -2,7 +2,7 @@ import { LruMap } from '@slipway/shared/collections'
 import type { EventPage } from './event-log.ts'
 
 /** State of the log that a page was read from (`LogHead`). */
-export interface PageVersion {
+interface PageVersion {
   readonly version: number
   readonly generation: number
 }

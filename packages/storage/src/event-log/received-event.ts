@@ -18,7 +18,7 @@ import {
 import { isRecord, parseJson } from '@slipway/shared/json'
 import type { ReceivedEvent } from './event-log.ts'
 
-export type ParsedEventLine =
+type ParsedEventLine =
   | {
       readonly kind: 'value'
       readonly value: Record<string, unknown>

@@ -5,7 +5,7 @@ import type { Storage } from '../conversations/storage.ts'
 import { toReceivedEvent } from '../event-log/received-event.ts'
 
 /** A storage to copy to, whose clock the copy sets, so that records keep their times. */
-export interface CopyTarget {
+interface CopyTarget {
   readonly storage: Storage
   setClock(instant: number): void
   /** For a time that the clock cannot give: equal to that of the creation. */

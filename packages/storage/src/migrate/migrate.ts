@@ -8,7 +8,7 @@ import { logMigrations } from '../sqlite/event-log/schema.ts'
 import { openStorage } from '../sqlite/storage.ts'
 import { type CopyProgress, copyConversations } from './copy-conversations.ts'
 
-export interface MigrateOptions {
+interface MigrateOptions {
   /** A data directory, or `postgres://…`. One of both is a directory, the other a database. */
   readonly from: string
   readonly to: string

@@ -5,7 +5,7 @@ import { isBrowserLoopback } from '@slipway/shared/url'
 /** Below it are the programs of applications. */
 export const applicationPrefix = '/app-backends/{extension_name}'
 
-export interface IngressOptions {
+interface IngressOptions {
   /** `https://apps.example.org`; undefined: there is none. */
   readonly url: string | undefined
   /** Headers of a proxy say how the client has called. */

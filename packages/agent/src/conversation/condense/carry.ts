@@ -7,7 +7,7 @@ const headings = { tasks: '## Task list', goal: '## Goal', facts: '## Facts' } a
 
 const maxSectionChars = 4_000
 
-export interface CarryInput {
+interface CarryInput {
   readonly forgotten: readonly ViewEvent[]
   /** What stays in the view. */
   readonly remaining: readonly ViewEvent[]

@@ -85,7 +85,7 @@ function countViewTokens(view: View, model: Model): number {
   return model.countTokens(view.messages(messageLimits(model)))
 }
 
-export type CondenseResult =
+type CondenseResult =
   | { readonly kind: 'condensation'; readonly draft: EventDraft; readonly replies: readonly ModelReply[] }
   | {
       readonly kind: 'failure'

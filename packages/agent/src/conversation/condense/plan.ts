@@ -7,7 +7,7 @@ export interface CondensePlan {
   readonly offset: number
 }
 
-export interface CondenseTarget {
+interface CondenseTarget {
   readonly keepFirst: number
   /** Most events of the view afterwards, its summary included. */
   readonly maxEvents: number

@@ -21,7 +21,7 @@ interface TranscriptEntry {
 
 type Transcript = readonly TranscriptEntry[]
 
-export interface SummaryInput {
+interface SummaryInput {
   readonly forgotten: readonly ViewEvent[]
   /** The user's latest message when it comes after the summary though it stood among the forgotten events. */
   readonly latestUserMessage: ViewEvent | undefined

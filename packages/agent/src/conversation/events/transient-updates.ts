@@ -1,7 +1,7 @@
 import type { ModelDelta, ModelRetry } from '../../llm/model.ts'
 
 /** A reply that is streamed: the id of its event, and how often its stream was begun. */
-export interface StreamedItem {
+interface StreamedItem {
   readonly id: string
   /** From 1. */
   readonly attempt: number

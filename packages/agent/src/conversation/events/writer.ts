@@ -9,7 +9,7 @@ import { type Checkpoint, restoreState } from '../state/checkpoints.ts'
 import { ConversationState } from '../state/state.ts'
 import type { LogEvent } from '../view/view.ts'
 
-export interface WriteDecision {
+interface WriteDecision {
   readonly events: readonly EventDraft[]
   /** Changes of the conversation's record in the same transaction; the status follows from the events. */
   readonly record?: Omit<NonNullable<AppendOptions['record']>, 'status'>

@@ -38,7 +38,7 @@ export interface ReplyStream {
   abort(reason: string): void
 }
 
-export interface ExternalTurnOptions {
+interface ExternalTurnOptions {
   readonly context: ConversationContext
   readonly runtime: AgentRuntime
   readonly session: AcpSession

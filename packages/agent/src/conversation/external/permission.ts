@@ -13,7 +13,7 @@ import { decideCommand } from '../../shell/command-rules.ts'
 import { patternRisk, railRisk } from '../../shell/risk.ts'
 import type { ServerPlace } from '../../shell/server-access.ts'
 
-export interface PermissionDecision {
+interface PermissionDecision {
   readonly decision: 'allow' | 'ask' | 'deny'
   readonly risk: SecurityRisk
 }
@@ -43,7 +43,7 @@ export async function decidePermission(
 }
 
 /** The command of a call, if it is one: a text, or the words of `sh -c`. */
-export function commandOf({ kind, rawInput }: Readonly<Record<string, unknown>>): string | undefined {
+function commandOf({ kind, rawInput }: Readonly<Record<string, unknown>>): string | undefined {
   const { command } = asRecord(rawInput)
   if (kind !== undefined && kind !== 'execute') return undefined
   if (typeof command === 'string') return command

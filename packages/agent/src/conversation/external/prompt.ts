@@ -4,7 +4,7 @@ import type { LogEventOf, ViewEvent } from '../view/log-event.ts'
 const goOnText = 'Your last turn was interrupted before its end. Go on with it.'
 const maxHistoryChars = 20_000
 
-export interface ExternalPrompt {
+interface ExternalPrompt {
   readonly blocks: readonly object[]
   /** The messages that it contains. */
   readonly ids: readonly string[]

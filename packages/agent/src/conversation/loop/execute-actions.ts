@@ -14,7 +14,7 @@ import type { PendingAction } from '../state/state.ts'
 /** A tool that does not stop is abandoned this long after the signal aborts. */
 const graceMs = 5_000
 
-export interface ExecuteActionsOptions {
+interface ExecuteActionsOptions {
   readonly writer: ConversationWriter
   readonly runtime: AgentRuntime
   /** Commands run in a sandbox, except those that ask for the outside and were confirmed. */

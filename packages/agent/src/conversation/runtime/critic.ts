@@ -13,14 +13,14 @@ const gitTimeoutMs = 30_000
 const maxGitBytes = 64 * 1024
 
 /** The members of an event that a critic uses. */
-export interface CriticEvent {
+interface CriticEvent {
   readonly kind: string
   readonly timestamp?: string | undefined
   readonly [member: string]: unknown
 }
 
 /** What to judge: the events of the task in order, the action or message in question last, and its text. */
-export interface CriticInput {
+interface CriticInput {
   readonly events: readonly CriticEvent[]
   readonly message: string
   readonly workspace: Workspace

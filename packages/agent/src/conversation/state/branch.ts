@@ -9,7 +9,7 @@ export interface LeafMove {
 }
 
 /** Positions above `after` up to `last`. */
-export interface BranchSegment {
+interface BranchSegment {
   readonly after: number
   readonly last: number
 }

@@ -37,7 +37,7 @@ export interface PendingAction {
 }
 
 /** A call that an external agent has begun and not ended. */
-export interface ExternalCall {
+interface ExternalCall {
   readonly tool_call_id: string
   readonly title: string
   readonly tool_kind?: string | undefined

@@ -49,7 +49,7 @@ export interface TaskDeps {
   readonly childConversations?: ChildConversations
 }
 
-export interface TaskRunnerOptions {
+interface TaskRunnerOptions {
   /** Id of the parent: the conversation that gives the tasks. */
   readonly parent: string
   readonly host: TaskHost

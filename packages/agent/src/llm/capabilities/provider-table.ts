@@ -4,7 +4,7 @@ import type { CallIdForm } from './fit-names.ts'
 export type ProviderApi = 'chat' | 'responses' | 'anthropic' | 'google' | 'bedrock' | 'compatible'
 
 /** Members of a chat request that not every OpenAI-compatible server knows. */
-export type OptionalMember =
+type OptionalMember =
   | 'reasoning_effort'
   | 'return_token_ids'
   | 'seed'

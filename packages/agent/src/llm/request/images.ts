@@ -3,7 +3,7 @@ import { decodePercent } from '@slipway/shared/url'
 import type { SdkMessage } from './sdk-types.ts'
 
 export type UserPart = Extract<SdkMessage, { role: 'user' }>['content'][number]
-export type FilePart = Extract<UserPart, { type: 'file' }>
+type FilePart = Extract<UserPart, { type: 'file' }>
 
 const omittedImage = '[An image was left out: this model does not take images.]'
 const unreadable = '[An image was left out: its address cannot be read.]'

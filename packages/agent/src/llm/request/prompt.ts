@@ -11,7 +11,7 @@ type Content = TextContent | ImageContent
 type AssistantPart = Extract<SdkMessage, { role: 'assistant' }>['content'][number]
 type ResultPart = Extract<Extract<SdkMessage, { role: 'tool' }>['content'][number], { type: 'tool-result' }>
 
-export interface PromptOptions {
+interface PromptOptions {
   readonly route: ModelRoute
   readonly capabilities: ModelCapabilities
   /** Pass on `cache_prompt` marks. */

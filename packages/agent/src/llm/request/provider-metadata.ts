@@ -6,7 +6,7 @@ import { parseJsonObject } from '@slipway/shared/json'
  * whose data is `<owner>:<kind>:<index>:<value>`; the index is that of the text or tool call it belongs to.
  * Data without an owner's prefix is Anthropic's own: base64, in which no colon stands.
  */
-export interface ProviderMetadata {
+interface ProviderMetadata {
   readonly owner: 'anthropic' | 'google' | 'openai' | 'openrouter' | 'bedrock' | 'compatible'
   /**
    * `text`, `call`: a signature or phase of that part; `item`: a reasoning item before that call; `order`: a

@@ -4,7 +4,7 @@ import type { ModelReply } from '../model.ts'
  * What a stop reason means. `window`: the context window is full, the conversation is too long. `broken`: the
  * reply is unusable and is asked again. Any other: of a whole reply.
  */
-export type StopMeaning = ModelReply['stop'] | 'window' | 'broken'
+type StopMeaning = ModelReply['stop'] | 'window' | 'broken'
 
 /** The providers' own words, in lower case (docs/agent.md has the table). */
 const meanings: ReadonlyMap<string, StopMeaning> = new Map([

@@ -1,7 +1,7 @@
 import { isRecord, parseJson, parseJsonObject } from '@slipway/shared/json'
 import type { ModelTool } from '../model.ts'
 
-export interface TextCall {
+interface TextCall {
   readonly name: string
   /** JSON text, or what stood there when it cannot be read. */
   readonly arguments: string

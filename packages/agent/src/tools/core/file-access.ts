@@ -26,7 +26,7 @@ export const privateFileMode = 0o600
 /** Larger files are neither read nor edited. */
 export const maxFileBytes = 10 * 1024 * 1024
 
-export interface FileContent {
+interface FileContent {
   readonly bytes: Buffer
   readonly stats: Stats
 }

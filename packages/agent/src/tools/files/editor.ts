@@ -27,7 +27,7 @@ const maxListedEntries = 1000
 export type EditorCommand = Omit<ToolAction<'FileEditorAction'>, 'kind'>
 
 /** The common members of the observations of both editors. */
-export interface EditorResult {
+interface EditorResult {
   readonly content: (TextContent | ImageContent)[]
   readonly command: EditorCommand['command']
   readonly path: string | null

@@ -8,7 +8,7 @@ export interface EditPlace {
   readonly replacement: string
 }
 
-export interface FoundPlaces {
+interface FoundPlaces {
   /** In order. */
   readonly places: readonly EditPlace[]
   /** In what the old text differs from the places. */

@@ -1,5 +1,5 @@
 /** Encodings with one byte for each character, the likelier ones first. */
-export const singleByteEncodings = [
+const singleByteEncodings = [
   'latin-1',
   'windows-1252',
   'windows-1251',

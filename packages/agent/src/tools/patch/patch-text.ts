@@ -2,7 +2,7 @@ import { ToolError } from '../core/tool-failure.ts'
 import { findSimilarLines, type Tolerance } from '../files/match-lines.ts'
 import type { Hunk } from './parse-patch.ts'
 
-export interface PatchedText {
+interface PatchedText {
   readonly text: string
   /** In what the places differed from the patch. */
   readonly tolerated: readonly Tolerance[]

@@ -64,7 +64,7 @@ export async function fileMatches(
 }
 
 /** A line in which a regular expression matches. */
-export interface MatchingLine {
+interface MatchingLine {
   /** From 1. */
   readonly number: number
   /** At most `maxColumns` characters, without its end. */

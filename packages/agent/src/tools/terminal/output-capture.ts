@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { createPrivateStream } from '@slipway/shared/tool-files'
 import { countOccurrences, isInSurrogatePair } from '../core/truncate.ts'
 
-export interface CapturedOutput {
+interface CapturedOutput {
   /** Redacted, at most `maxChars`; a longer output has a notice in its middle. */
   readonly text: string
   /** The file with the output that `text` omits. */

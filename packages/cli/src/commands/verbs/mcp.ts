@@ -14,7 +14,7 @@ type Servers = Readonly<Record<string, McpServerInput>>
 /** The first start of a server may download it. */
 const testSeconds = 90
 
-export interface NewMcpServer {
+interface NewMcpServer {
   /** A program and its arguments; empty with `url`. */
   readonly command: readonly string[]
   readonly url?: string | undefined

@@ -12,7 +12,7 @@ import { parseRawPage } from '../../parsing/raw-page.ts'
 /** Of the output of a failed command. */
 const maxLines = 3
 
-export interface OutputQuery {
+interface OutputQuery {
   /** In the command or in what it printed, in any case. */
   readonly text: string | undefined
   /** Only commands that failed. */

@@ -17,8 +17,7 @@ import {
 import { configHash, configHashLabel, sandboxLabel } from './labels.ts'
 import { SandboxNetwork } from './network.ts'
 
-export interface DockerBackendOptions
-  extends Pick<ContainerLauncherDeps, 'ledgerId' | 'log' | 'defaultImage'> {
+interface DockerBackendOptions extends Pick<ContainerLauncherDeps, 'ledgerId' | 'log' | 'defaultImage'> {
   /** The Unix socket of the engine, also as `unix://...`; undefined: the first default one that exists. */
   readonly socketPath?: string | undefined
 }

@@ -27,7 +27,7 @@ export interface ClusterOptions {
 }
 
 /** A refusal of the API server that a repetition does not change; others reject. */
-export interface Refusal {
+interface Refusal {
   readonly ok: false
   readonly status: number
   readonly reason: string

@@ -40,8 +40,7 @@ export function toObservedSandbox(
 
 type State = Pick<ObservedSandbox, 'state' | 'detail'>
 
-export const pausedDetail =
-  'Its Pod was removed and its volume is kept: files stay, processes and memory do not.'
+const pausedDetail = 'Its Pod was removed and its volume is kept: files stay, processes and memory do not.'
 
 function stateWithoutPod(
   volume: V1PersistentVolumeClaim | undefined,
@@ -103,7 +102,7 @@ function endDetail({ status }: V1Pod, terminated: V1ContainerStateTerminated | u
 const signals: Readonly<Record<number, string>> = { 6: 'ABRT', 9: 'KILL', 11: 'SEGV', 15: 'TERM' }
 
 /** Why a Pod does not run yet, as far as its status says it. */
-export function pendingDetail({ spec, status }: V1Pod): string | undefined {
+function pendingDetail({ spec, status }: V1Pod): string | undefined {
   const unscheduled = status?.conditions?.find(
     ({ type, status }) => type === 'PodScheduled' && status === 'False',
   )

@@ -29,7 +29,7 @@ export const podPorts: Readonly<Record<string, number>> = {
   WORKER_2: 8012,
 }
 
-export const containerName = 'agent'
+const containerName = 'agent'
 /** The user of the files and processes in a sandbox. */
 const userId = 10_001
 const workspace = '/workspace'

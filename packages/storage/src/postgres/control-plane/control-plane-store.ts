@@ -23,7 +23,7 @@ interface PostgresControlPlaneOptions {
   readonly leaseTimes?: LeaseTimes | undefined
 }
 
-export interface PostgresControlPlaneStore extends ControlPlaneStore {
+interface PostgresControlPlaneStore extends ControlPlaneStore {
   /** Why the database cannot be used at the moment. */
   readonly problem: Problem | undefined
 }

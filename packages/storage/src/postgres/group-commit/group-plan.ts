@@ -31,7 +31,7 @@ interface HeadUpdate {
   update: StateUpdate
 }
 
-export interface GroupContext {
+interface GroupContext {
   readonly heads: LogHeads
   readonly kindSources: KindSourceNumbers
   readonly now: () => Instant

@@ -27,7 +27,7 @@ export interface Jail {
   readonly network: PrivateNetwork | undefined
 }
 
-export interface JailOptions {
+interface JailOptions {
   /** User and group of the host for the sandbox, when the server is root. */
   readonly user: number | null
   readonly network: SandboxNetworkMode

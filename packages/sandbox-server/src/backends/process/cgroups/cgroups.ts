@@ -7,7 +7,7 @@ import { runProgram } from '../host/run-program.ts'
 
 const features = ['memory', 'pids', 'cpu', 'freeze'] as const
 /** What control groups (cgroups) can do for a sandbox. */
-export type CgroupFeature = (typeof features)[number]
+type CgroupFeature = (typeof features)[number]
 
 export const limitedResources = { memory: 'memoryBytes', pids: 'maxProcesses', cpu: 'cpus' } as const
 
