@@ -1,4 +1,11 @@
-import { type ListedSkills, type LoadedSkill, listSkills, loadHooks, type SkillOrigin } from '@slipway/agent'
+import {
+  createSkill,
+  type ListedSkills,
+  type LoadedSkill,
+  listSkills,
+  loadHooks,
+  type SkillOrigin,
+} from '@slipway/agent'
 import type { ExposedUrl, HookConfig, ListSkillsRequest, LogFunction, SkillInfo } from '@slipway/protocol'
 import type { OrgSkills } from './org-skills.ts'
 import type { PublicSkills } from './public-skills.ts'
@@ -116,22 +123,12 @@ function sandboxSkill(urls: readonly ExposedUrl[]): LoadedSkill[] {
     return `- ${oneLine(url)}${at}`
   })
   return [
-    {
+    createSkill({
       name: 'work_hosts',
       content: `The user reaches this machine by these addresses. A server that is meant for the user listens on one of their ports:\n${lines.join('\n')}`,
-      description: undefined,
-      keywords: [],
-      commands: [],
-      paths: [],
-      inputs: [],
-      allowedTools: [],
-      isAgentSkill: false,
-      isModelInvocable: true,
       origin: 'sandbox',
       source: undefined,
-      file: undefined,
-      resources: undefined,
-    },
+    }),
   ]
 }
 

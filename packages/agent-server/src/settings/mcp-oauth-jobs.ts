@@ -6,6 +6,7 @@ import { type McpOAuthState, signInToMcpServer } from '@slipway/agent'
 import { type McpTestRequest, type McpTestResponse, Problem } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
+import { errorTextWithCause } from '@slipway/shared/text'
 import { isLoopback } from '@slipway/shared/url'
 
 /** A sign-in can be asked about for so long. */
@@ -223,7 +224,5 @@ class CallbackListener implements AsyncDisposable {
 
 /** Without addresses and bodies, which could have secrets. */
 function failureText(error: unknown): string {
-  if (!(error instanceof Error)) return 'The sign-in failed.'
-  const cause = error.cause instanceof Error ? ` (${error.cause.message})` : ''
-  return `${error.message}${cause}`.slice(0, 1000)
+  return error instanceof Error ? errorTextWithCause(error).slice(0, 1000) : 'The sign-in failed.'
 }

@@ -1,6 +1,7 @@
 import { exists } from '@slipway/shared/fs'
 import { type DataKind, userDataDirectory, usualDataDirectory } from '@slipway/shared/process'
 import type { Secret } from '@slipway/shared/redaction'
+import { shellWord } from '@slipway/shared/text'
 import { printNote } from '../output/terminal.ts'
 import { findSessionKey, isLoopbackUrl } from './session-key.ts'
 
@@ -50,7 +51,5 @@ export async function findKeyOfData(
 
 /** For a shell. */
 export function moveCommand(path: string, target: string): string {
-  const quote = (text: string) =>
-    /^[\w/.+@:-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`
-  return `mv ${quote(path)} ${quote(target)}`
+  return `mv ${shellWord(path)} ${shellWord(target)}`
 }

@@ -2,3 +2,9 @@
 export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
+
+/** The same with the message of the cause, where libraries of HTTP and MCP put the reason. */
+export function errorTextWithCause(error: unknown): string {
+  const text = errorText(error)
+  return error instanceof Error && error.cause instanceof Error ? `${text} (${error.cause.message})` : text
+}

@@ -1,3 +1,3 @@
-export { errorText } from './error-text.ts'
+export { errorText, errorTextWithCause } from './error-text.ts'
 export { formatBytes } from './format-bytes.ts'
-export { shellQuote } from './shell-quote.ts'
+export { shellQuote, shellWord } from './shell-quote.ts'

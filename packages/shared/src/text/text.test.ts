@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
-import { errorText, formatBytes, shellQuote } from './index.ts'
+import { errorText, errorTextWithCause, formatBytes, shellQuote, shellWord } from './index.ts'
 
 test.each([
   [new TypeError('it broke'), 'it broke'],
@@ -8,6 +8,14 @@ test.each([
   [undefined, 'undefined'],
 ])('the text of %s', (error, text) => {
   expect(errorText(error)).toBe(text)
+})
+
+test('a cause stands behind the message', () => {
+  expect(errorTextWithCause(new Error('fetch failed', { cause: new Error('reset') }))).toBe(
+    'fetch failed (reset)',
+  )
+  expect(errorTextWithCause(new Error('fetch failed', { cause: 'reset' }))).toBe('fetch failed')
+  expect(errorTextWithCause('a text')).toBe('a text')
 })
 
 test.each([
@@ -24,4 +32,8 @@ test('a shell reads a quoted text as one word, NUL left out', () => {
   const texts = ["it's", '$(exit 1) `x` "y"', '', 'a\nb', 'c\0d']
   const printed = execFileSync('sh', ['-c', `printf '%s|' ${texts.map(shellQuote).join(' ')}`]).toString()
   expect(printed).toBe(`${texts.join('|')}|`.replace('\0', ''))
+})
+
+test('a plain word has no quotes', () => {
+  expect(['/tmp/a-b.txt', 'a b', ''].map(shellWord)).toEqual(['/tmp/a-b.txt', "'a b'", "''"])
 })

@@ -1,5 +1,5 @@
 import { isRecord } from '@slipway/shared/json'
-import { shellQuote } from '@slipway/shared/text'
+import { shellWord } from '@slipway/shared/text'
 import { schemaProperties } from './repair-values.ts'
 
 type Args = Readonly<Record<string, unknown>>
@@ -149,5 +149,5 @@ function commandText(words: readonly string[]): string {
     return script
   const [only] = words
   if (words.length === 1 && only !== undefined) return only
-  return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : shellQuote(word))).join(' ')
+  return words.map(shellWord).join(' ')
 }

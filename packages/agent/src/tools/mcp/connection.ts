@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Tool as ServerTool } from '@modelcontextprotocol/sdk/types.js'
 import type { McpServer } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
+import { errorTextWithCause } from '@slipway/shared/text'
 import type { ToolContext } from '../core/tool.ts'
 import { McpConnectionError } from './connection-error.ts'
 import { resolveEndpoint } from './endpoint.ts'
@@ -194,8 +195,6 @@ export class McpConnection {
   }
 
   #errorDetail(error: unknown): string {
-    const cause = error instanceof Error && error.cause instanceof Error ? ` (${error.cause.message})` : ''
-    const message = error instanceof Error ? `${error.message}${cause}` : String(error)
-    return this.#options.context.secrets.redact(message).slice(0, 6000)
+    return this.#options.context.secrets.redact(errorTextWithCause(error)).slice(0, 6000)
   }
 }

@@ -1,6 +1,7 @@
 import type { McpServer } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 import { minSecretLength, redactText } from '@slipway/shared/redaction'
+import { errorTextWithCause } from '@slipway/shared/text'
 import { Secrets } from '../../secrets/secrets.ts'
 import { ProgramFolder } from '../../workspace/program-folder.ts'
 import { Workspace } from '../../workspace/workspace.ts'
@@ -90,10 +91,7 @@ async function callTool(
 }
 
 function errorMessage(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
   // The library's errors have the HTTP status here and not always in their message.
-  const status =
-    'code' in error && typeof error.code === 'number' && error.code >= 400 ? error.code : undefined
-  const message = status === undefined ? error.message : `HTTP ${status}: ${error.message}`
-  return error.cause instanceof Error ? `${message} (${error.cause.message})` : message
+  const code = error instanceof Error && 'code' in error ? Number(error.code) : 0
+  return `${code >= 400 ? `HTTP ${code}: ` : ''}${errorTextWithCause(error)}`
 }

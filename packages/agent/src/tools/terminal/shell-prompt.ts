@@ -45,7 +45,7 @@ export function variablesLine(number: number): string {
 export function variablesFile(variables: Readonly<Record<string, string>>): string {
   return Object.entries(variables)
     .filter(([name]) => /^[A-Za-z_]\w*$/.test(name))
-    .map(([name, value]) => `export ${name}=${shellQuote(value.replaceAll('\0', ''))}\n`)
+    .map(([name, value]) => `export ${name}=${shellQuote(value)}\n`)
     .join('')
 }
 
