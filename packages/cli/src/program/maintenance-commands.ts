@@ -93,6 +93,10 @@ export function addMaintenanceCommands(
     },
   )
   addDataCommand(slipway, config)
+  addMigrateCommand(slipway, isJson)
+}
+
+function addMigrateCommand(slipway: Command, isJson: () => boolean): void {
   slipway
     .command('migrate')
     .description('copy a data directory into PostgreSQL, or back; no server may run')

@@ -81,43 +81,7 @@ function ignoresConfigFile(args: readonly string[]): boolean {
 
 /** The command line, and what its commands need. */
 export function buildProgram(config: Config, outcome: { code: number }, signal: AbortSignal) {
-  const slipway = new Command('slipway')
-    .description('The agent server whose log you can trust.')
-    .version(ownPackage.version, '-v, --version')
-    .addOption(
-      new Option(
-        '--url <address>',
-        'address of the server (or SLIPWAY_URL; SLIPWAY_SANDBOX_URL for the sandbox server)',
-      ).default(config.url, config.env.SLIPWAY_URL ? undefined : usualServer),
-    )
-    .option('--context <name>', 'use this context (or SLIPWAY_CONTEXT); see "slipway context"')
-    .option('--no-config', 'do not read config.toml; see "slipway config"')
-    .option('--json', 'print JSON, one value a line', false)
-    .addOption(
-      new Option(
-        '-o, --output-format <format>',
-        'text, json as --json, or wide: whole ids and times',
-      ).choices(['text', 'json', 'wide']),
-    )
-    .hook('preAction', () => {
-      if (slipway.opts<{ outputFormat?: string }>().outputFormat === 'json')
-        slipway.setOptionValue('json', true)
-    })
-    .configureHelp({ showGlobalOptions: true })
-    .addHelpText(
-      'after',
-      '\nSettings are read from flags, the environment and config.toml, in this order; see "slipway config".\n' +
-        'Keys are read from the environment: SLIPWAY_SESSION_API_KEY of the agent server (else from its data directory,\n' +
-        'SLIPWAY_DATA_DIRECTORY), SLIPWAY_API_KEY of the sandbox server, LLM_API_KEY of a model.',
-    )
-    .exitOverride()
-    .showHelpAfterError('Run with --help for usage.')
-    .hook('preAction', async (_, command) => {
-      // `doctor` reports them with everything else.
-      if (command.name() === 'doctor') return
-      assertConfigFile(command, config.file)
-      await assertSettingsKnown(config.env, printNote)
-    })
+  const slipway = createRootCommand(config)
   const selection = new ServerSelection(slipway, config, signal)
   const deps = selection.deps(outcome)
   const { context } = deps
@@ -171,6 +135,48 @@ export function buildProgram(config: Config, outcome: { code: number }, signal: 
       })
   }
   return { slipway, selection, deps: { ...deps, config, selection } }
+}
+
+/** `slipway` with its own options; nothing but `doctor` runs with settings that are not known. */
+function createRootCommand(config: Config): Command {
+  const slipway = new Command('slipway')
+    .description('The agent server whose log you can trust.')
+    .version(ownPackage.version, '-v, --version')
+    .addOption(
+      new Option(
+        '--url <address>',
+        'address of the server (or SLIPWAY_URL; SLIPWAY_SANDBOX_URL for the sandbox server)',
+      ).default(config.url, config.env.SLIPWAY_URL ? undefined : usualServer),
+    )
+    .option('--context <name>', 'use this context (or SLIPWAY_CONTEXT); see "slipway context"')
+    .option('--no-config', 'do not read config.toml; see "slipway config"')
+    .option('--json', 'print JSON, one value a line', false)
+    .addOption(
+      new Option(
+        '-o, --output-format <format>',
+        'text, json as --json, or wide: whole ids and times',
+      ).choices(['text', 'json', 'wide']),
+    )
+    .hook('preAction', () => {
+      if (slipway.opts<{ outputFormat?: string }>().outputFormat === 'json')
+        slipway.setOptionValue('json', true)
+    })
+    .configureHelp({ showGlobalOptions: true })
+    .addHelpText(
+      'after',
+      '\nSettings are read from flags, the environment and config.toml, in this order; see "slipway config".\n' +
+        'Keys are read from the environment: SLIPWAY_SESSION_API_KEY of the agent server (else from its data directory,\n' +
+        'SLIPWAY_DATA_DIRECTORY), SLIPWAY_API_KEY of the sandbox server, LLM_API_KEY of a model.',
+    )
+    .exitOverride()
+    .showHelpAfterError('Run with --help for usage.')
+    .hook('preAction', async (_, command) => {
+      // `doctor` reports them with everything else.
+      if (command.name() === 'doctor') return
+      assertConfigFile(command, config.file)
+      await assertSettingsKnown(config.env, printNote)
+    })
+  return slipway
 }
 
 function addServerCommands(slipway: Command, config: Config, signal: AbortSignal): void {
@@ -314,7 +320,13 @@ interface GrepOptions {
   readonly until?: string
 }
 
-function addReadCommands(slipway: Command, { context, source, find }: ConversationDeps): void {
+function addReadCommands(slipway: Command, deps: ConversationDeps): void {
+  addSearchCommand(slipway, deps)
+  addGrepCommand(slipway, deps)
+  addListCommands(slipway, deps)
+}
+
+function addSearchCommand(slipway: Command, { find }: ConversationDeps): void {
   slipway
     .command('search')
     .description('find events of a conversation')
@@ -345,6 +357,9 @@ function addReadCommands(slipway: Command, { context, source, find }: Conversati
       const found = await find(text)
       await searchCommand(found.context, found.id, query, { all, count })
     })
+}
+
+function addGrepCommand(slipway: Command, { context, source }: ConversationDeps): void {
   slipway
     .command('grep')
     .description('find a text in the messages of all conversations, or commands that failed')
@@ -375,6 +390,9 @@ function addReadCommands(slipway: Command, { context, source, find }: Conversati
         { limit, isWide: source().isWide },
       )
     })
+}
+
+function addListCommands(slipway: Command, { context, find }: ConversationDeps): void {
   slipway
     .command('tail')
     .description('follow the events of a conversation')

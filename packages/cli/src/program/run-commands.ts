@@ -128,7 +128,13 @@ interface ConfirmFlags {
 }
 
 /** The commands that act on an existing conversation. */
-export function addRunControlCommands(slipway: Command, { conversation, outcome }: ConversationDeps): void {
+export function addRunControlCommands(slipway: Command, deps: ConversationDeps): void {
+  addStopCommands(slipway, deps)
+  addConfirmCommand(slipway, deps)
+  addCopyCommands(slipway, deps)
+}
+
+function addStopCommands(slipway: Command, { conversation }: ConversationDeps): void {
   const stops = [
     ['pause', 'pauseConversation', 'stop a run after the current step'],
     ['interrupt', 'interruptConversation', 'stop a run immediately'],
@@ -144,6 +150,9 @@ export function addRunControlCommands(slipway: Command, { conversation, outcome 
         await stopCommand(context, id, route)
       })
   }
+}
+
+function addConfirmCommand(slipway: Command, { conversation, outcome }: ConversationDeps): void {
   slipway
     .command('confirm')
     .description('accept or reject pending actions')
@@ -167,6 +176,10 @@ export function addRunControlCommands(slipway: Command, { conversation, outcome 
       const answer = { isReject, reason, isFollowing, isStopped, actionIds: action }
       outcome.code = await confirmCommand(context, id, answer)
     })
+}
+
+/** What leaves the conversation as it is: questions, forks, states of the workspace. */
+function addCopyCommands(slipway: Command, { conversation }: ConversationDeps): void {
   slipway
     .command('ask')
     .description('ask a question about a conversation without changing its log')
