@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { dropEmptySettings } from './packages/shared/src/process/environment.ts'
 import { LongTestsFirst } from './scripts/test/long-tests-first.ts'
-import { globs, lateProject, lateSuffixes, suffixes } from './scripts/test/suites.ts'
+import { globs, latePasses, lateSuffixes, suffixes } from './scripts/test/suites.ts'
 
 const dependencies = '**/node_modules/**'
 const sharedServers = 'conformance/map/**/*.process.test.ts'
@@ -51,10 +51,10 @@ export default defineConfig({
         extends: true,
         test: { ...patient, name: 'map', isolate: false, include: [sharedServers], exclude: [dependencies] },
       },
-      {
-        extends: true,
-        test: { ...patient, name: lateProject, include: globs(lateSuffixes), exclude: [dependencies] },
-      },
+      ...Object.entries(latePasses).map(([name, { suffixes }]) => ({
+        extends: true as const,
+        test: { ...patient, name, include: globs(suffixes), exclude: [dependencies] },
+      })),
       ...(process.env.SLIPWAY_TEST_DATABASE_URL === undefined
         ? []
         : [

@@ -117,7 +117,7 @@ if (engine === undefined || whyNot !== undefined) {
   test.skip(`compose: ${whyNot}`, () => {})
 } else {
   test('the Compose file runs sandboxes on a host with PostgreSQL, and is upgraded without a pause', {
-    timeout: 300_000,
+    timeout: 600_000,
   }, async () => {
     const docker = new Docker({ host: '', protocol: 'http', socketPath: engine.socketPath })
     await loadImages(engine, docker)

@@ -8,7 +8,7 @@ import { cpuSeconds } from './cpu-seconds.ts'
 import { isInstalled } from './is-installed.ts'
 import { startReaper } from './reaper.ts'
 import { countLine, describeFailures, describeRun, mergeResults, type RunResults } from './results.ts'
-import { dailyProjects, needs } from './suites.ts'
+import { dailyProjects, latePasses, needs } from './suites.ts'
 
 // The tests of a person (`npm test`), all of them (`npm run test:all`), or those that a change reaches
 // (`npm run test:changed`). Further arguments are Vitest's: files, `-t <name>`, `--project <name>`.
@@ -28,7 +28,7 @@ const codeFolder = join(folder, 'code')
 mkdirSync(codeFolder)
 chmodSync(codeFolder, 0o1777)
 const resultsPath = join(folder, 'results.json')
-const passResults = ['first.json', 'second.json'].map((name) => join(folder, name))
+const passResults = ['first', ...Object.keys(latePasses)].map((name) => join(folder, `${name}.json`))
 const reaper = startReaper(folder)
 
 const [program = '', ...programArgs] = [...postgres(), process.execPath, ...testArgs()]

@@ -1,35 +1,51 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { join, resolve } from 'node:path'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
 import { isInstalled } from './is-installed.ts'
-import { lateProject, lateSuffixes } from './suites.ts'
+import { runVitest } from './run-vitest.ts'
+import { type LatePass, latePasses } from './suites.ts'
 
-// All tests in two passes, beside each other: the second has the tests of other people's programs, and begins when
+// All tests in passes beside each other: the late ones have the tests of other people's programs, and begin when
 // `.ci/build` has made these. What is not built `maxWaitMs` after the first pass has ended is skipped.
 
 const maxWaitMs = 10 * 60_000
+/** Two more than cores: the files of this pass spend most of their time with waiting for programs. */
+const firstWorkers = availableParallelism() + 2
 
-const [resultsFolder = '', ...args] = process.argv.slice(2)
-const isLate = (file: string) => lateSuffixes.some((suffix) => file.includes(`.${suffix}.`))
-// Files without a need of it start no engines.
-const hasSecond = args.length === 0 || !args.every((arg) => arg.endsWith('.test.ts') && !isLate(arg))
-const build = spawn(hasSecond ? '.ci/build' : 'true', { stdio: ['ignore', 'ignore', 'inherit'] })
-const second = once(build, 'exit').then(() => !hasSecond || runSecond())
-const isFirstGreen = await runVitest([], `--project=!${lateProject}`, 'first.json')
+const [folder = '', ...args] = process.argv.slice(2)
+const late = namesOf(latePasses).filter(isWanted)
+const build = spawn(late.length > 0 ? '.ci/build' : 'true', { stdio: ['ignore', 'ignore', 'inherit'] })
+const lateEnd = once(build, 'exit').then(() => late.length === 0 || runLatePasses())
+const otherProjects = namesOf(latePasses).map((name) => `!${name}`)
+const isFirstGreen = await runVitest(
+  { name: 'first', projects: otherProjects, workers: firstWorkers },
+  folder,
+  args,
+)
 const timer = setTimeout(() => {
   console.error(`What is not built ${maxWaitMs / 60_000} minutes after the first pass is skipped.`)
   build.kill()
 }, maxWaitMs)
 build.once('exit', () => clearTimeout(timer))
 if (build.exitCode !== null || build.signalCode !== null) clearTimeout(timer)
-const isSecondGreen = await second
-process.exitCode = isFirstGreen && isSecondGreen ? 0 : 1
+const isLateGreen = await lateEnd
+process.exitCode = isFirstGreen && isLateGreen ? 0 : 1
 
-async function runSecond(): Promise<boolean> {
+/** Engines and clusters are not started for files that need none of them. */
+function isWanted(pass: LatePass): boolean {
+  const has = (file: string) => latePasses[pass].suffixes.some((suffix) => file.includes(`.${suffix}.`))
+  return args.length === 0 || args.some((arg) => !arg.endsWith('.test.ts') || has(arg))
+}
+
+async function runLatePasses(): Promise<boolean> {
   const compose = spawnSync('.ci/docker-compose', { encoding: 'utf8' }).stdout.trim()
   if (compose !== '') process.env.SLIPWAY_TEST_COMPOSE = compose
   const engines = canRunEngines() ? ['.ci/engines'] : []
-  return await runVitest([...engines, '.ci/cluster', 'run'], `--project=${lateProject}`, 'second.json')
+  const program = [process.execPath, join(import.meta.dirname, 'late-passes.ts'), folder, late.join(',')]
+  const [command = '', ...rest] = [...engines, ...program, ...args]
+  const [code] = await once(spawn(command, rest, { stdio: ['ignore', 'inherit', 'inherit'] }), 'exit')
+  return code === 0
 }
 
 /** Where mounts are not allowed, no container engine can run. */
@@ -42,25 +58,6 @@ function canRunEngines(): boolean {
   )
 }
 
-/** Resolves with whether it ended with 0. */
-async function runVitest(wrappers: readonly string[], project: string, results: string): Promise<boolean> {
-  const vitest = resolve('node_modules/vitest/vitest.mjs')
-  const workers = project === `--project=${lateProject}` ? ['--maxWorkers=1'] : []
-  const command = [
-    ...wrappers,
-    process.execPath,
-    vitest,
-    'run',
-    '--passWithNoTests',
-    project,
-    ...workers,
-    ...args,
-  ]
-  const [program = '', ...rest] = command
-  const child = spawn(program, rest, {
-    stdio: ['ignore', 'inherit', 'inherit'],
-    env: { ...process.env, SLIPWAY_TEST_RESULTS: join(resultsFolder, results) },
-  })
-  const [code] = await once(child, 'exit')
-  return code === 0
+function namesOf<Name extends string>(table: Readonly<Record<Name, unknown>>): Name[] {
+  return Object.keys(table) as Name[]
 }
