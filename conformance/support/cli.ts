@@ -1,8 +1,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { resolve } from 'node:path'
 import type { Readable } from 'node:stream'
-import { text } from 'node:stream/consumers'
+import { runCommand } from '../../packages/cli/src/testing/command-process.ts'
 
 const cliMain = resolve(import.meta.dirname, '../../packages/cli/src/main.js')
 
@@ -20,10 +19,7 @@ export function spawnCli(
 
 /** Runs a command to its end. */
 export async function runCli(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const child = spawnCli(args, env)
-  const closed = once(child, 'close')
-  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), closed])
-  return { stdout, stderr, code: code as number | null }
+  return await runCommand(args, { cwd: process.cwd(), env })
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: each test checks the members that it reads

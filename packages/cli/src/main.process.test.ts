@@ -10,9 +10,9 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import { Client } from '@slipway/client'
 import { must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { mainPath, spawnCommand } from './testing/command-process.ts'
+import { mainPath, runForBytes, spawnCommand } from './testing/command-process.ts'
 
-// Each command is a process of its own, and the machine may have others to run.
+// Commands are programs, and the machine may have others to run.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const samplePath = fileURLToPath(new URL('../../../examples/sample-log/sample.jsonl', import.meta.url))
@@ -30,16 +30,11 @@ const spawnCli = (args: readonly string[], env: Readonly<Record<string, string>>
 async function runCli(
   args: readonly string[],
   input: string | Buffer = '',
-  env: Record<string, string> = {},
+  env: Readonly<Record<string, string>> = {},
 ) {
-  const child = spawnCli(args, env)
-  child.stdin.on('error', () => undefined).end(input)
-  const [stdout, stderr, code] = await Promise.all([
-    child.stdout.toArray().then((chunks) => Buffer.concat(chunks)),
-    text(child.stderr),
-    exitCode(child),
-  ])
-  return { stdout: stdout.toString('utf8'), bytes: stdout, stderr, code }
+  const options = { cwd: directory, env: { SLIPWAY_URL: url, ...env }, input }
+  const { stdout, stderr, code } = await runForBytes(args, options)
+  return { stdout: stdout.toString(), bytes: stdout, stderr: stderr.toString(), code }
 }
 
 function exitCode(child: ChildProcess): Promise<number | null> {

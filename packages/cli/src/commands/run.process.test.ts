@@ -11,8 +11,9 @@ import { fileURLToPath } from 'node:url'
 import { Client, follow, type TransientUpdate } from '@slipway/client'
 import { must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { runCommand } from '../testing/command-process.ts'
 
-// Each command is a process of its own, and the machine may have others to run.
+// Commands are programs, and the machine may have others to run.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
@@ -125,13 +126,10 @@ const modelEnv = () => ({ LLM_MODEL: 'openai-compatible/far', LLM_BASE_URL: base
 
 /** Runs the command to its end. */
 async function runCli(args: readonly string[], env: Record<string, string> = modelEnv()) {
-  const child = spawnCli(args, env)
-  must(child.stdin, 'stdin').end()
-  const [stdout, stderr, code] = await Promise.all([
-    text(must(child.stdout, 'stdout')),
-    text(must(child.stderr, 'stderr')),
-    new Promise<number | null>((resolve) => child.once('close', resolve)),
-  ])
+  const { stdout, stderr, code } = await runCommand(args, {
+    cwd: directory,
+    env: { SLIPWAY_URL: url, ...env },
+  })
   expect(`${stdout}${stderr}`).not.toContain(key)
   return { stdout, stderr, code, id: /Conversation (\S{36})/.exec(stderr)?.[1] ?? '' }
 }
