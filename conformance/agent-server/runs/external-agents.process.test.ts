@@ -118,6 +118,10 @@ test('after a kill of the server the program is gone, its calls end once, and th
   const answers = events.filter(({ kind, source }) => kind === 'MessageEvent' && source === 'agent')
   expect(answers.map(({ llm_message }) => llm_message)).toMatchObject([{ content: [{ text: 'Went on.' }] }])
   expect(new Set(events.map((event) => event.id)).size).toBe(events.length)
+  // An orderly end, unlike the disposal, ends the second program too.
+  const laterPids = await findPids(pidFile)
+  await server.stop()
+  for (const pid of laterPids) expect(await isAlive(pid)).toBe(false)
 })
 
 test('events of external agents are searched, imported, and of a fork ended', async () => {
