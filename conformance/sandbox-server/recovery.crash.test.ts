@@ -18,14 +18,17 @@ import { findProcesses } from '../support/sandbox-server/process-resources.ts'
 import { type SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 
 /**
- * The server is killed at the first step of each name: before and after each change of a sandbox and each
- * write of its row. At night every step of a sandbox's life is one, and with many rounds of the contract
- * every step of the warm pool and every commit of a start.
+ * The server is killed after the first step of each name: after each change of a sandbox and each write of its
+ * row. What is after a step is before the next one. At night every step of a sandbox's life is one, before and
+ * after it, and with many rounds of the contract every step of the warm pool and every commit of a start.
  */
 const contractRounds = Number(process.env.SLIPWAY_CONTRACT_ROUNDS ?? 0)
 const isNightly = contractRounds >= 60
 const isThorough = contractRounds >= 1_000
-const isFirst = (step: string) => step.startsWith('1 ')
+const isFirstEnd = (step: string) => step.startsWith('1 after ')
+/** Of the steps with these names. */
+const kills = (...names: readonly string[]) =>
+  beforeAndAfter(...names).filter((step) => isNightly || step.startsWith('after '))
 const limitMs = 900_000
 
 test(
@@ -34,12 +37,12 @@ test(
     await using first = await SandboxServer.prepare()
     await using second = await SandboxServer.prepare()
     const seen = await crashAtEveryStep([first, second], lifecycleScenario, (steps) =>
-      isNightly ? steps : steps.filter(isFirst),
+      isNightly ? steps : steps.filter(isFirstEnd),
     )
     const wishes = ['write wanted paused', 'write wanted running', 'write wanted gone']
     const calls = ['add', 'start', 'pause', 'resume', 'remove', 'forget']
     expect([...seen]).toEqual(
-      expect.arrayContaining(beforeAndAfter(...wishes, ...calls, 'write RUNNING', 'write PAUSED')),
+      expect.arrayContaining(kills(...wishes, ...calls, 'write RUNNING', 'write PAUSED')),
     )
   },
   limitMs,
@@ -50,10 +53,11 @@ test(
   async () => {
     await using first = await SandboxServer.prepare()
     await using second = await SandboxServer.prepare()
+    const wanted = kills('add', 'start', 'claim', 'init')
     const seen = await crashAtEveryStep([first, second], warmPoolScenario, (steps) =>
-      isThorough ? steps : steps.filter((step) => /^1 \w+ (?:add|start|claim|init)$/.test(step)),
+      isThorough ? steps : steps.filter((step) => wanted.some((name) => step === `1 ${name}`)),
     )
-    expect([...seen]).toEqual(expect.arrayContaining(beforeAndAfter('add', 'start', 'claim', 'init')))
+    expect([...seen]).toEqual(expect.arrayContaining(wanted))
   },
   limitMs,
 )
@@ -65,10 +69,12 @@ test(
     await using second = await SandboxServer.prepare()
     const seen = await crashAtEveryStep([first, second], conversationScenario, (steps) => {
       const commits = steps.filter((step) => step.endsWith(' commit'))
+      if (isThorough) return commits
       // An odd distance: half of the kills are before a commit, half after one.
-      return isThorough ? commits : commits.filter((_, at) => at % (isNightly ? 7 : 13) === 0)
+      if (isNightly) return commits.filter((_, at) => at % 7 === 0)
+      return commits.filter((step) => step.includes(' after ')).filter((_, at) => at % 13 === 0)
     })
-    expect([...seen]).toEqual(expect.arrayContaining(beforeAndAfter('commit')))
+    expect([...seen]).toEqual(expect.arrayContaining(kills('commit')))
   },
   limitMs,
 )

@@ -8,7 +8,7 @@ if (!hasTestDatabase)
   console.warn('SKIPPED: SLIPWAY_TEST_DATABASE_URL is not set; run the tests by `.ci/postgres <command>`')
 
 /** Starts, pauses, resumes and deletes, in all. */
-const requests = Number(process.env.SLIPWAY_REPLICA_REQUESTS ?? 16)
+const requests = Number(process.env.SLIPWAY_REPLICA_REQUESTS ?? 6)
 const concurrency = 2
 const patienceMs = 240_000
 vi.setConfig({ testTimeout: 300_000 + requests * 15_000, hookTimeout: 120_000 })

@@ -28,7 +28,7 @@ import { type ValidRequest, validRequests } from './valid-requests.ts'
  * conforms to the document. `SLIPWAY_FUZZ_RUNS` requests a route; a failure prints seed and path to replay
  * it. First one valid request of each operation, which proves that the random ones reach real operations.
  */
-const runs = Number(process.env.SLIPWAY_FUZZ_RUNS ?? 25)
+const runs = Number(process.env.SLIPWAY_FUZZ_RUNS ?? 10)
 // With the operations that the printed document leaves out.
 const routes = Object.entries(agentServerRoutes).map(([name, route]) => [
   name,

@@ -15,7 +15,7 @@ import type { ApiEvent } from '../../conformance/support/agent-server-api.ts'
 /**
  * Random models and random users, over HTTP: whatever an agent does and users send meanwhile, the log keeps
  * its invariants, no call answers 500, and the conversation can be completed. `SLIPWAY_FUZZ_RUNS` sets the
- * number of conversations (default 40); a failure prints seed and path to replay it.
+ * number of conversations (default 20); a failure prints seed and path to replay it.
  */
 const runs = Number(process.env.SLIPWAY_FUZZ_RUNS ?? 20)
 

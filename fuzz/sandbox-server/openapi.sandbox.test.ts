@@ -27,7 +27,7 @@ import { schemaValues } from '../support/schema-arbitraries.ts'
  * path to replay it. No request leaves this machine: sandboxes have no network, and those of the default spec
  * do not start.
  */
-const runs = Number(process.env.SLIPWAY_FUZZ_RUNS ?? 25)
+const runs = Number(process.env.SLIPWAY_FUZZ_RUNS ?? 10)
 // Webhooks last: they store events of any shape, which no reply with events conforms to afterwards.
 const operations = listOperations(document).toSorted((a, b) => Number(isWebhook(a)) - Number(isWebhook(b)))
 const responseChecker = new ResponseChecker(document)

@@ -8,9 +8,11 @@ import { defaultLimits } from './shadow-repository.ts'
 import { WorkspaceCheckpoints } from './workspace-checkpoints.ts'
 
 const directories = 200
-const filesEach = 500
+/** 100,000 in all at night. */
+const filesEach = process.env.SLIPWAY_NIGHTLY === '1' ? 500 : 100
+const last = filesEach - 1
 
-test('a step is restored in a tree of 100,000 files', { timeout: 600_000 }, async () => {
+test('a step is restored in a tree of many thousands of files', { timeout: 600_000 }, async () => {
   await using fixtures = await ToolFixtures.open()
   const name = (directory: number, file: number) => fixtures.path(`d${directory}`, `f${file}`)
   for (let directory = 0; directory < directories; directory++) {
@@ -38,7 +40,7 @@ test('a step is restored in a tree of 100,000 files', { timeout: 600_000 }, asyn
   const { saved, paths } = await checkpoints.restore(before)
   expect(paths).toHaveLength(100 + filesEach + 1)
   expect(readFileSync(name(42, 7), 'utf8')).toBe('42 7\n')
-  expect(readFileSync(name(150, 499), 'utf8')).toBe('150 49\n')
+  expect(readFileSync(name(150, last), 'utf8')).toBe(`150 ${last % 50}\n`)
   await checkpoints.restore(saved.id)
   expect(readFileSync(name(0, 0), 'utf8')).toBe('0 0\nof the user\n')
 })
