@@ -11,6 +11,7 @@ test('a private server has the network, the directories and the language of a sh
   const taken = {
     ...{ PATH: '/bin', HOME: '/h', LC_ALL: 'C', XDG_CACHE_HOME: '/c', TMPDIR: '/t', GPG_AGENT_INFO: 'g' },
     ...{ https_proxy: 'http://p', NO_PROXY: '', NODE_EXTRA_CA_CERTS: '/ca', SSH_AUTH_SOCK: '/s' },
+    NODE_COMPILE_CACHE: '/n',
   }
   const left = {
     ...{

@@ -10,7 +10,7 @@ type Env = Readonly<Record<string, string | undefined>>
  * such as the key of its model, is sent with it.
  */
 const shellVariable =
-  /^(?:(?:https?|all|no)_proxy|node_use_env_proxy|node_extra_ca_certs|node_use_system_ca|ssl_cert_(?:file|dir)|path|home|user|logname|shell|lang|language|lc_\w+|tz|term|tmpdir|tmp|temp|xdg_\w+|ssh_auth_sock|ssh_agent_pid|gpg_agent_info|gnupghome|dbus_session_bus_address|playwright_browsers_path|systemroot|userprofile|appdata|localappdata|comspec|pathext)$/i
+  /^(?:(?:https?|all|no)_proxy|node_use_env_proxy|node_extra_ca_certs|node_use_system_ca|ssl_cert_(?:file|dir)|path|home|user|logname|shell|lang|language|lc_\w+|tz|term|tmpdir|tmp|temp|xdg_\w+|ssh_auth_sock|ssh_agent_pid|gpg_agent_info|gnupghome|dbus_session_bus_address|playwright_browsers_path|node_compile_cache|systemroot|userprofile|appdata|localappdata|comspec|pathext)$/i
 
 /** Of these a difference between the server and a shell is worth a line of `slipway doctor`. */
 const noted = /proxy|cert|node_use|ssh_auth_sock|gpg_agent_info/i
