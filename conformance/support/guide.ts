@@ -3,6 +3,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, join, resolve } from 'node:path'
+import { compiledCode } from './compiled-code.ts'
 import { freePort } from './free-port.ts'
 import { MockProvider, type ModelReply } from './mock-provider.ts'
 import { root } from './readme.ts'
@@ -198,6 +199,7 @@ shift; exec slipway "$@"`,
             delimiter,
           ),
           HOME: home,
+          ...compiledCode,
           NO_COLOR: '1',
           LLM_BASE_URL: this.provider.url,
           SLIPWAY_LOG_LEVEL: 'error',

@@ -3,6 +3,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, join, resolve } from 'node:path'
+import { compiledCode } from './compiled-code.ts'
 
 export const root = resolve(import.meta.dirname, '../..')
 const cliMain = resolve(root, 'packages/cli/src/main.js')
@@ -106,6 +107,7 @@ command -p curl --max-time $seconds "$@"; code=$?; [ $code -eq 28 ] || exit $cod
       env: {
         PATH: [this.#bin, resolve(process.execPath, '..'), process.env.PATH].join(delimiter),
         HOME: this.directory,
+        ...compiledCode,
         NO_COLOR: '1',
         ...this.#env,
         ...env,

@@ -5,6 +5,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { compiledCode } from '../compiled-code.ts'
 import { freePort } from '../free-port.ts'
 import { createTestDatabase, type TestDatabase } from '../test-database.ts'
 import { cleanUpProcesses, listProcessResources } from './process-resources.ts'
@@ -69,6 +70,7 @@ export class Replicas implements AsyncDisposable {
       env: {
         PATH: process.env.PATH,
         HOME: this.data,
+        ...compiledCode,
         SLIPWAY_API_KEY: key,
         SLIPWAY_ISOLATION: 'none',
         SLIPWAY_SANDBOX_NETWORK: 'shared',

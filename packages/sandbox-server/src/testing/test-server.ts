@@ -207,6 +207,7 @@ export class TestSandboxes implements AsyncDisposable {
         PATH: process.env.PATH,
         HOME: homeDirectory,
         TMPDIR: homeDirectory,
+        NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
         SLIPWAY_SESSION_API_KEY: sandbox.key,
         SLIPWAY_LOG_LEVEL: 'error',
         SLIPWAY_WEBHOOKS: JSON.stringify([{ base_url: `${this.controlPlaneUrl}/api/v1/webhooks` }]),
