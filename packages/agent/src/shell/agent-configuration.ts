@@ -1,18 +1,12 @@
 import { posix } from 'node:path'
 import type { Action } from '@slipway/protocol'
-import { outputFiles } from './options.ts'
+import { changedFiles } from './changed-files.ts'
 import { interpreterPrograms } from './rules.ts'
 import type { ShellCall } from './script.ts'
 
 /** Folders with hooks, rules, agents and settings of agents; of `.agents` only what runs. */
 const folders = ['.openhands', '.slipway', '.claude', '.agents/agents', '.agents/plugins']
 const inCode = /(?:^|[^\w.])\.(?:openhands|slipway|claude|agents\/(?:agents|plugins))\b/i
-/** Programs whose path arguments they change. */
-const writers =
-  /^(?:tee|mv|rm|rmdir|unlink|shred|chmod|chown|chgrp|chattr|setfacl|touch|truncate|mkdir|patch|ed|ex|vim?|nano)$/
-/** Programs that change their last argument, or that of `-t`. */
-const copiers = /^(?:cp|install|ln|rsync|scp)$/
-const changingGit = /^(?:checkout|restore|rm|mv|apply|clean|reset|stash)$/
 
 /**
  * Whether a path leads into a folder of the workspace, or of a home directory, that configures agents: what
@@ -52,28 +46,6 @@ export function editsAgentConfiguration(action: Action, workspace?: string): boo
   }
   if (action.kind === 'FileEditorAction') return action.command !== 'view' && leads(action.path)
   return (action.kind === 'EditAction' || action.kind === 'WriteFileAction') && leads(action.file_path)
-}
-
-function changedFiles({ name, args, ...call }: ShellCall): string[] {
-  const writes = [...call.writes, ...outputFiles(name, args)]
-  const paths = args.filter((arg) => !arg.startsWith('-'))
-  if (writers.test(name)) return [...writes, ...paths]
-  if (copiers.test(name)) {
-    const target = args.flatMap((arg, at) =>
-      arg === '-t' || arg === '--target-directory'
-        ? [args[at + 1] ?? '']
-        : arg.startsWith('--target-directory=')
-          ? [arg.slice('--target-directory='.length)]
-          : [],
-    )
-    return [...writes, ...target, ...paths.slice(-1)]
-  }
-  if (name === 'dd')
-    return [...writes, ...args.filter((arg) => arg.startsWith('of=')).map((arg) => arg.slice(3))]
-  if (name === 'git' && args.some((arg) => changingGit.test(arg))) return [...writes, ...paths.slice(1)]
-  const isInPlace =
-    /^(?:sed|perl|ruby)$/.test(name) && args.some((arg) => /^(?:-[a-zA-Z]*i|--in-place)/.test(arg))
-  return isInPlace ? [...writes, ...paths] : [...writes]
 }
 
 function changesInCode({ name, args, input }: ShellCall): boolean {

@@ -81,6 +81,11 @@ export function isServerData(path: string): boolean {
   return serverData.test(resolvedPath) && !userPath.test(resolvedPath)
 }
 
+/** A hidden file or folder of a home directory. */
+export function isHomeSettings(path: string): boolean {
+  return /^~[^/]*\/+\.[^./]/.test(path) || homeSettings.test(resolveDots(normalizePath(path)))
+}
+
 /** Whether the path alone shows that it is outside of the current directory: a home directory, or above. */
 export function isOutsideDirectory(path: string): boolean {
   return (

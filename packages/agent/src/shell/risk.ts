@@ -1,7 +1,15 @@
 import type { SecurityRisk } from '@slipway/protocol'
 import { changesAgentConfiguration } from './agent-configuration.ts'
+import { filesChangedElsewhere } from './changed-files.ts'
 import { outputFiles, subcommandIndex } from './options.ts'
-import { isBroad, isOutsideDirectory, isSecretFile, isServerData, isSystemPath } from './paths.ts'
+import {
+  isBroad,
+  isHomeSettings,
+  isOutsideDirectory,
+  isSecretFile,
+  isServerData,
+  isSystemPath,
+} from './paths.ts'
 import {
   interpreterPrograms,
   isCatastrophe,
@@ -70,7 +78,10 @@ async function assess(
 
 function scriptRisk({ calls, functions, isForkBomb, isTooDeep, isTooLong }: ShellScript): SecurityRisk {
   if (isForkBomb || isTooDeep || isTooLong || runsDownload(calls)) return 'HIGH'
-  return calls.map((call) => callRisk(call, functions)).reduce(maxRisk, 'LOW')
+  const elsewhere = filesChangedElsewhere(calls)
+  if (elsewhere.some((path) => isSystemPath(path) || isLoginFile(path) || isServerData(path))) return 'HIGH'
+  const lowest = elsewhere.some(isHomeSettings) ? 'MEDIUM' : 'LOW'
+  return calls.map((call) => callRisk(call, functions)).reduce(maxRisk, lowest)
 }
 
 function callRisk(call: ShellCall, functions: ReadonlySet<string>): SecurityRisk {

@@ -116,6 +116,22 @@ const rows: readonly (readonly [what: string, least: SecurityRisk, command: stri
   ['git writes a file of the system', 'HIGH', 'git log --output /etc/x -1'],
   ['git writes a file of the system from elsewhere', 'HIGH', 'git -C sub diff --output=/etc/cron.d/x'],
   ['a compiler writes a file of the system', 'HIGH', 'gcc -o /usr/bin/ls a.c'],
+  ['git writes a file below its directory', 'HIGH', 'git -C /etc diff --output=cron.d/x'],
+  ['git checks out below its directory', 'HIGH', 'git --work-tree=/etc checkout x'],
+  ['go writes a file below its directory', 'HIGH', 'go -C /etc build -o cron.d/x'],
+  ['env enters a directory of the system', 'HIGH', 'env -C /etc sort -o cron.d/x y'],
+  ['env enters a directory of the system by a long option', 'HIGH', 'env --chdir=/etc touch cron.d/x'],
+  ['a redirection in a directory of the system', 'HIGH', 'cd /etc && echo x > cron.d/x'],
+  ['a redirection below the root', 'HIGH', 'cd / && echo x > etc/cron.d/x'],
+  ['a redirection in a directory that was entered in steps', 'HIGH', 'cd /; cd etc; echo x > cron.d/x'],
+  ['tee in a directory of the system', 'HIGH', 'cd /etc; echo x | tee cron.d/x'],
+  ['a copy into a directory of the system', 'HIGH', 'cd /etc && cp ~/x cron.d/x'],
+  ['sed in a directory of the system', 'HIGH', 'pushd /etc; sed -i s/a/b/ passwd'],
+  ['sort in a directory of the system', 'HIGH', '(cd /usr/bin; sort -o ls x)'],
+  ['a setting of the home directory', 'MEDIUM', 'cd ~ && echo x >> .bashrc'],
+  ['a setting of the home directory without its name', 'MEDIUM', 'cd; echo x >> .bashrc'],
+  ['a setting of a home directory by its path', 'MEDIUM', 'cd /root; echo x >> .bashrc'],
+  ['a key for signing in', 'HIGH', 'cd ~/.ssh && cat x >> authorized_keys'],
 ]
 
 test.each(rows)('%s is at least %s: %s', async (_, least, command) => {
@@ -123,6 +139,18 @@ test.each(rows)('%s is at least %s: %s', async (_, least, command) => {
     compareRisk(await patternRisk(command, server), least),
     await patternRisk(command, server),
   ).toBeGreaterThanOrEqual(0)
+})
+
+test('what is read elsewhere, and what is changed after a return, is not changed elsewhere', async () => {
+  for (const command of [
+    'cd /etc && ls cron.d && cat hosts',
+    'cd /etc && cat hosts; cd /work/project && echo x > notes.txt',
+    'cd sub && echo x > notes.txt',
+    'cd /tmp && touch x',
+    'git -C sub diff --output=x',
+    'grep -C 3 x notes.txt > found.txt',
+  ])
+    expect(await patternRisk(command, server), command).toBe('LOW')
 })
 
 test('what programs do not see may be searched for', async () => {
