@@ -203,3 +203,19 @@ test('with a fetch that knows Unix sockets, a client speaks to a server on one',
   await new Promise((resolve) => server.close(resolve))
   await rm(directory, { recursive: true })
 })
+
+test.for([
+  ['an answer', 200],
+  ['a refusal', 400],
+] as const)('%s without an end is left when it is longer than the limit', async ([, status]) => {
+  const endless = (_: IncomingMessage, response: ServerResponse) => {
+    response.writeHead(status, { 'content-type': 'application/json' })
+    const write = (): void => void (response.destroyed || response.write('"x'.repeat(50_000), write))
+    write()
+  }
+  await withServer(endless, async (url) => {
+    const call = new Client({ url, maxAnswerBytes: 100_000 }).call('countConversations')
+    if (status === 200) await expect(call).rejects.toThrow(ConnectionError)
+    else await expect(call).rejects.toThrow('400: Bad Request')
+  })
+})
