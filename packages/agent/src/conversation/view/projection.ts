@@ -1,7 +1,7 @@
 import type { Message, MessageToolCall } from '@slipway/protocol'
 import { textTokens } from '../../llm/tokens.ts'
 import { textBlock } from '../../tools/core/tool.ts'
-import { type ContentBlock, getMember, resultBlocks, toBlocks, truncateMiddle } from './content-blocks.ts'
+import { type ContentBlock, getMember, resultBlocks, shorten, toBlocks } from './content-blocks.ts'
 import type { LogEventOf, ResultEvent, ViewEvent } from './log-event.ts'
 import type { MessageLimits } from './message-limits.ts'
 import { type Batch, type CallWithResult, groupUnits, type Single, type ViewUnit } from './view-units.ts'
@@ -142,7 +142,7 @@ function fitTokens(blocks: ContentBlock[], max: number): ContentBlock[] {
   if (max === Number.POSITIVE_INFINITY) return blocks
   const tokens = blocks.reduce((sum, block) => sum + (block.type === 'text' ? textTokens(block.text) : 0), 0)
   if (tokens <= max) return blocks
-  const cut = (text: string) => truncateMiddle(text, Math.floor((text.length * max) / tokens))
+  const cut = (text: string) => shorten(text, Math.floor((text.length * max) / tokens))
   return blocks.map((block) => (block.type === 'text' ? { ...block, text: cut(block.text) } : block))
 }
 
