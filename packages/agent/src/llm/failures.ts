@@ -48,6 +48,8 @@ export interface ProviderFailure {
   readonly isRetryable: boolean
   /** The delay that the provider asks for. */
   readonly retryAfterMs?: number | undefined
+  /** Nothing listens at the address. */
+  readonly isRefused?: true
   /** The HTTP status of the answer. */
   readonly status?: number | undefined
 }
@@ -69,6 +71,7 @@ export function classifyFailure(error: unknown): ProviderFailure {
     code,
     detail: hint === undefined ? text : `${text} (${hint})`,
     isRetryable,
+    ...(facts.words.has('econnrefused') && { isRefused: true }),
     status: facts.status,
     retryAfterMs: isRetryable ? facts.retryAfterMs : undefined,
   }

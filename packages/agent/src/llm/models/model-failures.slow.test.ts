@@ -19,6 +19,10 @@ beforeAll(async () => {
   server = createServer(async (request, response) => {
     let text = ''
     for await (const chunk of request) text += chunk
+    if (request.method === 'GET') {
+      response.end(JSON.stringify({ data: [{ id: 'smollm2' }, { id: 'qwen3' }] }))
+      return
+    }
     receivedRequests.push({ headers: request.headers, body: JSON.parse(text) })
     const play = plays.length > 1 ? plays.shift() : plays[0]
     await play?.(response)
@@ -91,6 +95,34 @@ function status(code: number, body: unknown, headers: Record<string, string> = {
     response.end(typeof body === 'string' ? body : JSON.stringify(body))
   }
 }
+
+test('a model that a server does not have is told with those that it has, and not asked for again', async () => {
+  plays = [status(404, { error: { message: "model 'm' not found", type: 'api_error' } })]
+  const answer = await respond({ model: 'ollama/m', num_retries: 5 })
+  expect(answer).toMatchObject({
+    code: 'LLMBadRequestError',
+    detail: expect.stringMatching(/model 'm' not found.*`ollama pull m`\. The server has smollm2, qwen3\.$/),
+  })
+  expect(receivedRequests).toHaveLength(1)
+  expect(waits).toEqual([])
+})
+
+test('a port of this machine at which nothing listens is said at once, and a fallback answers', async () => {
+  const other = createServer()
+  await new Promise<void>((done) => other.listen(0, '127.0.0.1', done))
+  const { port } = other.address() as AddressInfo // it listens on a port
+  await new Promise((done) => other.close(done))
+  const base_url = `http://127.0.0.1:${port}/v1`
+  const detail = expect.stringContaining(`nothing listens at 127.0.0.1:${port}. Is the model server running?`)
+  expect(await respond({ base_url, num_retries: 5 })).toMatchObject({
+    code: 'LLMServiceUnavailableError',
+    detail,
+  })
+  expect(waits).toEqual([])
+  plays = [fine]
+  const fallback_strategy = { fallback_llms: [settings()] }
+  expect(await respond({ base_url, num_retries: 5, fallback_strategy })).toMatchObject({ kind: 'reply' })
+})
 
 test('what the provider asks to wait is waited, but never longer than the settings allow', async () => {
   const busy = (headers: Record<string, string>) => status(429, { error: { message: 'busy' } }, headers)

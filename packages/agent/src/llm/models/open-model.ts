@@ -152,5 +152,6 @@ function open(options: SourceOptions): ModelSource | ProviderFailure {
 
 /** Another model may succeed when this one is missing, busy or refuses access; not an invalid request. */
 function canFallBack({ code, isRetryable }: ProviderFailure): boolean {
-  return isRetryable || code === 'LLMAuthenticationError' || code === 'LLMRateLimitError'
+  const others = ['LLMAuthenticationError', 'LLMRateLimitError', 'LLMServiceUnavailableError']
+  return isRetryable || others.includes(code)
 }

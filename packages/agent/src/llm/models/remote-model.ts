@@ -23,6 +23,7 @@ import { type StreamResult, streamResponse } from '../response/stream-response.t
 import type { ModelRoute } from '../route.ts'
 import { countTokens, countToolTokens, textTokens } from '../tokens.ts'
 import { buildReply, type ReplyTokens } from './build-reply.ts'
+import { explainFailure } from './own-server.ts'
 
 type CompletedStream = Extract<StreamResult, { kind: 'response' }>
 
@@ -126,7 +127,10 @@ export class RemoteModelSource implements ModelSource {
       const estimate = tokens ?? estimateTokens(request, response)
       request.onReset?.(this.#toReply({ response, stop: 'stop', tokens: estimate }, request, latencyMs))
     }
-    return { kind: 'failure', failure }
+    return {
+      kind: 'failure',
+      failure: await explainFailure(failure, { llm, route, fetch: environment.fetch }),
+    }
   }
 
   #toReply(
