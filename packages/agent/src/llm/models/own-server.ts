@@ -3,24 +3,25 @@ import { readJson } from '@slipway/shared/async'
 import { asRecord } from '@slipway/shared/json'
 import { isLoopback } from '@slipway/shared/url'
 import type { ProviderFailure } from '../failures.ts'
+import type { ModelEnvironment } from '../model.ts'
 import type { ModelRoute } from '../route.ts'
 
 const askMs = 2_000
 const maxListBytes = 1024 * 1024
 const maxNamed = 10
 
+interface OwnServer {
+  readonly llm: Llm
+  readonly route: ModelRoute
+  readonly environment: Pick<ModelEnvironment, 'clock' | 'fetch'>
+}
+
 /**
  * What a person can do about a failure of a server of their own: start it, or name a model that it has. A refused
  * port of this machine is final, since nothing starts there while a run waits.
  */
-export async function explainFailure(
-  failure: ProviderFailure,
-  {
-    llm,
-    route,
-    fetch,
-  }: { readonly llm: Llm; readonly route: ModelRoute; readonly fetch: typeof globalThis.fetch },
-): Promise<ProviderFailure> {
+export async function explainFailure(failure: ProviderFailure, options: OwnServer): Promise<ProviderFailure> {
+  const { route } = options
   const url = route.baseUrl === undefined ? null : URL.parse(route.baseUrl)
   if (url === null || route.api !== 'compatible') return failure
   if (failure.isRefused && isLoopback(url.hostname)) {
@@ -28,7 +29,7 @@ export async function explainFailure(
     return { ...failure, detail, isRetryable: false }
   }
   if (failure.status !== 404) return failure
-  const names = await listModels(llm, route, fetch)
+  const names = await listModels(options)
   if (names.includes(route.name)) return failure
   const pull = route.provider.startsWith('ollama') ? ` Get it with \`ollama pull ${route.name}\`.` : ''
   const more = names.length > maxNamed ? ` and ${names.length - maxNamed} more` : ''
@@ -37,16 +38,13 @@ export async function explainFailure(
 }
 
 /** Empty when the server does not tell. */
-async function listModels(
-  { api_key, extra_headers }: Llm,
-  route: ModelRoute,
-  fetch: typeof globalThis.fetch,
-) {
+async function listModels({ llm, route, environment }: OwnServer): Promise<readonly string[]> {
+  const { api_key, extra_headers } = llm
   const key = api_key === undefined ? {} : { authorization: `Bearer ${api_key}` }
-  const signal = AbortSignal.timeout(askMs)
+  const signal = environment.clock.timeout(askMs)
   try {
     const headers = { ...key, ...extra_headers }
-    const answer = await fetch(`${route.baseUrl}/models`, { headers, redirect: 'manual', signal })
+    const answer = await environment.fetch(`${route.baseUrl}/models`, { headers, redirect: 'manual', signal })
     const { data } = asRecord(await readJson(answer, maxListBytes))
     const ids = Array.isArray(data) ? data.map((one: unknown) => asRecord(one).id) : []
     return ids.filter((id) => typeof id === 'string')

@@ -129,7 +129,7 @@ export class RemoteModelSource implements ModelSource {
     }
     return {
       kind: 'failure',
-      failure: await explainFailure(failure, { llm, route, fetch: environment.fetch }),
+      failure: await explainFailure(failure, this.#options),
     }
   }
 
