@@ -63,6 +63,7 @@ export class InstalledCommand implements AsyncDisposable {
   readonly #nodeDirectory: string
   readonly #npmSettings: Readonly<Record<string, string>>
   readonly #servers = new Set<BackgroundServer['child']>()
+  #package = ''
   /** Commands that were run to their end. */
   commandCount = 0
 
@@ -98,8 +99,9 @@ export class InstalledCommand implements AsyncDisposable {
    * Packs the working tree and installs it globally; returns why not when npm reaches no registry.
    */
   async install(): Promise<string | undefined> {
-    const file = await packCommand(join(this.directory, 'dist'))
-    const { code, stdout, stderr } = await this.#run('npm', ['install', '--global', ...npmFlags, file])
+    this.#package = await packCommand(join(this.directory, 'dist'))
+    const args = ['install', '--global', ...npmFlags, this.#package]
+    const { code, stdout, stderr } = await this.#run('npm', args)
     if (code === 0) return undefined
     const [reason] = registryUnreachable.exec(stderr) ?? []
     if (reason !== undefined) return `npm could not install: ${reason}`
@@ -108,10 +110,9 @@ export class InstalledCommand implements AsyncDisposable {
 
   /** Installs the same package again, as an upgrade does: npm replaces the folder of the old one. */
   async reinstall(): Promise<void> {
-    const [file = ''] = await readdir(join(this.directory, 'dist'))
-    const path = join(this.directory, 'dist', file)
     await rm(join(this.prefix, 'lib/node_modules/slipway'), { recursive: true })
-    this.#expect(['npm', 'install'], 0, await this.#run('npm', ['install', '--global', ...npmFlags, path]))
+    const args = ['install', '--global', ...npmFlags, this.#package]
+    this.#expect(['npm', 'install'], 0, await this.#run('npm', args))
   }
 
   async uninstall(): Promise<CommandOutput> {

@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process'
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { startProcess } from './agent-server.ts'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -48,8 +50,8 @@ export async function installPackages(): Promise<Installation | string> {
   const base = await mkdtemp(join(tmpdir(), 'slipway-installed-'))
   const remove = () => rm(base, { recursive: true, force: true })
   try {
-    const [packageDirectory, directory] = [join(base, 'dist'), join(base, 'app')]
-    await runOrThrow(process.execPath, [join(root, 'scripts/release.ts'), '--out', packageDirectory], root)
+    const directory = join(base, 'app')
+    const packageDirectory = await packPackages(join(base, 'dist'))
     await mkdir(directory)
     await writeFile(join(directory, 'package.json'), '{ "name": "app", "private": true, "type": "module" }\n')
     const files = (await readdir(packageDirectory)).map((name) => join(packageDirectory, name))
@@ -68,15 +70,43 @@ export async function installPackages(): Promise<Installation | string> {
   }
 }
 
-/**
- * Packs the packages of the working tree into a directory; returns the path of the one of the
- * command.
- */
+/** Packs the packages of the working tree; returns the path of the one of the command. */
 export async function packCommand(directory: string): Promise<string> {
-  await runOrThrow(process.execPath, [join(root, 'scripts/release.ts'), '--out', directory], root)
-  const file = (await readdir(directory)).find((name) => /^slipway-\d/.test(name))
+  const packages = await packPackages(directory)
+  const file = (await readdir(packages)).find((name) => /^slipway-\d/.test(name))
   if (file === undefined) throw new Error('There is no package of the command')
-  return join(directory, file)
+  return join(packages, file)
+}
+
+/** The folder of the packages: in a run of all tests one of all its files, otherwise made in `own`. */
+async function packPackages(own: string): Promise<string> {
+  const run = process.env.SLIPWAY_TEST_RUN
+  if (run === undefined) return await release(own)
+  const shared = join(run, 'packages')
+  const lock = `${shared}-lock`
+  while (!existsSync(shared)) {
+    if (await isMade(lock)) {
+      try {
+        if (!existsSync(shared)) await rename(await release(`${shared}-new`), shared)
+      } finally {
+        await rmdir(lock)
+      }
+    } else await sleep(200)
+  }
+  return shared
+}
+
+async function release(directory: string): Promise<string> {
+  await runOrThrow(process.execPath, [join(root, 'scripts/release.ts'), '--out', directory], root)
+  return directory
+}
+
+/** Whether this process has made a folder that was not there. */
+async function isMade(path: string): Promise<boolean> {
+  return await mkdir(path).then(
+    () => true,
+    () => false,
+  )
 }
 
 async function runOrThrow(program: string, args: readonly string[], cwd: string): Promise<void> {
