@@ -90,7 +90,9 @@ const userStep = (promise: string, work: () => Promise<void>) =>
         await work()
       } catch (error) {
         await user.screenshot('failed')
-        throw new Error(`The server refused: ${user.errorResponses.join(', ')}`, { cause: error })
+        const shown = await user.page.locator('body').innerText()
+        const problems = [...user.errorResponses, ...user.errors].join(', ')
+        throw new Error(`Refused by the server, and errors: ${problems}; shown: ${shown}`, { cause: error })
       }
       failedStep = undefined
     },
@@ -131,6 +133,8 @@ userStep('a model is set up: settings, its profile and the profile of the agent 
 
 userStep('the first message starts a conversation in which tool calls appear', async () => {
   mockProvider.replies = firstReplies
+  // A conversation gets what the page knows of the saved profiles, which it reads again.
+  await user.page.waitForLoadState('networkidle', { timeout: 10_000 }).catch(() => undefined)
   await user.byTestId('onboarding-hello-input-form').locator('button').first().click()
   await user.waitForText('I look at the folder first.')
   await user.waitForText('make a file')
