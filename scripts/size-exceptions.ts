@@ -15,7 +15,6 @@ export const sizeExceptions: Readonly<Record<string, number>> = {
   'console/src/conversation/composer.tsx Composer': 158,
   'console/src/conversation/filter-bar.tsx FilterBar': 129,
   'console/src/list/page.tsx ListPage': 185,
-  'http/src/console/console-handlers.ts consoleHandlers': 97,
   'sandbox-server/src/handlers/app-conversations.ts appConversationHandlers': 103,
   'sandbox-server/src/handlers/events.ts eventHandlers': 91,
   'sandbox-server/src/handlers/keys.ts keyHandlers': 174,

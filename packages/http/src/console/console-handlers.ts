@@ -25,51 +25,25 @@ export interface ConsoleAccounts {
   removeSession(sessionKey: string): Promise<boolean>
 }
 
-/** Signing in and out, of both servers. */
-export function consoleHandlers(options: {
+interface ConsoleOptions {
   readonly server: ConsoleSession['server']
   readonly version: string
   readonly accounts: ConsoleAccounts
   readonly tokens: ConsoleTokens
   /** The address at which a proxy shows the server to browsers; undefined without one. */
   readonly publicUrl?: () => string | undefined
-}) {
-  const { server, version, accounts, tokens, publicUrl = () => undefined } = options
+}
 
-  const describe = (user: ConsoleUser | undefined): ConsoleSession => ({
-    server,
-    version,
-    auth_required: accounts.isKeyRequired,
-    signed_in: user !== undefined,
-    expires_at: user?.expiresAtMs == null ? null : new Date(user.expiresAtMs).toISOString(),
-    user_id: user?.user_id ?? null,
-    user_name: user?.user_name ?? null,
-    org_id: user?.org_id ?? null,
-    scopes: user?.scopes ?? [],
-    is_admin: user?.is_admin ?? false,
-  })
-  const cookieHeader = (name: string, value: string, seconds: number, header: Request<never>['header']) => {
-    const origin = header('origin') ?? ''
-    const secure = /^https:/i.test(origin) ? '; Secure' : ''
-    return `${name}=${value}; Path=${cookiePath(publicUrl(), origin)}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`
-  }
+type GetHeader = Request<never>['header']
 
-  /** A link of somebody else would show what is done from now on to them. */
-  const assertSameUser = async (user: ConsoleUser, header: Request<never>['header']) => {
-    const key = header('x-session-api-key')
-    const current = key !== undefined && isConsoleKey(key) ? await accounts.findUser(key) : undefined
-    if (current === undefined || current.user_id === user.user_id) return
-    throw new Problem(
-      'conflict',
-      `You are signed in as ${nameOf(current)}, and this link signs in as ${nameOf(user)}.`,
-    )
-  }
-
+/** Signing in and out, of both servers. */
+export function consoleHandlers(options: ConsoleOptions) {
+  const { accounts, tokens, publicUrl = () => undefined } = options
   return {
     async getConsoleSession({ header }) {
       const key = header('x-session-api-key')
       return {
-        json: describe(key === undefined ? undefined : await accounts.findUser(key)),
+        json: describeSession(options, key === undefined ? undefined : await accounts.findUser(key)),
         headers: noStore,
       }
     },
@@ -88,7 +62,7 @@ export function consoleHandlers(options: {
         throw new Problem('unauthorized', isKey ? 'Wrong key' : usedLink)
       }
       if (body.token !== undefined) {
-        if (!body.replace) await assertSameUser(user, header)
+        if (!body.replace) await assertSameUser(accounts, user, header)
         // Used by another request meanwhile.
         if (tokens.take(body.token) === undefined) throw new Problem('unauthorized', usedLink)
       }
@@ -100,8 +74,11 @@ export function consoleHandlers(options: {
       await accounts.addSession(offered, key, expiresAtMs)
       const seconds = Math.max(0, Math.floor((expiresAtMs - Date.now()) / 1000))
       return {
-        json: { ...describe({ ...user, expiresAtMs }), proof },
-        headers: { ...noStore, 'set-cookie': cookieHeader(cookieName, cookie, seconds, header) },
+        json: { ...describeSession(options, { ...user, expiresAtMs }), proof },
+        headers: {
+          ...noStore,
+          'set-cookie': cookieHeader(publicUrl(), header, { name: cookieName, value: cookie, seconds }),
+        },
       }
     },
     async endConsoleSession({ header }) {
@@ -110,7 +87,10 @@ export function consoleHandlers(options: {
       if (key === undefined || !isConsoleKey(key) || !(await accounts.removeSession(key)))
         throw new Problem('unauthorized', 'No session: send its cookie and X-Console-Proof')
       const name = consoleCookieName(proof)
-      const removal = name === undefined ? {} : { 'set-cookie': cookieHeader(name, '', 0, header) }
+      const removal =
+        name === undefined
+          ? {}
+          : { 'set-cookie': cookieHeader(publicUrl(), header, { name, value: '', seconds: 0 }) }
       return { json: { success: true }, headers: { ...noStore, ...removal } }
     },
     async createConsoleToken({ header }) {
@@ -122,6 +102,45 @@ export function consoleHandlers(options: {
       return { status: 201, json: { token, expires_at }, headers: noStore }
     },
   } satisfies Handlers<typeof consoleRoutes>
+}
+
+function describeSession(
+  { server, version, accounts }: ConsoleOptions,
+  user: ConsoleUser | undefined,
+): ConsoleSession {
+  return {
+    server,
+    version,
+    auth_required: accounts.isKeyRequired,
+    signed_in: user !== undefined,
+    expires_at: user?.expiresAtMs == null ? null : new Date(user.expiresAtMs).toISOString(),
+    user_id: user?.user_id ?? null,
+    user_name: user?.user_name ?? null,
+    org_id: user?.org_id ?? null,
+    scopes: user?.scopes ?? [],
+    is_admin: user?.is_admin ?? false,
+  }
+}
+
+function cookieHeader(
+  publicUrl: string | undefined,
+  header: GetHeader,
+  { name, value, seconds }: { readonly name: string; readonly value: string; readonly seconds: number },
+): string {
+  const origin = header('origin') ?? ''
+  const secure = /^https:/i.test(origin) ? '; Secure' : ''
+  return `${name}=${value}; Path=${cookiePath(publicUrl, origin)}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`
+}
+
+/** A link of somebody else would show what is done from now on to them. */
+async function assertSameUser(accounts: ConsoleAccounts, user: ConsoleUser, header: GetHeader) {
+  const key = header('x-session-api-key')
+  const current = key !== undefined && isConsoleKey(key) ? await accounts.findUser(key) : undefined
+  if (current === undefined || current.user_id === user.user_id) return
+  throw new Problem(
+    'conflict',
+    `You are signed in as ${nameOf(current)}, and this link signs in as ${nameOf(user)}.`,
+  )
 }
 
 const usedLink = 'The link is used or too old'
