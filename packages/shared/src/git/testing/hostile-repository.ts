@@ -14,24 +14,52 @@ const hooks = [
   'reference-transaction',
 ].concat('pre-auto-gc', 'post-applypatch', 'fsmonitor-watchman')
 
+/** Arguments of git, without any precaution, that run a program of each kind. Some fail with their programs. */
+export const carelessCalls = [
+  'diff',
+  'diff -- sub',
+  'diff -- a.clean a.diff',
+  'diff --no-ext-diff -- a.clean',
+  'log -1',
+  'fetch',
+  'worktree add ../x',
+  '-c filter.outer-two.process= worktree add ../y',
+]
+/** Marks of these kinds. */
+export const carelessMarks = [
+  'fsmonitor',
+  'clean',
+  'process',
+  'textconv',
+  'diff-external',
+  'gpg',
+  'ext',
+  'smudge',
+  'hook-post-checkout',
+]
+  .map((name) => `outer-${name}`)
+  .concat('submodule-clean', 'submodule-process')
+
 /**
  * A repository whose configuration, attributes, hooks and submodule name programs, each of which leaves a
  * mark; all files look changed to git. `bare` in it is a repository hidden in its files.
  */
 export class HostileRepository implements Disposable {
-  readonly #folder = mkdtempSync(join(tmpdir(), 'sw-git-'))
-  readonly root = join(this.#folder, 'work')
-  readonly bare = join(this.root, 'bare')
-  readonly #marks = join(this.#folder, 'marks')
+  readonly #folder: string
+  readonly root: string
+  readonly bare: string
+  readonly #marks: string
   /** Variables for git; its configuration has a filter of the user, `lfs`. */
-  readonly env = {
-    PATH,
-    HOME: this.#folder,
-    GIT_CEILING_DIRECTORIES: tmpdir(),
-    GIT_CONFIG_NOSYSTEM: '1',
-  }
+  readonly env: Readonly<Record<'PATH' | 'HOME' | 'GIT_CEILING_DIRECTORIES' | 'GIT_CONFIG_NOSYSTEM', string>>
 
-  constructor() {
+  /** In a folder below `parent`. */
+  constructor(parent = tmpdir()) {
+    this.#folder = mkdtempSync(join(parent, 'sw-git-'))
+    this.root = join(this.#folder, 'work')
+    this.bare = join(this.root, 'bare')
+    this.#marks = join(this.#folder, 'marks')
+    const limits = { GIT_CEILING_DIRECTORIES: parent, GIT_CONFIG_NOSYSTEM: '1' }
+    this.env = { PATH, HOME: this.#folder, ...limits }
     for (const path of [this.#marks, this.bare]) mkdirSync(path, { recursive: true })
     const global = [
       '[user]\n\tname = x\n\temail = x@example.test\n',
@@ -71,6 +99,11 @@ export class HostileRepository implements Disposable {
         rmSync(join(folder, name), { force: true })
         writeFileSync(join(folder, name), 'b')
       }
+  }
+
+  /** The file that a program of this name leaves. */
+  markPath(name: string): string {
+    return join(this.#marks, name)
   }
 
   /** The programs that have run, as `place-name`. */
@@ -172,7 +205,7 @@ export class HostileRepository implements Disposable {
   #program(name: string, isConverter: boolean): string {
     const path = join(this.#folder, name)
     const last = isConverter ? 'cat $1' : name.endsWith('-fsmonitor') ? 'exit 1' : 'exit 0'
-    if (!existsSync(path)) writeFileSync(path, `#!/bin/sh\ntouch '${join(this.#marks, name)}'\n${last}\n`)
+    if (!existsSync(path)) writeFileSync(path, `#!/bin/sh\ntouch '${this.markPath(name)}'\n${last}\n`)
     chmodSync(path, 0o755)
     return path
   }

@@ -1,1 +1,1 @@
-export { HostileRepository } from './hostile-repository.ts'
+export { carelessCalls, carelessMarks, HostileRepository } from './hostile-repository.ts'
