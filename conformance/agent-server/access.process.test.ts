@@ -91,7 +91,6 @@ const others: readonly (readonly [string, string])[] = [
   ['GET', '/docs'],
   ['GET', '/app-backends/{extension_name}/'],
   ['POST', '/app-backends/{extension_name}/'],
-  ['GET', '/api/conversations/{conversation_id}/workspace/%2e%2e/%2e%2e/%2e%2e/file/download'],
 ]
 /** Descriptions for everybody, and an application that is not installed. */
 const ownAnswers = ['/openapi.json', '/docs', '/app-backends/{extension_name}/']
