@@ -7,7 +7,7 @@ import { prepareData, readDamaged } from './damaged-reads.ts'
 
 const pageBytes = 4096
 /** What the refusal of a start names. */
-const nextStep = /slipway doctor|slipway accept-log|backup/
+const nextStep = /slipway doctor|slipway accept-log|backup|Delete it while no server uses/
 
 /** Every page of every database, one at a time, after the server was stopped or killed. */
 export const zeroedPages: Guarantee = {
