@@ -79,6 +79,6 @@ async function listPages(base: string): Promise<readonly Page[]> {
 
 async function zero(path: string, at: number): Promise<void> {
   const bytes = await readFile(path)
-  bytes.fill(0, at, at + pageBytes)
+  bytes.fill(0, at, Math.min(at + pageBytes, bytes.length))
   await writeFile(path, bytes)
 }
