@@ -24,7 +24,7 @@ const ownSettings = [
 ]
 /** Variables of the project's own tests and benchmarks; CONTRIBUTING.md lists them. */
 const developmentSettings =
-  /^SLIPWAY_(TEST|MAP|CI|CLUSTER|PYTHON|REFERENCE)_|^SLIPWAY_(DATA|INSTALLED|WEB_CLIENT|SCREENSHOTS|CANARY)$|_(ROUNDS|RUNS|REQUESTS|SEED|FAULTS|STEPS|CASES|EVENTS)$/
+  /^SLIPWAY_(TEST|MAP|CI|CLUSTER|PYTHON|REFERENCE)_|^SLIPWAY_(DATA|INSTALLED|NIGHTLY|WEB_CLIENT|SCREENSHOTS|CANARY)$|_(ROUNDS|RUNS|REQUESTS|SEED|FAULTS|STEPS|CASES|EVENTS)$/
 /** Kubernetes adds these to containers beside a Service whose name begins with `slipway`. */
 const serviceVariables = /^SLIPWAY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)$/
 
