@@ -143,22 +143,27 @@ test('agent messages in a row are stuck, nudges between them or not', () => {
 
 test('two alternating steps are stuck after six, but two different ones never are', () => {
   const alternating = (count: number) => times(count, (n) => (n % 2 === 0 ? step('a', '1') : step('b', '2')))
-  expect(verdictOf(alternating(5))).toBe('no')
+  expect(verdictOf(alternating(4))).toBe('no')
+  expect(verdictOf(alternating(5))).toBe('nudge')
+  expect(verdictOf([...alternating(5), nudge()])).toBe('no')
   expect(verdictOf(alternating(6))).toBe('stuck')
   expect(verdictOf([...step('c', '3'), ...alternating(6)])).toBe('stuck')
   expect(verdictOf(alternating(2), { alternating_pattern: 2 })).toBe('no')
   expect(verdictOf(times(8, (n) => step(n % 2 === 0 ? 'a' : 'b', n < 4 ? '1' : '2')))).toBe('no')
 })
 
-test('a cycle of three or four steps is stuck after two rounds', () => {
+test('a cycle of three to six steps is stuck after two rounds', () => {
   const cycle = (count: number, names: readonly string[]) =>
     times(count, (n) => step(names[n % names.length] ?? '', `result of ${names[n % names.length]}`))
-  expect(verdictOf(cycle(5, ['a', 'b', 'c']))).toBe('no')
+  expect(verdictOf(cycle(4, ['a', 'b', 'c']))).toBe('no')
+  expect(verdictOf(cycle(5, ['a', 'b', 'c']))).toBe('nudge')
   expect(verdictOf(cycle(6, ['a', 'b', 'c']))).toBe('stuck')
   expect(verdictOf([...step('x', '1'), ...cycle(6, ['a', 'b', 'c'])])).toBe('stuck')
   expect(verdictOf(cycle(6, ['a', 'a', 'b']))).toBe('stuck')
-  expect(verdictOf(cycle(7, ['a', 'b', 'c', 'd']))).toBe('no')
+  expect(verdictOf(cycle(6, ['a', 'b', 'c', 'd']))).toBe('no')
   expect(verdictOf(cycle(8, ['a', 'b', 'c', 'd']))).toBe('stuck')
+  expect(verdictOf(cycle(11, ['a', 'b', 'c', 'd', 'e', 'f']))).toBe('nudge')
+  expect(verdictOf(cycle(12, ['a', 'b', 'c', 'd', 'e', 'f']))).toBe('stuck')
   expect(verdictOf(cycle(6, ['a', 'b', 'c']), { alternating_pattern: 9 })).toBe('no')
   expect(verdictOf(cycle(9, ['a', 'b', 'c']), { alternating_pattern: 9 })).toBe('stuck')
   // Editing, testing and looking with another result each time is work.
@@ -203,4 +208,82 @@ test('what is no action, result or message changes nothing, and a user message e
       expect(verdictOf([...noisy, user()])).toBe('no')
     }),
   )
+})
+
+/** Steps one after the other from midnight on: command, result, seconds that it takes, exit code. */
+type Trace = readonly (readonly [command: string, result: string, seconds: number, exitCode?: number])[]
+
+function traceEvents(trace: Trace): LogEvent[] {
+  let now = Date.UTC(2026, 0, 1)
+  const stamp = () => new Date(now).toISOString()
+  return trace.flatMap(([command, result, seconds, exit_code = 0]) => {
+    const id = `t${ids++}`
+    const action = { ...actionEvent({ id, command }), timestamp: stamp() }
+    now += seconds * 1000
+    const observed = observationEvent({ id: `${id}o`, action_id: id, text: result })
+    const observation = { ...(observed as { observation?: object }).observation, exit_code }
+    return [action, { ...observed, observation, timestamp: stamp() } as LogEvent] // an observation of a terminal
+  })
+}
+
+const repeat = (count: number, ...steps: Trace): Trace => Array.from({ length: count }, () => steps).flat()
+const running = -1
+
+const waits: readonly (readonly [string, Trace])[] = [
+  ['empty commands while a program is silent', repeat(40, ['', '(no new output)', 30, running])],
+  ['empty commands of the shortest silence', repeat(20, ['', '(no new output)', 10, running])],
+  [
+    'a build that was started, and waits',
+    [['make', 'cc a.c', 30, running], ...repeat(30, ['', '', 60, running])],
+  ],
+  ['a sleep and a look in one command', repeat(20, ['sleep 60; cat out', 'working', 60])],
+  ['a sleep, then a look', repeat(20, ['sleep 30', '', 30], ['cat out', 'working', 0.1])],
+  ['a look, then a sleep', repeat(20, ['cat out', 'working', 0.1], ['sleep 15', '', 15])],
+  ['a poll of a service', repeat(20, ['sleep 10 && curl -s localhost:80/health', 'starting', 10])],
+  ['a watch of pods', repeat(15, ['kubectl get pods; sleep 20', 'web 0/1 Pending', 20])],
+  ['a download that says little', repeat(12, ['', '[==>      ]', 45, running])],
+  ['a test run of minutes that passes', repeat(5, ['npm test', '120 passed', 180])],
+  ['a tail that is followed', repeat(10, ['timeout 20 tail -f log || true', 'waiting for lock', 20])],
+  ['a lock of a package manager', repeat(10, ['sleep 30; ls /var/lib/dpkg/lock', '/var/lib/dpkg/lock', 30])],
+  ['two looks between waits', repeat(10, ['sleep 60', '', 60], ['ls', 'a', 0.1], ['cat out', 'x', 0.1])],
+  ['a wait with C-c never pressed', repeat(8, ['', 'still compiling', 120, running])],
+  ['a queue that stands', repeat(10, ['squeue; sleep 60', 'PENDING', 60])],
+  ['a migration', [['rake db:migrate', '', 30, running], ...repeat(12, ['', '', 300, running])]],
+  ['a certificate', repeat(6, ['sleep 120; dig +short txt x', '""', 120])],
+  ['a run of CI', repeat(10, ['gh run watch --interval 30 || true', 'in progress', 600])],
+  ['a training', repeat(10, ['sleep 300; tail -n1 train.log', 'epoch 3', 300])],
+  ['changing results in a hurry', Array.from({ length: 20 }, (_, n) => ['cat count', `${n}`, 0.1] as const)],
+]
+
+const loops: readonly (readonly [string, Trace])[] = [
+  ['the same listing', repeat(4, ['ls', 'a', 0.1])],
+  ['the same listing, a little slow', repeat(4, ['ls -R /', 'a', 9])],
+  ['a build that fails the same way', repeat(4, ['make', 'a.c:1: error', 30, 2])],
+  ['a test run that fails the same way', repeat(4, ['npm test', '1 failed', 180, 1])],
+  ['a program that is not there', repeat(4, ['foo', 'foo: command not found', 0.1, 127])],
+  ['two commands in turn', repeat(4, ['ls', 'a', 0.1], ['pwd', '/', 0.1])],
+  ['three commands in turn', repeat(4, ['ls', 'a', 0.1], ['pwd', '/', 0.1], ['id', 'root', 0.1])],
+  ['four commands in turn', repeat(3, ['a', '1', 0], ['b', '2', 0], ['c', '3', 0], ['d', '4', 0])],
+  ['an edit and a failing build', repeat(4, ['sed -i s/a/b/ x', '', 0.1], ['make', 'error', 40, 2])],
+  ['a curl that is refused', repeat(4, ['curl -s localhost:1', '', 0.1, 7])],
+  ['a clone that is refused after a while', repeat(4, ['git clone x', 'denied', 20, 128])],
+  ['a time-out that is hit again and again', repeat(4, ['timeout 30 ./a', '', 30, 124])],
+  ['a loop behind a wait', [['sleep 60', '', 60], ...repeat(4, ['ls', 'a', 0.1])]],
+  ['a loop behind a running program', [['', '', 30, running], ...repeat(4, ['cat x', 'y', 0.1])]],
+  ['empty commands that return at once', repeat(4, ['', 'no program runs', 0.1])],
+  ['a sleep that is too short to change anything', repeat(4, ['sleep 1', '', 1])],
+  ['an installation that fails', repeat(4, ['npm ci', 'ERESOLVE', 25, 1])],
+  ['a grep without a hit', repeat(4, ['grep -r foo', '', 3, 1])],
+  ['a look at a file', repeat(4, ['cat README.md', '# R', 0])],
+  ['cycles whose results are equal', repeat(3, ['cat a', '1', 0], ['cat b', '2', 0])],
+]
+
+test.each(waits)('waiting is work: %s', (_, trace) => {
+  const events = traceEvents(trace)
+  const seen = trace.map((_, at) => verdictOf(events.slice(0, 2 * (at + 1))))
+  expect(seen).not.toContain('stuck')
+})
+
+test.each(loops)('a loop is found: %s', (_, trace) => {
+  expect(verdictOf(traceEvents(trace))).toBe('stuck')
 })

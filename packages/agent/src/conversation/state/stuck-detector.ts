@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { StuckThresholds } from '@slipway/protocol'
+import { getMember } from '../view/content-blocks.ts'
 import {
   isResult,
   isUserMessage,
@@ -8,13 +9,20 @@ import {
   type ResultEvent,
 } from '../view/log-event.ts'
 
+/** Lengths of cycles of several actions. */
+const cyclePeriods = [2, 3, 4, 5, 6]
 /** Most steps in memory, so the largest useful threshold. */
 const maxSteps = 64
 
 type ActionEvent = LogEventOf<'ActionEvent'>
 
+/** A call that takes so long and does not fail is a wait. */
+const minWaitMs = 10_000
+
 interface ActionRecord {
   readonly id: string
+  /** Milliseconds; NaN when the event does not tell. */
+  readonly startedAt: number
   readonly callId: string
   /** Equal exactly when source, thought, tool and action are. */
   readonly action: () => string
@@ -25,7 +33,9 @@ interface ActionRecord {
 
 /**
  * Detects an agent that repeats itself since the user's latest message. Polling is no repetition: the same
- * action with another result each time.
+ * action with another result each time, or a wait: a call that takes ten seconds and does not fail. What came
+ * before a wait is not counted, because the world has had time to change. The limits of cost, steps and time
+ * bound waits.
  */
 export class StuckDetector {
   #steps: ActionRecord[] = []
@@ -42,9 +52,7 @@ export class StuckDetector {
 
   /**
    * `stuck`: a pattern has reached its threshold (`alternating_pattern`: at least 4 steps, and at least two
-   * rounds of a longer cycle). `nudge`: once more is `stuck`, and there was no message about it: the same
-   * action
-   * has failed `action_error` times, or had the same result one time less than `action_observation`.
+   * rounds of a longer cycle). `nudge`: once more is `stuck`, and there was no message about it.
    */
   detect(thresholds: StuckThresholds): 'no' | 'nudge' | 'stuck' {
     const { action_observation, action_error, monologue, alternating_pattern } = thresholds
@@ -52,11 +60,13 @@ export class StuckDetector {
     const errors = runLength(steps, (step, last) => step.isError && step.action() === last.action())
     const repeats = runLength(steps, (step, last) => !step.isError && isSameRecord(step, last))
     if (this.#messages >= monologue || repeats >= action_observation || errors > action_error) return 'stuck'
-    const isCycle = (period: number) =>
-      cycleLength(steps, period) >= Math.max(4, alternating_pattern, 2 * period)
-    if ([2, 3, 4].some(isCycle)) return 'stuck'
+    const missing = cyclePeriods.map(
+      (period) => Math.max(4, alternating_pattern, 2 * period) - cycleLength(steps, period),
+    )
+    if (missing.some((count) => count <= 0)) return 'stuck'
     const isLastRepeat = repeats > 1 && repeats === action_observation - 1 && action_observation <= maxSteps
-    return (errors === action_error || isLastRepeat) && !this.#isNudged ? 'nudge' : 'no'
+    const isNext = errors === action_error || isLastRepeat || missing.includes(1)
+    return isNext && !this.#isNudged ? 'nudge' : 'no'
   }
 
   #message(event: LogEventOf<'MessageEvent'>): void {
@@ -69,9 +79,16 @@ export class StuckDetector {
   }
 
   #act(event: ActionEvent): void {
-    const { id, tool_call_id: callId } = event
+    const { id, tool_call_id: callId, timestamp = '' } = event
     const action = lazy(() => actionFingerprint(event))
-    this.#steps.push({ id, callId, action, result: undefined, isError: false })
+    this.#steps.push({
+      id,
+      callId,
+      startedAt: Date.parse(timestamp),
+      action,
+      result: undefined,
+      isError: false,
+    })
     if (this.#steps.length > maxSteps) this.#steps.shift()
     this.#messages = 0
   }
@@ -83,9 +100,22 @@ export class StuckDetector {
     this.#messages = 0
     this.#isNudged = false
     if (step === undefined) return
+    if (isWait(step, event)) {
+      this.#steps = []
+      return
+    }
     step.isError = event.kind === 'AgentErrorEvent'
     step.result = lazy(() => resultFingerprint(event))
   }
+}
+
+function isWait({ startedAt }: ActionRecord, event: ResultEvent): boolean {
+  if (event.kind !== 'ObservationEvent') return false
+  const { is_error, exit_code, metadata }: Readonly<Record<string, unknown>> = { ...event.observation }
+  const exitCode = exit_code ?? getMember(metadata, 'exit_code')
+  // -1: it still runs.
+  const isFailure = is_error === true || (typeof exitCode === 'number' && exitCode > 0)
+  return !isFailure && Date.parse(event.timestamp ?? '') - startedAt >= minWaitMs
 }
 
 /** Number of steps at the end that are like the last one. */
