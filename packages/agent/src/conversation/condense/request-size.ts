@@ -18,9 +18,16 @@ const maxScale = 4
  */
 export class RequestSizes {
   readonly #measured = new WeakMap<Model, Measurement>()
+  readonly #counted = new WeakSet<Model>()
+
+  /** Whether the provider has counted a request. */
+  isMeasured(model: Model): boolean {
+    return this.#counted.has(model)
+  }
 
   /** What the provider counted for a request. */
   record(model: Model, request: SizedRequest, reported: number): void {
+    this.#counted.add(model)
     const estimated = estimate(model, request)
     const scale = reported / estimated
     if (scale >= minScale && scale <= maxScale) this.#measured.set(model, { estimated, reported })

@@ -4,9 +4,11 @@ import type { ModelFailure, ModelReply } from '../../llm/model.ts'
 import { readFinalAnswer } from '../../tools/core/structured-finish.ts'
 import { condenserFor } from '../condense/condense.ts'
 import { learnedWindowEvent, learnWindow } from '../condense/learned-window.ts'
+import { windowNotice } from '../condense/window-notice.ts'
 import { failureEvents, recordEvents, stateUpdate, userMessage } from '../events/event-drafts.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
+import { modelNoticeKey } from '../state/state.ts'
 import { replyText } from '../view/content-blocks.ts'
 import { messageLimits, windowOf } from '../view/message-limits.ts'
 import { eventsFromModelTurn, finalText, type ModelTurn } from './model-turn.ts'
@@ -15,6 +17,13 @@ import { StreamedReply } from './streamed-reply.ts'
 import { generateWhole, type WholeResult } from './whole-reply.ts'
 
 type Pieces = Pick<WholeResult, 'pieces'>
+
+interface ReplyFacts {
+  readonly positionAtRequest: number
+  readonly notice: ReturnType<typeof windowNotice>
+  /** Of the first event of the reply. */
+  readonly id: string
+}
 
 const maxRefusals = 3
 /** Why a streamed reply has no event, when nothing else explains it. */
@@ -43,6 +52,11 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
   )
   deltas.end()
   const [first] = pieces
+  const isFirst = !progress.sizes.isMeasured(model)
+  const notice =
+    first && isFirst
+      ? windowNotice(model, first.usage.prompt_tokens, progress.sizes.sizeOf(model, request))
+      : undefined
   if (first?.model === model.llm.model) progress.sizes.record(model, request, first.usage.prompt_tokens)
   try {
     if (result.kind === 'failure') {
@@ -50,7 +64,7 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
       deltas.abort(result.code)
     } else if (result.kind === 'aborted') deltas.abort('cancelled')
     else {
-      const reply = { ...scope, positionAtRequest, pieces, id: deltas.id }
+      const reply = { ...scope, positionAtRequest, pieces, notice, id: deltas.id }
       const isStored = await appendReply(result, reply, signal)
       if (!isStored) deltas.abort(signal.aborted ? 'cancelled' : noEventReason)
     }
@@ -63,10 +77,10 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
 /** The first event of the reply itself gets the id. False when nothing of the reply was stored. */
 async function appendReply(
   reply: ModelReply,
-  scope: StepScope & Pieces & { readonly positionAtRequest: number; readonly id: string },
+  scope: StepScope & Pieces & ReplyFacts,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { context, runtime, progress, positionAtRequest, pieces } = scope
+  const { context, runtime, progress, positionAtRequest, pieces, notice } = scope
   const { settings, secrets, stats, deps } = context
   const redact = (text: string) => secrets.redact(text)
   const { analyzer } = settings
@@ -95,6 +109,9 @@ async function appendReply(
     const lateInputs = now.inputs.filter(({ position }) => position > positionAtRequest)
     return [
       ...pieces.slice(0, -1).flatMap((piece) => recordEvents(piece, piece.usageId)),
+      ...(notice === undefined || now.modelNotices?.includes(notice.model)
+        ? []
+        : [stateUpdate(modelNoticeKey, notice)]),
       ...turnEvents,
       ...lateInputs.map(({ id }) => stateUpdate('last_user_message_id', id)),
       ...(progress.refusals < maxRefusals ? [] : refusalEvents()),

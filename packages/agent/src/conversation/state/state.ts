@@ -54,7 +54,7 @@ const plainMembers = [
 /** Members of a state that are saved as null when undefined. */
 const optionalMembers = [
   ...(['leafId', 'goal', 'statusSince', 'lastUserMessageId', 'policy', 'repositoryConsent'] as const),
-  ...(['runPosition', 'recoveries', 'externalCalls', 'learnedWindows'] as const),
+  ...(['runPosition', 'recoveries', 'externalCalls', 'learnedWindows', 'modelNotices'] as const),
 ] as const
 
 type PlainMembers = Pick<ConversationState, (typeof plainMembers)[number]>
@@ -81,10 +81,13 @@ export interface SavedState extends PlainMembers, OptionalMembers {
 const sharedMembers = [
   ...(['position', 'leafId', 'leafMoves', 'status'] as const),
   ...(['statusSince', 'policy', 'analyzer', 'goal', 'repositoryConsent', 'runPosition'] as const),
-  ...(['recoveries', 'learnedWindows'] as const),
+  ...(['recoveries', 'learnedWindows', 'modelNotices'] as const),
 ] as const
 
 const maxRecentIds = 64
+
+/** Key of the state update that tells people what is wrong with a model: `{ model, text }`. */
+export const modelNoticeKey = 'model_notice'
 
 /** Key of the state update that tells how many tokens a model takes: `{ model, tokens, is_named }`. */
 export const learnedWindowKey = 'learned_window'
@@ -111,6 +114,8 @@ export class ConversationState {
   runPosition: number | undefined
   /** How often the last run was continued after its server had died. */
   recoveries: number | undefined
+  /** Names of the models about which people were told. */
+  modelNotices: readonly string[] | undefined
   /** By `learnedModelName`. */
   learnedWindows: Readonly<Record<string, LearnedWindow>> | undefined
   /** Calls of an external agent without an end; undefined when there is none. */
@@ -352,6 +357,8 @@ export class ConversationState {
       }
       this.status = status.data
       this.statusSince = timestamp
+    } else if (key === modelNoticeKey) {
+      this.modelNotices = [...(this.modelNotices ?? []), String(asRecord(value).model)]
     } else if (key === learnedWindowKey) {
       const { model, tokens, is_named } = asRecord(value)
       if (typeof model === 'string' && typeof tokens === 'number')
