@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import type { Action } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openFinish, openThink } from '../core/builtin.ts'
@@ -284,7 +285,7 @@ const jsonMutations: readonly ((args: Args) => string)[] = [
   (args) => `{"arguments": ${JSON.stringify(args)}}`,
 ]
 
-test('of three hundred malformed calls nine in ten are done, and none is misread', () => {
+test('of three hundred malformed calls all are done, and none is misread', () => {
   const failures: string[] = []
   let total = 0
   for (const one of intended) {
@@ -306,7 +307,7 @@ test('of three hundred malformed calls nine in ten are done, and none is misread
     }
   }
   expect(total).toBeGreaterThanOrEqual(300)
-  expect(failures.length / total, failures.join('\n')).toBeLessThanOrEqual(0.1)
+  expect(failures).toEqual([])
 })
 
 test.each([
@@ -327,13 +328,105 @@ test.each([
     'file_editor',
     '{"command": "str_replace", "file": "/a", "filename": "/b", "old_str": "a", "new_str": "b"}',
   ],
-  ['single', 'Read', '{"file_path": "/a", "offset": 10}'],
   ['single', 'MultiEdit', '{"file_path": "/a", "edits": []}'],
   ['single', 'task_tracker', '{"command": "plan", "todos": [], "plan": []}'],
   ['single', 'task_tracker', '{"command": "plan", "task_list": [{"title": "a", "status": "cancelled"}]}'],
   ['single', 'delete_file', '{"path": "a"}'],
 ] as const)('what could mean two things is an error: %s %s %s', (family, name, json) => {
   expect(parse(family, name, json)).toBeTypeOf('string')
+})
+
+const view = (path: string, more: Args = {}) => ({ kind: 'FileEditorAction', command: 'view', path, ...more })
+const run = (command: string, more: Args = {}) => ({ kind: 'TerminalAction', command, ...more })
+const plan = {
+  kind: 'TaskTrackerAction',
+  command: 'plan',
+  task_list: [{ title: 'one', status: 'in_progress' }],
+}
+const edit = { kind: 'FileEditorAction', command: 'str_replace', path: '/a', old_str: 'x', new_str: 'y' }
+const create = { kind: 'FileEditorAction', command: 'create', path: '/a', file_text: 'x' }
+
+/** As other agents have them: their names and members with our tools for files. */
+test.each<[string, string, Args, Args]>([
+  [
+    'Claude Code',
+    'Bash',
+    { command: 'ls', description: 'List', timeout: 5, run_in_background: false },
+    run('ls', { timeout: 5 }),
+  ],
+  ['Claude Code', 'Read', { file_path: '/a' }, view('/a')],
+  ['Claude Code', 'Read', { file_path: '/a', offset: 10 }, view('/a', { view_range: [10, -1] })],
+  ['Claude Code', 'Read', { file_path: '/a', offset: 10, limit: 5 }, view('/a', { view_range: [10, 14] })],
+  ['Claude Code', 'Read', { file_path: '/a', limit: 5 }, view('/a', { view_range: [1, 5] })],
+  ['Claude Code', 'Edit', { file_path: '/a', old_string: 'x', new_string: 'y' }, edit],
+  ['Claude Code', 'Write', { file_path: '/a', content: 'x' }, create],
+  ['Claude Code', 'LS', { path: '/a' }, view('/a')],
+  [
+    'Claude Code',
+    'TodoWrite',
+    { todos: [{ content: 'one', status: 'in_progress', activeForm: 'Doing one' }] },
+    plan,
+  ],
+  ['Codex', 'shell', { command: ['bash', '-lc', 'ls'], workdir: '/a b' }, run("cd -- '/a b' && ls")],
+  ['Codex', 'exec_command', { cmd: 'ls', workdir: '.' }, run('ls')],
+  [
+    'Codex',
+    'shell_command',
+    { command: 'a; b', workdir: '/w', justification: 'It is needed.' },
+    run('cd -- /w && {\na; b\n}'),
+  ],
+  ['Codex', 'update_plan', { explanation: 'So.', plan: [{ step: 'one', status: 'in_progress' }] }, plan],
+  ['Gemini CLI', 'run_shell_command', { command: 'ls', description: 'List' }, run('ls')],
+  ['Gemini CLI', 'read_file', { absolute_path: '/a' }, view('/a')],
+  ['Gemini CLI', 'write_file', { file_path: '/a', content: 'x' }, create],
+  ['Gemini CLI', 'replace', { file_path: '/a', old_string: 'x', new_string: 'y' }, edit],
+  ['Gemini CLI', 'list_directory', { path: '/a' }, view('/a')],
+  ['opencode', 'bash', { command: 'ls', description: 'List files', timeout: null }, run('ls')],
+  ['opencode', 'read', { filePath: '/a' }, view('/a')],
+  ['opencode', 'edit', { filePath: '/a', oldString: 'x', newString: 'y' }, edit],
+  ['opencode', 'write', { filePath: '/a', content: 'x' }, create],
+  ['opencode', 'list', { path: '/a' }, view('/a')],
+  [
+    'opencode',
+    'todowrite',
+    { todos: [{ id: '1', content: 'one', status: 'in_progress', priority: 'high' }] },
+    plan,
+  ],
+  ['Cline', 'execute_command', { command: 'ls', requires_approval: false }, run('ls')],
+  ['Cline', 'read_file', { path: '/a' }, view('/a')],
+  ['Cline', 'write_to_file', { path: '/a', content: 'x' }, create],
+  ['Cline', 'list_files', { path: '/a' }, view('/a')],
+  ['Cline', 'attempt_completion', { result: 'Done.' }, { kind: 'FinishAction', message: 'Done.' }],
+])('a call of %s is done: %s %j', (_, name, args, action) => {
+  expect(parse('editor', name, JSON.stringify(args))).toMatchObject(action)
+})
+
+test.each([
+  ['a missing end', '{"command": "ls"', run('ls')],
+  ['missing ends', '{"command": "plan", "task_list": [{"title": "one", "status": "in_progress"}', plan],
+  ['an end too many', '{"command": "ls"}}', run('ls')],
+  ['a list end too many', '{"command": "ls"}]}', run('ls')],
+  ['seconds with their unit', '{"command": "ls", "timeout": "30s"}', run('ls', { timeout: 30 })],
+  ['minutes', '{"command": "ls", "timeout": "2 minutes"}', run('ls', { timeout: 120 })],
+  ['milliseconds', '{"command": "ls", "timeout": "500ms"}', run('ls', { timeout: 0.5 })],
+])('%s: %s', (_, json, action) => {
+  const name = action.kind === 'TaskTrackerAction' ? 'task_tracker' : 'terminal'
+  expect(parse('editor', name, json)).toMatchObject(action)
+})
+
+test('a number that may be cut at the end is not taken for whole', () => {
+  expect(parse('editor', 'terminal', '{"command": "ls", "timeout": 1')).toBeTypeOf('string')
+})
+
+test('a relative path is one of the workspace in the action that is asked about', () => {
+  const path = join(fixtures.context.workspace.directory, 'src/a.ts')
+  expect(parse('editor', 'file_editor', '{"command": "view", "path": "src/a.ts"}')).toMatchObject({ path })
+  expect(parse('editor', 'read_file', '{"path": "./src/a.ts"}')).toMatchObject({ path })
+})
+
+test('what changes a call is not dropped', () => {
+  for (const more of ['"run_in_background": true', '"workdir": 5', '"env": {"A": "b"}', '"user": "root"'])
+    expect(parse('editor', 'terminal', `{"command": "ls", ${more}}`)).toBeTypeOf('string')
 })
 
 test('members of a tool that takes any are not renamed', () => {

@@ -336,7 +336,6 @@ test.each([
 test.each([
   ['terminal', { command: 'ls' }],
   ['think', { thought: 't' }],
-  ['ls', { path: '/a' }],
   ['grep', {}],
   ['rm', {}],
   ['', {}],

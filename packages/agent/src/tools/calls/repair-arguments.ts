@@ -55,7 +55,12 @@ export function repairArguments(input: Args, schema: Args): Args {
   const properties = schemaProperties(schema)
   // A tool that takes any member may mean another one by it.
   const args =
-    schema.additionalProperties === false ? renameMembers(unwrap(input, properties), properties) : input
+    schema.additionalProperties === false
+      ? dropRemarks(
+          enterDirectory(renameMembers(unwrap(input, properties), properties), properties),
+          properties,
+        )
+      : input
   return Object.fromEntries(
     Object.entries(args).map(([name, value]) => {
       const property = properties[name]
@@ -101,13 +106,51 @@ function renameMembers(args: Args, properties: Args): Args {
   return Object.fromEntries(entries)
 }
 
+/** What models say beside a call, for people; it changes nothing. */
+const remarks = ['description', 'explanation', 'reason', 'rationale', 'justification', 'intent']
+/** Switches of other shells, which are what ours does when they are off. */
+const switches = [
+  'runinbackground',
+  'isbackground',
+  'background',
+  'requiresapproval',
+  'withescalatedpermissions',
+]
+
+function dropRemarks(args: Args, properties: Args): Args {
+  const isRemark = ([name, value]: [string, unknown]) =>
+    !Object.hasOwn(properties, name) &&
+    ((remarks.includes(plainKey(name)) && typeof value === 'string') ||
+      (switches.includes(plainKey(name)) && (value === false || value === null)))
+  return Object.fromEntries(Object.entries(args).filter((member) => !isRemark(member)))
+}
+
+const directoryNames = ['workdir', 'cwd', 'workingdirectory', 'workingdir']
+
+/** A directory for a command of the terminal, which stays where it was last, becomes a part of the command. */
+function enterDirectory(args: Args, properties: Args): Args {
+  const { command } = args
+  const name = Object.keys(args).find(
+    (one) => !Object.hasOwn(properties, one) && directoryNames.includes(plainKey(one)),
+  )
+  const directory = name === undefined ? undefined : args[name]
+  if (name === undefined || !Object.hasOwn(properties, 'is_input') || typeof command !== 'string') return args
+  const { [name]: _, ...others } = args
+  if (directory === null || directory === '' || directory === '.') return others
+  if (typeof directory !== 'string') return args
+  const isSimple = !/[;&|\n]/.test(command)
+  return { ...others, command: `cd -- ${shellWord(directory)} && ${isSimple ? command : `{\n${command}\n}`}` }
+}
+
 function repairTasks(value: unknown, { items }: Args): unknown {
   if (!Array.isArray(value) || !isRecord(items)) return value
   return value.map((item: unknown) => {
     if (typeof item === 'string') return { title: item }
     if (!isRecord(item)) return item
     return Object.fromEntries(
-      Object.entries(repairArguments(item, items)).filter(([name]) => !ignoredTaskMembers.has(name)),
+      Object.entries(repairArguments(item, { ...items, additionalProperties: false })).filter(
+        ([name]) => !ignoredTaskMembers.has(name),
+      ),
     )
   })
 }

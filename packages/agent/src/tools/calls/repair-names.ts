@@ -24,10 +24,18 @@ const otherNames: Readonly<Record<string, readonly string[]>> = {
     ...['localshell', 'shellcommand', 'containerexec'],
   ],
   file_editor: ['strreplace', 'strreplaceeditor', 'strreplacebasededittool', 'texteditor', 'editor'],
-  edit: ['editfile', 'edittool', 'replace', 'replaceinfile', 'searchreplace'],
-  write_file: ['write', 'writetofile', 'createfile'],
-  read_file: ['viewfile', 'openfile'],
-  list_directory: ['ls', 'listdir', 'listfiles', 'listdirectory'],
+  edit: [
+    'editfile',
+    'edittool',
+    'replace',
+    'replaceinfile',
+    'searchreplace',
+    'strreplaceinfile',
+    'applydiff',
+  ],
+  write_file: ['write', 'writetool', 'writetofile', 'createfile', 'newfile', 'savefile'],
+  read_file: ['read', 'readtool', 'viewfile', 'openfile', 'view', 'cat'],
+  list_directory: ['ls', 'list', 'listdir', 'listfiles'],
   grep: ['search', 'searchfiles', 'grepsearch', 'ripgrep', 'searchfilecontent'],
   glob: ['findfiles', 'filesearch', 'globsearch'],
   task_tracker: ['todowrite', 'updateplan', 'tasklist', 'todo'],
@@ -38,6 +46,7 @@ const editorCommands: Readonly<Record<string, string>> = {
   edit: 'str_replace',
   write_file: 'create',
   read_file: 'view',
+  list_directory: 'view',
 }
 /** Programs that models call like tools; the name is the first word of the command. */
 const commandPrefixes: ReadonlySet<string> = new Set(['git', 'reset'])
@@ -79,14 +88,28 @@ function guessCall(name: string, args: Args, known: ReadonlySet<string>): NamedC
   }
   if (name === 'grep' && typeof args.pattern === 'string') return grepCall(args, args.pattern)
   const key = plainKey(name)
-  const [target] = Object.entries(otherNames).find(([, names]) => names.includes(key)) ?? []
+  const [target] =
+    Object.entries(otherNames).find(([own, names]) => plainKey(own) === key || names.includes(key)) ?? []
   if (target === 'terminal') return terminalCall(args, shellCommand)
   if (target === 'file_editor') return addEditorCommand(target, args) ?? { name: target, args }
   // Of the two sets of tools for files a conversation mostly has one.
   const editorCommand = target === undefined || known.has(target) ? undefined : editorCommands[target]
-  if (editorCommand !== undefined) return { name: 'file_editor', args: { command: editorCommand, ...args } }
+  const isRange = key === 'read' && (args.offset != null || args.limit != null)
+  if (editorCommand !== undefined)
+    return { name: 'file_editor', args: { command: editorCommand, ...(isRange ? lineRange(args) : args) } }
+  // Ours counts lines from 0.
+  if (target === 'read_file' && isRange && Number(args.offset) > 0)
+    return { name: target, args: { ...args, offset: Number(args.offset) - 1 } }
   if (target === 'task_tracker') return { name: target, args: { command: 'plan', ...args } }
   return target === undefined ? undefined : { name: target, args }
+}
+
+/** `offset` and `limit` of Claude Code's `Read`: the first line, from 1, and how many. */
+function lineRange({ offset, limit, ...others }: Args): Args {
+  const [first, count] = [Number(offset ?? 1), limit == null ? undefined : Number(limit)]
+  const isRange = [first, count ?? 1].every((number) => Number.isInteger(number) && number > 0)
+  if (!isRange) return { ...others, offset, limit }
+  return { ...others, view_range: [first, count === undefined ? -1 : first + count - 1] }
 }
 
 /** A call of the terminal, with the command under its correct name. */

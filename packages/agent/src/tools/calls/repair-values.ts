@@ -12,8 +12,33 @@ export function repairJson(
 ): { readonly value: unknown; readonly isValidJson: boolean } | undefined {
   const value = parseJson(text)
   if (value !== undefined) return { value, isValidJson: true }
-  const repaired = parseJson(escapeControlCharacters(text)) ?? parseLiteral(text)
+  const escaped = escapeControlCharacters(text)
+  const closed = matchBrackets(escaped)
+  const repaired =
+    parseJson(escaped) ?? parseLiteral(text) ?? (closed === undefined ? undefined : parseLiteral(closed))
   return repaired === undefined ? undefined : { value: repaired, isValidJson: false }
+}
+
+/** With the brackets that are missing at the end, or without those too many. Undefined: a string is open. */
+function matchBrackets(text: string): string | undefined {
+  const open: string[] = []
+  let isString = false
+  for (let at = 0; at < text.length; at++) {
+    const char = text.charAt(at)
+    if (isString) {
+      if (char === '\\') at++
+      else if (char === '"') isString = false
+    } else if (char === '"') isString = true
+    else if (char === '{' || char === '[') open.push(char === '{' ? '}' : ']')
+    else if (char === '}' || char === ']') {
+      // Behind the end of the value only brackets may follow.
+      if (open.length === 0) return /^[\s}\]]*$/.test(text.slice(at)) ? text.slice(0, at) : undefined
+      if (open.pop() !== char) return undefined
+    }
+  }
+  // A number or word at the end may be cut itself.
+  const isWhole = open.length === 0 || /["}\]]\s*$/.test(text)
+  return isString || !isWhole ? undefined : text + open.reverse().join('')
 }
 
 /** Scans strings from the left: an unescaped quote begins or ends one. */
@@ -69,8 +94,19 @@ function repairValue(value: unknown, schema: Json): unknown {
   return isRecord(typed) && isRecord(schema.properties) ? repairTypes(typed, schema) : typed
 }
 
+const unitSeconds: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3_600 }
+
+/** `30s`, `2 minutes`, `500ms` in seconds. */
+function durationSeconds(text: string): number | undefined {
+  const [, count, unit = ''] = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|sec|min|hour|second|minute)s?$/i.exec(text) ?? []
+  const seconds = unitSeconds[unit.toLowerCase() === 'ms' ? 'ms' : unit.charAt(0).toLowerCase()]
+  return count === undefined || seconds === undefined ? undefined : Number(count) * seconds
+}
+
 function decodeString(text: string, types: ReadonlySet<string>): unknown {
   const word = text.trim()
+  const seconds = types.has('number') ? durationSeconds(word) : undefined
+  if (seconds !== undefined) return seconds
   const repaired = repairJson(/^(true|false|null)$/i.test(word) ? word.toLowerCase() : word)
   return repaired && valueTypes(repaired.value).some((type) => types.has(type)) ? repaired.value : text
 }

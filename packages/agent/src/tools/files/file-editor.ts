@@ -1,9 +1,9 @@
-import { dirname, resolve } from 'node:path'
+import { dirname, isAbsolute, resolve } from 'node:path'
 import { makeRealDirectory } from '@slipway/shared/tool-files'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
 import { createFile, fileMutex, lstatIfExists } from '../core/file-access.ts'
-import type { ToolContext, ToolFactory } from '../core/tool.ts'
+import type { Tool, ToolContext, ToolFactory } from '../core/tool.ts'
 import { ToolError } from '../core/tool-failure.ts'
 import { type EditorCommand, FileEditor, failedEditorResult } from './editor.ts'
 
@@ -19,13 +19,32 @@ const planHeadings = [
 
 /** Views, creates and edits files by absolute path; the last ten edits of each file can be undone. */
 export const openFileEditor: ToolFactory = (context) =>
-  defineTool({ kind: 'FileEditor', ...editorMembers(context) })
+  withAbsolutePaths(defineTool({ kind: 'FileEditor', ...editorMembers(context) }), context.workspace)
 
 /** Views any file and changes only the plan. Parameter `plan_path`: path of the plan in the workspace. */
 export const openPlanningFileEditor: ToolFactory = (context, { plan_path }) => {
   const configuredPath = typeof plan_path === 'string' ? plan_path : undefined
   const prepare = (command: EditorCommand) => preparePlan(command, context.workspace, configuredPath)
-  return defineTool({ kind: 'PlanningFileEditor', ...editorMembers(context, prepare) })
+  return withAbsolutePaths(
+    defineTool({ kind: 'PlanningFileEditor', ...editorMembers(context, prepare) }),
+    context.workspace,
+  )
+}
+
+/** A relative path is one of the workspace: the action has the absolute one, which is asked about and used. */
+function withAbsolutePaths(tool: Tool, { directory }: Workspace): Tool {
+  return {
+    ...tool,
+    parse: (args) => {
+      const parsed = tool.parse(args)
+      if (!('action' in parsed) || !('path' in parsed.action) || typeof parsed.action.path !== 'string')
+        return parsed
+      const { path } = parsed.action
+      // `C:\\a` is of another system.
+      if (path === '' || isAbsolute(path) || path.includes('\\')) return parsed
+      return { action: { ...parsed.action, path: resolve(directory, path) } as typeof parsed.action } // but for its path the same
+    },
+  }
 }
 
 function editorMembers(context: ToolContext, prepare?: (command: EditorCommand) => Promise<void>) {
