@@ -145,7 +145,7 @@ test.each([
     )
     db.close()
     await using storage = await openStorage({ directory })
-    const damaged = { name: 'Problem', conversation: 'two', position }
+    const damaged = { name: 'DamageError', conversation: 'two', position }
     await expect(storage.log.read('two', 0, 1_000)).rejects.toMatchObject(damaged)
     await expect(storage.log.search('two', { limit: 100, sort_order: 'TIMESTAMP' })).rejects.toMatchObject(
       damaged,
@@ -180,7 +180,7 @@ function changeBehindIndex(directory: string, index: string, sql: string): void 
 }
 
 const ofTwo = "conversation = (SELECT ordinal FROM conversation WHERE id = 'two')"
-const wrongIndex = { name: 'Problem', conversation: 'two', position: undefined }
+const wrongIndex = { name: 'DamageError', conversation: 'two', position: undefined }
 
 test.each<[string, string, string, (storage: SqliteStorage) => Promise<unknown>]>([
   [
