@@ -105,7 +105,7 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
       await page.getByRole('menuitem', { name }).click()
     }
     await page.locator('.status.running').waitFor()
-    await page.getByRole('cell', { name: /^[\d.]+ MB · \d\.\d\d CPU$/ }).waitFor()
+    await page.getByRole('cell', { name: /^[\d.]+ MiB · \d\.\d\d CPU$/ }).waitFor()
     await act('Pause')
     await page.locator('.status.paused').waitFor()
     await act('Resume')
