@@ -2,10 +2,10 @@ import { join, resolve } from 'node:path'
 import { Workspace } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import { errorCode } from '@slipway/shared/fs'
-import { RepositoryView, RepositoryViewError } from '@slipway/shared/git'
+import { copyIndex, RepositoryView, RepositoryViewError } from '@slipway/shared/git'
 import { type GitCommand, gitCommand } from '@slipway/shared/process'
 import { redact } from '@slipway/shared/redaction'
-import { copyFile, lstat, stat, utimes } from '@slipway/shared/tool-files'
+import { lstat } from '@slipway/shared/tool-files'
 
 type GitResult = Awaited<ReturnType<Workspace['run']>>
 
@@ -103,7 +103,7 @@ export class GitRepository implements AsyncDisposable {
     const path = await this.runText(['rev-parse', '--git-path', 'index'])
     const copy = join(this.#view.directory, 'index-copy')
     try {
-      if (path !== undefined) await copyWithMtime(resolve(this.directory, path), copy)
+      if (path !== undefined) await copyIndex(resolve(this.directory, path), copy)
     } catch (error) {
       // A repository in which nothing was ever added has none.
       if (errorCode(error) !== 'ENOENT') throw new Problem('bad_request', 'The index cannot be read')
@@ -138,13 +138,6 @@ function outputText({ stdout }: GitResult): string {
 function gitProblem({ stderr }: GitResult): Problem {
   const [line = ''] = stderr.toString().split('\n')
   return new Problem('bad_request', `git failed: ${String(redact(line)).slice(0, 500)}`)
-}
-
-/** git detects files changed together with the index by its time, so the copy must not be newer. */
-async function copyWithMtime(from: string, to: string): Promise<void> {
-  const { atime, mtimeMs } = await stat(from)
-  await copyFile(from, to)
-  await utimes(to, atime, Math.floor(mtimeMs) / 1000)
 }
 
 /** Whether a directory is the top of a repository. */

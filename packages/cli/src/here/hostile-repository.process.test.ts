@@ -1,7 +1,9 @@
-import { readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { HostileRepository } from '@slipway/shared/git/testing'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { applyToBranch, applyToWorkingTree, changedFiles } from './apply-changes.ts'
 import { openWorkingTree } from './git.ts'
 import { takeSnapshot, writePack } from './snapshot.ts'
@@ -35,6 +37,25 @@ test('a folder is copied, and work comes back, without a program that its reposi
   expect(await applyToWorkingTree(git, changes)).toBe('applied')
   expect(readFileSync(join(it.root, 'a.clean'), 'utf8')).toBe('c')
   expect(it.marks).toEqual([])
+})
+
+test('a change in the moment in which the index was written is in the copy', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'slipway-racy-'))
+  onTestFinished(() => rmSync(directory, { recursive: true }))
+  const run = (...args: string[]) => execFileSync('git', ['-C', directory, ...args])
+  run('init', '-q')
+  // Nothing else can make two changes of a file in one moment for sure.
+  run('config', 'core.trustctime', 'false')
+  const file = join(directory, 'a')
+  writeFileSync(file, 'one')
+  utimesSync(file, 1_700_000_000, 1_700_000_000)
+  run('add', 'a')
+  writeFileSync(file, 'two')
+  utimesSync(file, 1_700_000_000, 1_700_000_000)
+  utimesSync(join(directory, '.git/index'), 1_700_000_000, 1_700_000_000)
+  await using git = await openWorkingTree(directory, process.env)
+  const { tree } = await takeSnapshot(git, signal)
+  expect(await git.run(['cat-file', 'blob', `${tree}:a`])).toBe('two')
 })
 
 test('a repository that is hidden in the files of a folder is none', async () => {

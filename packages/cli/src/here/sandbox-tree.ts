@@ -93,7 +93,7 @@ cd -- "$(git rev-parse --show-toplevel)" || exit 1
 umask 077
 temporary=$(mktemp -d) || exit 1
 trap '[ "$done" = 1 ] || rm -rf -- "$temporary"' EXIT
-cp -- "$(git rev-parse --git-path index)" "$temporary/index" 2>/dev/null
+cp -p -- "$(git rev-parse --git-path index)" "$temporary/index" 2>/dev/null
 export GIT_INDEX_FILE="$temporary/index"
 git add --all -- :/ && tree=$(git write-tree) || exit 1
 git diff --binary --full-index --no-color --no-ext-diff --no-textconv --no-renames \\

@@ -1,6 +1,7 @@
-import { copyFile, open, rm } from 'node:fs/promises'
+import { open, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { Problem } from '@slipway/protocol'
+import { copyIndex } from '@slipway/shared/git'
 import { makeTemporaryFolder } from '@slipway/shared/tool-files'
 import type { Git } from './git.ts'
 
@@ -82,7 +83,7 @@ export async function withIndex<T>(
     const file = join(directory, 'index')
     const own = resolve(git.directory, await git.run(['rev-parse', '--git-path', 'index']))
     // A new repository has none.
-    await copyFile(own, file).catch(() => undefined)
+    await copyIndex(own, file).catch(() => undefined)
     return await work({ GIT_INDEX_FILE: file })
   } finally {
     await rm(directory, { recursive: true, force: true })

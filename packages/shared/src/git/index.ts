@@ -1,1 +1,2 @@
+export { copyIndex } from './copy-index.ts'
 export { RepositoryView, RepositoryViewError } from './repository-view.ts'
