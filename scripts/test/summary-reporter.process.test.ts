@@ -18,8 +18,10 @@ async function startVitest(source: string) {
   const { SLIPWAY_TEST_RESULTS: _, ...env } = process.env
   const args = [vitest, 'run', '--no-color']
   const child = spawn(process.execPath, args, { cwd: directory, detached: true, env })
+  // Errors have a pipe of their own, which may be read later.
   let output = ''
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
+  child.stdout.on('data', (chunk) => (output += chunk))
+  child.stderr.resume()
   return { child, ended: once(child, 'close'), output: () => output }
 }
 

@@ -164,10 +164,10 @@ export async function runInSandbox(sandbox: SandboxInfo, command: string): Promi
   return String(JSON.parse(text).stdout ?? '')
 }
 
-/** Whether its agent server answers within a second; a paused one does not. */
-export async function isResponsive(sandbox: SandboxInfo): Promise<boolean> {
+/** Whether its agent server answers in time. A paused one does not; one that runs may need long beside a load. */
+export async function isResponsive(sandbox: SandboxInfo, timeoutMs = 1_000): Promise<boolean> {
   return await fetchInSandbox(sandbox, '/api/conversations/count', {
-    signal: AbortSignal.timeout(1_000),
+    signal: AbortSignal.timeout(timeoutMs),
   }).then(
     (response) => response.ok,
     () => false,
@@ -200,7 +200,7 @@ export async function expectConsistent(
   client: ClientState,
 ): Promise<void> {
   if (sandbox.status === 'RUNNING') {
-    expect(await isResponsive(sandbox)).toBe(true)
+    expect(await isResponsive(sandbox, 30_000)).toBe(true)
     if (client.hasFile) expect(await runInSandbox(sandbox, 'cat kept.txt')).toBe(`${client.name}\n`)
   } else if (client.sandbox !== undefined) {
     expect(await isResponsive(client.sandbox)).toBe(false)

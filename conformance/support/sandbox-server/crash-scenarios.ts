@@ -123,7 +123,7 @@ export const warmPoolScenario: CrashScenario = {
     await retryUntil(server, () => expect(pooledStatuses(server)).toEqual(['RUNNING']))
     await waitForNoStrays(server)
     const claimed = await server.startRunningSandbox()
-    expect(await isResponsive(claimed)).toBe(true)
+    expect(await isResponsive(claimed, 30_000)).toBe(true)
     await expectOk(server.requestJson('DELETE', `/api/v1/sandboxes/${claimed.id}`))
     await server.stop()
     await server.start({ env: { SLIPWAY_WARM_POOL: '0', SLIPWAY_RECONCILE_SECONDS: '1' } })
