@@ -41,10 +41,7 @@ async function shrink(bytes: Buffer, maxBytes: number): Promise<ShrinkResult> {
   if (detectImageType(bytes) === undefined)
     return { kind: 'failure', failure: 'The image is not PNG, JPEG, GIF or WebP' }
   try {
-    const { default: sharp } = await import('sharp')
-    sharp.cache(false)
-    sharp.concurrency(1)
-    const open = () => sharp(bytes, { limitInputPixels: maxPixels, failOn: 'error', sequentialRead: true })
+    const open = await imageOpener(bytes)
     const { hasAlpha } = await open().metadata()
     for (let edge = longestEdge; edge >= shortestEdge; ) {
       const fit = { width: edge, height: edge, fit: 'inside', withoutEnlargement: true } as const
@@ -92,14 +89,14 @@ const maxProviderChars = 5 * 1024 * 1024
 const headChars = 'data:image/webp;base64,'.length
 
 /**
- * An image as every provider takes it: decodable, named by its bytes and not by its address, with no edge above
- * 2,000 pixels, and below 5 MiB as base64. `url` is a data URL. Never rejects.
+ * An image as every provider takes it: decodable, named by its bytes and not by its address, with no edge
+ * above 2,000 pixels, and below 5 MiB as base64. `url` is a data URL. Never rejects.
  */
 export async function normalizeImage(url: string): Promise<FitResult> {
   const original = decodeDataUrl(url)
   if (original === undefined) return { kind: 'failure', failure: 'The image cannot be read' }
   const type = detectImageType(original)
-  const maxBytes = Math.floor((maxProviderChars - headChars) / 4) * 3
+  const maxBytes = bytesInDataUrl(maxProviderChars)
   if (type !== undefined && original.length <= maxBytes) {
     const edge = await shrinkMutex.runExclusive(() => decodedEdge(original))
     if (edge === undefined) return { kind: 'failure', failure: 'The image is broken' }
@@ -114,15 +111,19 @@ export async function normalizeImage(url: string): Promise<FitResult> {
     : { kind: 'shrunk', url: toDataUrl(shrunk.type, shrunk.bytes), original }
 }
 
+/** Opens an image again and again; each pass reads it from its beginning. */
+async function imageOpener(bytes: Buffer) {
+  const { default: sharp } = await import('sharp')
+  sharp.cache(false)
+  sharp.concurrency(1)
+  return () => sharp(bytes, { limitInputPixels: maxPixels, failOn: 'error', sequentialRead: true })
+}
+
 /** The longest edge of an image that can be decoded to its end; 0 where this machine decodes none. */
 async function decodedEdge(bytes: Buffer): Promise<number | undefined> {
-  const sharp = await import('sharp').then(
-    ({ default: library }) => library,
-    () => undefined,
-  )
-  if (sharp === undefined) return 0
+  const open = await imageOpener(bytes).catch(() => undefined)
+  if (open === undefined) return 0
   try {
-    const open = () => sharp(bytes, { limitInputPixels: maxPixels, failOn: 'error', sequentialRead: true })
     const { width, height } = await open().metadata()
     await open().resize(shortestEdge).timeout({ seconds: timeoutSeconds }).raw().toBuffer()
     return Math.max(width, height)
@@ -135,10 +136,22 @@ async function decodedEdge(bytes: Buffer): Promise<number | undefined> {
 function decodeDataUrl(url: string): Buffer | undefined {
   const comma = url.indexOf(',')
   if (comma < 0 || !url.startsWith('data:')) return undefined
-  const body = url.slice(comma + 1)
-  if (/;\s*base64\s*$/i.test(url.slice(0, comma))) return Buffer.from(body, 'base64')
-  const text = decodePercent(body)
+  const bytes = base64Bytes(url)
+  if (bytes !== undefined) return bytes
+  const text = decodePercent(url.slice(comma + 1))
   return text === undefined ? undefined : Buffer.from(text)
+}
+
+/** Undefined: its data is no base64. */
+function base64Bytes(url: string): Buffer | undefined {
+  const comma = url.indexOf(',')
+  const isBase64 = comma > 0 && /;\s*base64\s*$/i.test(url.slice(0, comma))
+  return isBase64 ? Buffer.from(url.slice(comma + 1), 'base64') : undefined
+}
+
+/** The most bytes of an image whose data URL has so many characters. */
+function bytesInDataUrl(chars: number): number {
+  return Math.floor((chars - headChars) / 4) * 3
 }
 
 function toDataUrl(type: ImageType, bytes: Buffer): string {
@@ -146,11 +159,9 @@ function toDataUrl(type: ImageType, bytes: Buffer): string {
 }
 
 async function shrinkUrl(url: string, maxChars: number): Promise<FitResult> {
-  const comma = url.indexOf(',')
-  const isBase64 = comma > 0 && /;\s*base64\s*$/i.test(url.slice(0, comma))
-  if (!isBase64) return { kind: 'failure', failure: 'The image is no data URL in base64' }
-  const original = Buffer.from(url.slice(comma + 1), 'base64')
-  const shrunk = await shrinkImage(original, Math.floor((maxChars - headChars) / 4) * 3)
+  const original = base64Bytes(url)
+  if (original === undefined) return { kind: 'failure', failure: 'The image is no data URL in base64' }
+  const shrunk = await shrinkImage(original, bytesInDataUrl(maxChars))
   if (shrunk.kind === 'failure') return shrunk
   const { type, bytes } = shrunk
   return { kind: 'shrunk', url: toDataUrl(type, bytes), original }

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Llm, Message } from '@slipway/protocol'
 import { wellFormed } from '@slipway/shared/json'
-import { modelCapabilities } from '../capabilities/capabilities.ts'
 import { fitToolName } from '../capabilities/fit-names.ts'
 import { loadModelFacts, type ModelFacts, noModelFacts } from '../catalogue/prices.ts'
 import { addKey } from '../credentials.ts'
@@ -13,14 +12,14 @@ import {
   type SourceResult,
   sleepUntilAborted,
 } from '../model-source.ts'
-import { callOptions } from '../request/call-options.ts'
+import { callOptions, requestCapabilities } from '../request/call-options.ts'
 import { fitRequestImages } from '../request/fit-images.ts'
 import { openProvider } from '../request/open-provider.ts'
 import type { SdkModel } from '../request/sdk-types.ts'
 import type { ResponseAccumulator } from '../response/accumulator.ts'
 import { assistantMessage } from '../response/assistant-message.ts'
 import { type StreamResult, streamResponse } from '../response/stream-response.ts'
-import type { ModelRoute } from '../route.ts'
+import { type ModelRoute, serverOf } from '../route.ts'
 import { countTokens, countToolTokens, textTokens } from '../tokens.ts'
 import { buildReply, type ReplyTokens } from './build-reply.ts'
 import { explainFailure } from './own-server.ts'
@@ -87,7 +86,7 @@ export class RemoteModelSource implements ModelSource {
       const wait = waitMs(llm, failure, attempt)
       const { code, detail, status } = failure
       request.onRetry?.({
-        ...{ code, detail: redactDetail(detail, secrets), status, host: URL.parse(llm.base_url ?? '')?.host },
+        ...{ code, detail: redactDetail(detail, secrets), status, host: serverOf({ baseUrl: llm.base_url }) },
         ...{ waitMs: wait, attempt: attempt + 1, attempts: llm.num_retries },
       })
       await sleepUntilAborted(environment.clock, wait, signal)
@@ -102,10 +101,7 @@ export class RemoteModelSource implements ModelSource {
   ): Promise<SourceResult> {
     const { llm, route, environment, cacheKey } = this.#options
     const started = environment.clock.now()
-    const capabilities = modelCapabilities(route, llm.capability_overrides)
-    const messages = llm.disable_vision
-      ? request.messages
-      : await fitRequestImages(request.messages, capabilities)
+    const messages = await fitRequestImages(request.messages, requestCapabilities(llm, route))
     const call = wellFormed(callOptions(llm, route, { ...request, messages, cacheKey }))
     // The same request at temperature 0 would have the same empty reply.
     if (request.hadEmpty && call.temperature === 0) call.temperature = 1

@@ -25,13 +25,19 @@ const minThinkingOutput = 2048
 /** The least limit that the Responses interface accepts. */
 const minResponsesOutput = 16
 
+/** What a server takes, and the settings let it have. */
+export function requestCapabilities(llm: Llm, route: ModelRoute): ModelCapabilities {
+  const capabilities = modelCapabilities(route, llm.capability_overrides)
+  return llm.disable_vision ? { ...capabilities, images: 'none' } : capabilities
+}
+
 /** The options of one call of the provider's library. */
 export function callOptions(
   llm: Llm,
   route: ModelRoute,
   request: ModelRequest & { readonly cacheKey?: string | undefined },
 ): SdkCallOptions {
-  const capabilities = modelCapabilities(route, llm.capability_overrides)
+  const capabilities = requestCapabilities(llm, route)
   const maxOutputTokens = outputLimit(llm, route, request)
   const thinks = request.maxOutputTokens === undefined || request.maxOutputTokens >= minThinkingOutput
   const thinking = thinks ? reasoningOptions(llm, route, request.messages) : {}
@@ -40,7 +46,7 @@ export function callOptions(
   return {
     prompt: toPrompt(request.messages, {
       route,
-      capabilities: llm.disable_vision ? { ...capabilities, images: 'none' } : capabilities,
+      capabilities,
       canCache: llm.caching_prompt,
     }),
     ...(request.tools.length > 0 && toolMembers(request, route, capabilities)),
@@ -54,7 +60,8 @@ export function callOptions(
     }),
     ...definedMembers({ headers }),
     providerOptions: providerOptions(llm, route, { ...providerMembers, ...cacheMembers }),
-    // The library drops token ids, OpenRouter's reasoning details, the member of reasoning, LiteLLM's members.
+    // The library drops token ids, OpenRouter's reasoning details, the member of reasoning, LiteLLM's
+    // members.
     includeRawChunks:
       route.api === 'compatible' || llm.return_token_ids || llm.litellm_extra_body.return_token_ids === true,
   }

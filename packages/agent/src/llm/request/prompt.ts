@@ -133,8 +133,8 @@ class PromptBuilder {
   }
 
   /**
-   * Thoughts, texts and calls; Claude checks that its thoughts stand where they stood. A call without a result
-   * is missing, and the rest keeps its order.
+   * Thoughts, texts and calls; Claude checks that its thoughts stand where they stood. A call without a
+   * result is missing, and the rest keeps its order.
    */
   #inOrder(message: Message, parts: Readonly<Record<'r' | 't' | 'c', readonly AssistantPart[]>>) {
     const isClaude = this.#route.api === 'anthropic' || this.#route.api === 'bedrock'
@@ -168,8 +168,8 @@ class PromptBuilder {
   }
 
   /**
-   * Reasoning that was received as plain text. Servers that need it beside calls take an empty one where it is
-   * not known.
+   * Reasoning that was received as plain text. Servers that need it beside calls take an empty one where it
+   * is not known.
    */
   #plainReasoning(message: Message): Record<string, string> {
     const { reasoning, needsReasoning } = this.#capabilities
@@ -330,10 +330,9 @@ function text(value: string): { type: 'text'; text: string } {
 }
 
 /** It belongs to no provider. */
-function isPlain({ thinking_blocks, responses_reasoning_item }: Message): boolean {
-  const isOrigin = (data: string) => data.startsWith('compatible:')
-  const isFree = thinking_blocks.every((block) => block.type === 'redacted_thinking' && isOrigin(block.data))
-  return isFree && !responses_reasoning_item
+function isPlain(message: Message): boolean {
+  const isFree = message.thinking_blocks.length === decodeProviderMetadata(message, 'compatible').length
+  return isFree && !message.responses_reasoning_item
 }
 
 /** A reasoning item that was carried; a log from elsewhere may hold anything there. */
