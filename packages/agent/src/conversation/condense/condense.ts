@@ -31,8 +31,8 @@ const defaultCondenser: SummarizingCondenser = {
 }
 
 /**
- * The condenser of an agent; without one, that of the model's window when it is known. Once a model has refused
- * what was too large, every conversation with it is condensed.
+ * The condenser of an agent; without one, that of the model's window when it is known. Once a model has
+ * refused what was too large, every conversation with it is condensed.
  */
 export function condenserFor(
   condenser: Condenser | undefined,

@@ -1,13 +1,14 @@
 import type { Llm } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { LearnedWindow } from '../../llm/model.ts'
+import { serverOf } from '../../llm/route.ts'
 import { stateUpdate } from '../events/event-drafts.ts'
 import { learnedWindowKey } from '../state/state.ts'
 
 /**
- * What refusals teach about a model's window. Many servers say nowhere how many tokens they take, or take fewer
- * than is published; they refuse a request that is longer. The limit is kept in the log, for this conversation
- * and model, so that no later run, restart or fork asks in vain again.
+ * What refusals teach about a model's window. Many servers say nowhere how many tokens they take, or take
+ * fewer than is published; they refuse a request that is longer. The limit is kept in the log, for this
+ * conversation and model, so that no later run, restart or fork asks in vain again.
  */
 
 /** How servers name their limit; N is its number. */
@@ -29,8 +30,8 @@ const shrinkFactor = 0.75
 const minWindow = 512
 
 /**
- * The window that a refusal teaches. `requestTokens`: the size of the refused request as estimated; `known`: the
- * window so far. A named limit counts only when it is news.
+ * The window that a refusal teaches. `requestTokens`: the size of the refused request as estimated; `known`:
+ * the window so far. A named limit counts only when it is news.
  */
 export function learnWindow(
   detail: string,
@@ -46,7 +47,7 @@ export function learnWindow(
 
 /** A model's name with the host of its address: the limit is the server's. */
 export function learnedModelName({ model, base_url }: Pick<Llm, 'model' | 'base_url'>): string {
-  const host = base_url === undefined ? undefined : URL.parse(base_url)?.host
+  const host = serverOf({ baseUrl: base_url })
   return host === undefined ? model : `${model} at ${host}`
 }
 

@@ -6,9 +6,9 @@ const maxCountedShare = 0.3
 const minMissingTokens = 4_000
 
 /**
- * What to tell when a server counted far fewer tokens than were sent: it cut the request to its window without
- * a word, and the model may see neither its tools nor the task. Some servers leave cached tokens out of their
- * counts, so the first request of a model alone is looked at.
+ * What to tell when a server counted far fewer tokens than were sent: it cut the request to its window
+ * without a word, and the model may see neither its tools nor the task. Some servers leave cached tokens out
+ * of their counts, so the first request of a model alone is looked at.
  */
 export function windowNotice(model: Model, counted: number, estimated: number) {
   if (counted === 0 || counted > estimated * maxCountedShare || estimated - counted < minMissingTokens)

@@ -6,13 +6,11 @@ import { condenserFor } from '../condense/condense.ts'
 import { learnedWindowEvent, learnWindow } from '../condense/learned-window.ts'
 import { windowNotice } from '../condense/window-notice.ts'
 import { failureEvents, recordEvents, stateUpdate, userMessage } from '../events/event-drafts.ts'
-import type { AgentRuntime } from '../runtime/agent-runtime.ts'
-import type { ConversationContext } from '../runtime/conversation-context.ts'
 import { modelNoticeKey } from '../state/state.ts'
 import { replyText } from '../view/content-blocks.ts'
-import { messageLimits, windowOf } from '../view/message-limits.ts'
+import { windowOf } from '../view/message-limits.ts'
 import { eventsFromModelTurn, finalText, type ModelTurn } from './model-turn.ts'
-import type { RunProgress, StepScope } from './run-progress.ts'
+import { nextRequest, type StepScope } from './run-progress.ts'
 import { StreamedReply } from './streamed-reply.ts'
 import { generateWhole, type WholeResult } from './whole-reply.ts'
 
@@ -35,10 +33,10 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
   const { context, runtime, progress } = scope
   progress.steps++
   context.stats.limits.steps++
-  const { view, position: positionAtRequest } = context.state
+  const { position: positionAtRequest } = context.state
   const { model } = runtime
   const deltas = new StreamedReply(context, model.llm.stream)
-  const request = { messages: view.messages(messageLimits(model)), tools: runtime.modelTools }
+  const request = nextRequest(context.state, runtime)
   const { result, pieces } = await generateWhole(
     model,
     {
@@ -191,14 +189,8 @@ function refusalEvents(): EventDraft[] {
 }
 
 const nearLimitShare = 0.85
-
-function requestSize(
-  context: ConversationContext,
-  { model, modelTools: tools }: AgentRuntime,
-  { sizes }: RunProgress,
-) {
-  return sizes.sizeOf(model, { messages: context.state.view.messages(messageLimits(model)), tools })
-}
+/** A request of at most this share of the refused one is asked at once. */
+const shorterShare = 0.85
 
 async function appendFailure(
   { code, detail, status, brokenAttempts = [] }: ModelFailure,
@@ -213,28 +205,27 @@ async function appendFailure(
   const { stats, deps } = context
   const { model } = runtime
   for (const piece of pieces) stats.addReply(piece, piece.usageId, deps.clock.now() * 1000)
-  for (const attempt of brokenAttempts)
-    stats.addAttempt(attempt, runtime.model.llm.usage_id, deps.clock.now() * 1000)
+  for (const attempt of brokenAttempts) stats.addAttempt(attempt, model.llm.usage_id, deps.clock.now() * 1000)
   const known = windowOf(model)
   // Some servers refuse what is too long without a word about it.
   const isNearLimit = known !== undefined && requestTokens > known * nearLimitShare
   const isOverWindow = code === 'LLMContextWindowExceedError' || (status === 400 && isNearLimit)
-  if (isOverWindow) model.learnedWindow = learnWindow(detail, { requestTokens, known })
+  const learned = isOverWindow ? learnWindow(detail, { requestTokens, known }) : undefined
+  if (learned !== undefined) model.learnedWindow = learned
   const isTooLong = isOverWindow || code === 'LLMMalformedConversationHistoryError'
-  const hasCondenser = condenserFor(runtime.settings.agent.condenser, runtime.model) !== undefined
+  const hasCondenser = condenserFor(runtime.settings.agent.condenser, model) !== undefined
   if (isTooLong) progress.overflow = detail
   // What was learned may be enough: single messages are shortened to it.
-  const isShorter = isOverWindow && requestSize(context, runtime, progress) < requestTokens * nearLimitShare
+  const isShorter =
+    isOverWindow &&
+    progress.sizes.sizeOf(model, nextRequest(context.state, runtime)) < requestTokens * shorterShare
   const usage = pieces.length + brokenAttempts.length > 0 ? context.usageEvents() : []
   await context.appendWithUsage((now) => {
     if (now.status !== 'running') return []
-    const learned =
-      isOverWindow && model.learnedWindow !== undefined
-        ? [learnedWindowEvent(model.llm, model.learnedWindow)]
-        : []
-    if (isShorter) return [...usage, ...learned]
+    const told = learned === undefined ? usage : [...usage, learnedWindowEvent(model.llm, learned)]
+    if (isShorter) return told
     return isTooLong && hasCondenser
-      ? [...usage, ...learned, { kind: 'CondensationRequest', source: 'environment' }]
-      : [...usage, ...learned, ...failureEvents(code, detail)]
+      ? [...told, { kind: 'CondensationRequest', source: 'environment' }]
+      : [...told, ...failureEvents(code, detail)]
   })
 }

@@ -4,9 +4,8 @@ import { planPruning } from '../condense/prune.ts'
 import { failureEvents, recordEvents, stateUpdate } from '../events/event-drafts.ts'
 import { instrument } from '../runtime/instrumentation.ts'
 import type { ConversationState } from '../state/state.ts'
-import { messageLimits } from '../view/message-limits.ts'
 import { prunedResultsKey } from '../view/prune-result.ts'
-import type { StepScope } from './run-progress.ts'
+import { nextRequest, type StepScope } from './run-progress.ts'
 
 export type CondenseStepResult =
   | { readonly kind: 'done' }
@@ -38,9 +37,9 @@ export async function condenseStep(
       return { kind: 'done' }
     }
   }
-  const request = { messages: view.messages(messageLimits(model)), tools: runtime.modelTools }
+  const request = condenser.llm === undefined ? nextRequest(state, runtime) : undefined
   const isInPlace =
-    condenser.llm === undefined &&
+    request !== undefined &&
     progress.overflow === undefined &&
     fitsInPlace(progress.sizes.sizeOf(model, request), model)
   const options = {

@@ -43,16 +43,18 @@ export class RunProgress {
       view: state.view,
       condenser,
       model,
-      requestTokens: this.sizes.sizeOf(model, {
-        messages: state.view.messages(messageLimits(model)),
-        tools: runtime.modelTools,
-      }),
+      requestTokens: this.sizes.sizeOf(model, nextRequest(state, runtime)),
       isRequested: this.overflow !== undefined && state.isCondensationRequested,
     })
     if (need === 'hard') return 'hard'
     const isDesirable = need === 'soft' || state.isCondensationRequested
     return isDesirable && state.view.size > this.failedCondenseSize ? 'soft' : 'no'
   }
+}
+
+/** What the model of a runtime is sent next. */
+export function nextRequest({ view }: ConversationState, { model, modelTools: tools }: AgentRuntime) {
+  return { messages: view.messages(messageLimits(model)), tools }
 }
 
 export interface StepScope {

@@ -4,7 +4,6 @@ import { ToolError } from '../../tools/core/tool-failure.ts'
 import { truncateMiddle } from '../../tools/core/truncate.ts'
 import { textMessage } from '../events/event-drafts.ts'
 import { replyText } from '../view/content-blocks.ts'
-import { defaultMessageLimits } from '../view/message-limits.ts'
 import type { ConversationContext } from './conversation-context.ts'
 import { openConversationModel } from './open-model.ts'
 
@@ -29,7 +28,7 @@ export function createModelRouter(
     findMetaProfile: async (name) => await deps.findMetaProfile?.(name),
     recentMessages() {
       const texts = context.state.view
-        .messages({ ...defaultMessageLimits, chars: settings.current.agent.llm.max_message_chars })
+        .messages()
         .filter(({ role }) => role === 'user' || role === 'assistant')
         .map((message) => ({ role: message.role, text: replyText({ message }, '\n').trim() }))
         .filter(({ text }) => text !== '')

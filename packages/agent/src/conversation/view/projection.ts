@@ -15,8 +15,8 @@ import { type Batch, type CallWithResult, groupUnits, type Single, type ViewUnit
  * assistant message, exactly as received, with the thought and reasoning of its first action; their results
  * follow in the order of the calls, then the messages that stood between. Calls without a result and results
  * without a call are left out; a turn that loses all its calls keeps its thought as a text without reasoning.
- * Texts of messages and results are cut in the middle to the limits of a message. A message is the same object each
- * time.
+ * Texts of messages and results are cut in the middle to the limits of a message. A message is the same
+ * object each time.
  */
 export class Projection {
   readonly limits: MessageLimits

@@ -51,8 +51,11 @@ export class View {
     return this.#ids.has(id)
   }
 
-  /** The messages for the model (see `Projection`); unchanged ones are the same objects. */
-  messages(limits: MessageLimits = defaultMessageLimits): readonly Message[] {
+  /**
+   * The messages for the model (see `Projection`), by default as last asked; unchanged ones are the same
+   * objects.
+   */
+  messages(limits: MessageLimits = this.#projection.limits): readonly Message[] {
     const { chars, tokens } = this.#projection.limits
     if (chars !== limits.chars || tokens !== limits.tokens) {
       this.#projection = new Projection(limits)
