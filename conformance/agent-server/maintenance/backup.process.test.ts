@@ -18,9 +18,9 @@ import { afterAll, expect, test, vi } from 'vitest'
 import { MessageLedger } from '../../contract/message-ledger.ts'
 import { finishStep, scriptedModel } from '../../support/agent-driver.ts'
 import { OwnAgentServer } from '../../support/agent-fixture.ts'
-import { startAgentServer } from '../../support/agent-server.ts'
-import { AgentServerApi } from '../../support/agent-server-api.ts'
+import type { AgentServerApi } from '../../support/agent-server-api.ts'
 import { runCli, runJson, spawnCli } from '../../support/cli.ts'
+import { withServer } from '../../support/with-server.ts'
 
 /** The drill: back up under load, restore somewhere else, and compare. */
 vi.setConfig({ testTimeout: 180_000 })
@@ -29,16 +29,6 @@ const base = mkdtempSync(join(tmpdir(), 'slipway-backup-'))
 afterAll(() => rmSync(base, { recursive: true, force: true }))
 let directories = 0
 const newPath = () => join(base, `d${++directories}`)
-
-/** Serves a data directory for a moment. */
-async function withServer<T>(data: string, work: (api: AgentServerApi) => Promise<T>): Promise<T> {
-  const server = await startAgentServer(data)
-  try {
-    return await work(new AgentServerApi({ url: server.url, headers: {} }))
-  } finally {
-    await server.stop('SIGKILL')
-  }
-}
 
 async function addMessages(api: AgentServerApi, id: string, count: number, label = 'message'): Promise<void> {
   for (let n = 0; n < count; n++) {

@@ -7,8 +7,9 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { expect } from 'vitest'
-import { agentServerMain, startAgentServer } from '../../support/agent-server.ts'
-import { AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
+import { agentServerMain } from '../../support/agent-server.ts'
+import { type AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
+import { withServer } from '../../support/with-server.ts'
 import type { Guarantee } from '../guarantee.ts'
 
 /** Logs that earlier versions wrote: each has the same two conversations. */
@@ -84,15 +85,6 @@ async function readAndGoOn(data: string): Promise<readonly string[]> {
     expect(other.split(text).length).toBe(2)
   })
   return answers
-}
-
-async function withServer<T>(data: string, work: (api: AgentServerApi) => Promise<T>): Promise<T> {
-  const server = await startAgentServer(data)
-  try {
-    return await work(new AgentServerApi({ url: server.url, headers: {} }))
-  } finally {
-    await server.stop('SIGKILL')
-  }
 }
 
 /** Both exports first. */
