@@ -86,7 +86,10 @@ function importViolations({ file, text, imports }: Source): string[] {
   return found
 }
 
-/** A log line and a `ConversationErrorEvent` show the name of an error's class. `Problem` is a word of its own. */
+/**
+ * A log line and a `ConversationErrorEvent` show the name of an error's class. `Problem` is a word of its
+ * own.
+ */
 function errorClassViolations(text: string): string[] {
   const classes = text.matchAll(/\bclass (\w+) extends (?:Problem|\w*Error)\b[^{]*\{(.*?)\n?\}$/gms)
   return [...classes].flatMap(([, name = '', body = '']) => {

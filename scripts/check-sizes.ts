@@ -62,7 +62,9 @@ interface Node extends Readonly<Record<string, unknown>> {
   readonly end: number
 }
 
-/** Functions within functions are counted too, each once. A place that several functions have is the longest. */
+/**
+ * Functions within functions are counted too, each once. A place that several functions have is the longest.
+ */
 function functionSizes({ file, text }: Source): Large[] {
   if (!/\.tsx?$/.test(file)) return []
   const found = new Map<string, Large>()

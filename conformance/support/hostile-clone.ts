@@ -197,8 +197,8 @@ export const outsideText = 'text-outside-of-the-repository'
 
 /**
  * A repository with all kinds of attacks at once, as an archive brings it: the files of its author, and the
- * `.git` of its author with configuration, hooks, a submodule and a repository hidden in the files. It lies in
- * the home directory of the user.
+ * `.git` of its author with configuration, hooks, a submodule and a repository hidden in the files. It lies
+ * in the home directory of the user.
  */
 export class HostileClone implements Disposable {
   readonly repository: HostileRepository

@@ -1,8 +1,8 @@
 import { runVitest } from './run-vitest.ts'
 import { type LatePass, latePasses } from './suites.ts'
 
-// `node scripts/test/late-passes.ts <folder> <pass,...> [Vitest's arguments]` runs late passes beside each other.
-// The cluster goes as soon as its pass has ended: its programs use processor time while they wait.
+// `node scripts/test/late-passes.ts <folder> <pass,...> [Vitest's arguments]` runs late passes beside each
+// other. The cluster goes as soon as its pass has ended: its programs use processor time while they wait.
 
 const [folder = '', names = '', ...args] = process.argv.slice(2)
 const isLatePass = (name: string): name is LatePass => name in latePasses

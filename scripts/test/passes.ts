@@ -6,8 +6,8 @@ import { isInstalled } from './is-installed.ts'
 import { runVitest } from './run-vitest.ts'
 import { type LatePass, latePasses } from './suites.ts'
 
-// All tests in passes beside each other: the late ones have the tests of other people's programs, and begin when
-// `.ci/build` has made these. What is not built `maxWaitMs` after the first pass has ended is skipped.
+// All tests in passes beside each other: the late ones have the tests of other people's programs, and begin
+// when `.ci/build` has made these. What is not built `maxWaitMs` after the first pass has ended is skipped.
 
 const maxWaitMs = 10 * 60_000
 /** Two more than cores: the files of this pass spend most of their time with waiting for programs. */

@@ -14,8 +14,9 @@ export const needs = {
 export const suffixes = Object.keys(needs)
 
 /**
- * Files that need what `.ci/build` makes, by the pass that runs them: they begin when it is there. The files of a
- * cluster run one after the other, since they take its node and its spare API server; the others in two workers.
+ * Files that need what `.ci/build` makes, by the pass that runs them: they begin when it is there. The files
+ * of a cluster run one after the other, since they take its node and its spare API server; the others in two
+ * workers.
  */
 export const latePasses = {
   cluster: { suffixes: ['k8s'], workers: 1 },

@@ -164,7 +164,9 @@ export async function runInSandbox(sandbox: SandboxInfo, command: string): Promi
   return String(JSON.parse(text).stdout ?? '')
 }
 
-/** Whether its agent server answers in time. A paused one does not; one that runs may need long beside a load. */
+/**
+ * Whether its agent server answers in time. A paused one does not; one that runs may need long beside a load.
+ */
 export async function isResponsive(sandbox: SandboxInfo, timeoutMs = 1_000): Promise<boolean> {
   return await fetchInSandbox(sandbox, '/api/conversations/count', {
     signal: AbortSignal.timeout(timeoutMs),

@@ -11,7 +11,9 @@ interface FailureRule {
   readonly codes?: readonly string[]
   /** Parts of messages, in lower case, with the providers that use them. */
   readonly phrases?: Readonly<Record<string, string>>
-  /** Its codes say nothing about a refused request: some servers send `api_error` for a model that they lack. */
+  /**
+   * Its codes say nothing about a refused request: some servers send `api_error` for a model that they lack.
+   */
   readonly isTransient?: true
   readonly code: ModelFailureCode
   readonly isRetryable: boolean

@@ -144,7 +144,7 @@ test.each(rows)('%s is at least %s: %s', async (_, least, command) => {
 test('what is read elsewhere, and what is changed after a return, is not changed elsewhere', async () => {
   for (const command of [
     'cd /etc && ls cron.d && cat hosts',
-    'cd /etc && cat hosts; cd /work/project && echo x > notes.txt',
+    'cd /etc && cat hosts; cd /srv/project && echo x > notes.txt',
     'cd sub && echo x > notes.txt',
     'cd /tmp && touch x',
     'git -C sub diff --output=x',

@@ -36,8 +36,8 @@ export function spawnCommand(
 type CommandInput = CommandOptions & { readonly input?: string | Uint8Array }
 
 /**
- * Runs a command to its end, in a process that has run others where that makes no difference; at night each is
- * a process of its own.
+ * Runs a command to its end, in a process that has run others where that makes no difference; at night each
+ * is a process of its own.
  */
 export async function runCommand(
   args: readonly string[],

@@ -145,9 +145,9 @@ function invalidJson(msg: string): Problem {
 }
 
 /**
- * The body as it arrives, `content-encoding: gzip` decompressed. Fails with `ClientDisconnectedError`; a client
- * that sends nothing for `idleMs` is cut off. Leaving the loop early keeps the connection, so that the answer
- * reaches the client.
+ * The body as it arrives, `content-encoding: gzip` decompressed. Fails with `ClientDisconnectedError`; a
+ * client that sends nothing for `idleMs` is cut off. Leaving the loop early keeps the connection, so that the
+ * answer reaches the client.
  */
 export function readStream(
   raw: IncomingMessage,

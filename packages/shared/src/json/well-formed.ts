@@ -1,7 +1,7 @@
 /**
  * A JSON value in which U+FFFD stands for each half of a surrogate pair that is alone, in texts and in names
- * of members. Such a half has no UTF-8: strict servers refuse it, and other programs cannot write it. What has
- * none is returned itself, so unchanged parts are shared; instances of classes are left alone.
+ * of members. Such a half has no UTF-8: strict servers refuse it, and other programs cannot write it. What
+ * has none is returned itself, so unchanged parts are shared; instances of classes are left alone.
  */
 export function wellFormed<T>(value: T): T {
   return fit(value) as T // each value becomes one of its own type

@@ -5,7 +5,8 @@ import { hash } from 'node:crypto'
  * `repo.list`) and what other providers gave, and one text that a provider refuses fails each later request.
  *
  * A text that fits stays as it is. Any other one becomes its allowed characters and a digest of the whole
- * text: the same each time, so that a request begins like the one before it, and another one for another text.
+ * text: the same each time, so that a request begins like the one before it, and another one for another
+ * text.
  */
 
 /** Names of tools that all providers take; Gemini and Kimi want a letter or `_` first. */

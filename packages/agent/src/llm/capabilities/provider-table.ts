@@ -30,7 +30,9 @@ export interface ServerCapabilities {
   readonly reasoning: 'none' | 'same' | 'own' | 'reasoning' | 'reasoning_content' | 'reasoning_details'
   /** A message with calls needs reasoning, if only an empty one. */
   readonly needsReasoning?: true
-  /** Call ids: any text, word characters, at most 40 of them (OpenAI), or nine letters and digits (Mistral). */
+  /**
+   * Call ids: any text, word characters, at most 40 of them (OpenAI), or nine letters and digits (Mistral).
+   */
   readonly callIds: CallIdForm
   /** Contents of messages: lists of parts, or a text alone. */
   readonly content: 'parts' | 'text'

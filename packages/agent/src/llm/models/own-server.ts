@@ -17,8 +17,8 @@ interface OwnServer {
 }
 
 /**
- * What a person can do about a failure of a server of their own: start it, or name a model that it has. A refused
- * port of this machine is final, since nothing starts there while a run waits.
+ * What a person can do about a failure of a server of their own: start it, or name a model that it has. A
+ * refused port of this machine is final, since nothing starts there while a run waits.
  */
 export async function explainFailure(failure: ProviderFailure, options: OwnServer): Promise<ProviderFailure> {
   const { route } = options

@@ -14,8 +14,8 @@ const tooOld = { text: '[An older image was left out: a request to this model ha
 
 /**
  * Messages whose images a server takes: each as `normalizeImage` makes it, and no more than `maxImages`. One
- * that it would refuse, or that is too old, becomes a text that says so; otherwise it would fail this and each
- * later request. Addresses on the network stay as they are.
+ * that it would refuse, or that is too old, becomes a text that says so; otherwise it would fail this and
+ * each later request. Addresses on the network stay as they are.
  */
 export async function fitRequestImages(
   messages: readonly Message[],

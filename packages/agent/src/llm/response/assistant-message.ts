@@ -10,8 +10,8 @@ type ThinkingBlock = Message['thinking_blocks'][number]
 type ReasoningItem = NonNullable<Message['responses_reasoning_item']>
 
 /**
- * The message of a response, with everything that has to go back. `usedIds`: ids of earlier calls; `names`: of
- * the tools of the request, in the form that the provider was told.
+ * The message of a response, with everything that has to go back. `usedIds`: ids of earlier calls; `names`:
+ * of the tools of the request, in the form that the provider was told.
  */
 export function assistantMessage(
   response: ResponseAccumulator,

@@ -127,7 +127,9 @@ function dropRemarks(args: Args, properties: Args): Args {
 
 const directoryNames = ['workdir', 'cwd', 'workingdirectory', 'workingdir']
 
-/** A directory for a command of the terminal, which stays where it was last, becomes a part of the command. */
+/**
+ * A directory for a command of the terminal, which stays where it was last, becomes a part of the command.
+ */
 function enterDirectory(args: Args, properties: Args): Args {
   const { command } = args
   const name = Object.keys(args).find(

@@ -31,7 +31,9 @@ export const openPlanningFileEditor: ToolFactory = (context, { plan_path }) => {
   )
 }
 
-/** A relative path is one of the workspace: the action has the absolute one, which is asked about and used. */
+/**
+ * A relative path is one of the workspace: the action has the absolute one, which is asked about and used.
+ */
 function withAbsolutePaths(tool: Tool, { directory }: Workspace): Tool {
   return {
     ...tool,
@@ -40,7 +42,7 @@ function withAbsolutePaths(tool: Tool, { directory }: Workspace): Tool {
       if (!('action' in parsed) || !('path' in parsed.action) || typeof parsed.action.path !== 'string')
         return parsed
       const { path } = parsed.action
-      // `C:\\a` is of another system.
+      // `C:\a` is of another system.
       if (path === '' || isAbsolute(path) || path.includes('\\')) return parsed
       return { action: { ...parsed.action, path: resolve(directory, path) } as typeof parsed.action } // but for its path the same
     },

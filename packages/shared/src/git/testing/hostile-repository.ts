@@ -14,7 +14,9 @@ const hooks = [
   'reference-transaction',
 ].concat('pre-auto-gc', 'post-applypatch', 'fsmonitor-watchman')
 
-/** Arguments of git, without any precaution, that run a program of each kind. Some fail with their programs. */
+/**
+ * Arguments of git, without any precaution, that run a program of each kind. Some fail with their programs.
+ */
 export const carelessCalls = [
   'diff',
   'diff -- sub',
