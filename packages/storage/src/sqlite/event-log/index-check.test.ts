@@ -1,3 +1,4 @@
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test, vi } from 'vitest'
@@ -102,4 +103,74 @@ test('indexes are right while another connection removes the events that are com
   for (const group of ['order', 'ids'] as const) expect(areIndexesRight(db, group, 1, 20)).toBe(true)
   expect(removed).toBeGreaterThan(2)
   db.close()
+})
+
+/** Where the entries of an index begin that is one page. */
+function cellsOf(page: Buffer): number[] {
+  return Array.from({ length: page.readUInt16BE(3) }, (_, n) => page.readUInt16BE(8 + 2 * n))
+}
+
+test('an entry out of order is noticed by each conversation whose searches it misleads', async () => {
+  using directory = temporaryDirectory()
+  {
+    await using storage = await openStorage({ directory: directory.path })
+    for (const id of ['one', 'two', 'three', 'four']) {
+      await storage.conversations.create({ id })
+      for (let n = 0; n < 12; n++)
+        await storage.log.append(id, [{ kind: n % 2 === 0 ? 'PauseEvent' : 'MessageEvent', source: 'user' }])
+    }
+  }
+  const path = join(directory.path, 'log.db')
+  const original = readFileSync(path)
+  const changed = join(directory.path, 'changed.db')
+  const columns = { event_facet: 'facet, instant, row', event_instant: 'instant, row', event_id: 'id, row' }
+  using pristine = new DatabaseSync(path)
+  const wrong: string[] = []
+  let misled = 0
+  for (const [index, key] of Object.entries(columns)) {
+    const { rootpage } =
+      pristine.prepare('SELECT rootpage FROM sqlite_schema WHERE name = ?').get(index) ?? {}
+    const start = (Number(rootpage) - 1) * 4096
+    const keys = pristine
+      .prepare(`SELECT conversation, ${key} FROM event ORDER BY conversation, ${key}`)
+      .all()
+    for (const cell of cellsOf(original.subarray(start, start + 4096))) {
+      // The type of the conversation: 8 is the value 0, 9 the value 1, and 1 a byte behind the header.
+      const typeAt = start + cell + 2
+      const valueAt = start + cell + 1 + (original[start + cell + 1] ?? 0)
+      for (const value of [0, 1, 2, 3, 4, 5, 200]) {
+        const bytes = Buffer.from(original)
+        if (bytes[typeAt] === 1) bytes[valueAt] = value
+        else if (value < 2) bytes[typeAt] = 8 + value
+        else continue
+        if (bytes.equals(original)) continue
+        writeFileSync(changed, bytes)
+        const db = new Database(changed, {
+          readOnly: true,
+          synchronous: 'FULL',
+          cacheBytes: 1_000_000,
+          migrations: [],
+        })
+        const group = index === 'event_id' ? 'ids' : 'order'
+        for (const ordinal of [1, 2, 3, 4]) {
+          const found = `SELECT row FROM event INDEXED BY ${index} WHERE conversation = ? AND `
+          const isMisled = keys.some((values) => {
+            if (values.conversation !== ordinal) return false
+            const parts = key.split(', ').map((column) => values[column] as number | string)
+            const condition = key
+              .split(', ')
+              .map((column) => `${column} = ?`)
+              .join(' AND ')
+            return db.get<[number]>(found + condition, ordinal, ...parts)?.[0] !== values.row
+          })
+          misled += Number(isMisled)
+          if (isMisled && areIndexesRight(db, group, ordinal, 12))
+            wrong.push(`${index} at ${cell}: ${value}, ${ordinal}`)
+        }
+        db.close()
+      }
+    }
+  }
+  expect(wrong).toEqual([])
+  expect(misled).toBeGreaterThan(100)
 })

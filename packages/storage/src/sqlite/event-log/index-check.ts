@@ -12,35 +12,64 @@ export type IndexGroup = 'order' | 'ids'
 const prime = 67_108_859
 const mix = (terms: string) => `sum((${terms}) % ${prime} * ((${terms}) % ${prime}) % ${prime})`
 const rowTerm = `row % ${prime} * 8388593`
-const instantTerm = `${rowTerm} + instant % ${prime} * 6700417`
-const facetTerm = `${instantTerm} + facet % ${prime} * 7368787`
-const idTerm = `${rowTerm} + crc32_of(id) % ${prime} * 7368787`
 
-const rangeSql = 'NOT INDEXED WHERE row BETWEEN ?2 AND ?3'
-const indexSql = (index: string) => `INDEXED BY ${index} WHERE conversation = ?1 AND row BETWEEN ?2 AND ?3`
+interface CheckedIndex {
+  readonly name: string
+  /** Columns that follow the conversation. */
+  readonly columns: readonly string[]
+  /** Their part of the sum. */
+  readonly terms: string
+  /** Which rows it has; all unless set. */
+  readonly where?: string
+}
 
-/** Pairs of queries whose answers are the same: of the rows, and of an index of them. */
-const checks: Readonly<Record<IndexGroup, readonly (readonly [rows: string, index: string])[]>> = {
+const instantTerm = `instant % ${prime} * 6700417`
+const indexes: Readonly<Record<IndexGroup, readonly CheckedIndex[]>> = {
   order: [
-    [
-      `SELECT count(*), ${mix(facetTerm)} FROM event ${rangeSql}`,
-      `SELECT count(*), ${mix(facetTerm)} FROM event ${indexSql('event_facet')}`,
-    ],
-    [
-      `SELECT count(*), ${mix(instantTerm)} FROM event ${rangeSql}`,
-      `SELECT count(*), ${mix(instantTerm)} FROM event ${indexSql('event_instant')}`,
-    ],
-    [
-      `SELECT count(*), ${mix(rowTerm)} FROM event ${rangeSql} AND facet & 1`,
-      `SELECT count(*), ${mix(rowTerm)} FROM event ${indexSql('event_message')} AND facet & 1`,
-    ],
+    {
+      name: 'event_facet',
+      columns: ['facet', 'instant'],
+      terms: `${instantTerm} + facet % ${prime} * 7368787`,
+    },
+    { name: 'event_instant', columns: ['instant'], terms: instantTerm },
+    { name: 'event_message', columns: [], terms: '0', where: 'facet & 1' },
   ],
-  ids: [
-    [
-      `SELECT count(*), ${mix(idTerm)} FROM event ${rangeSql}`,
-      `SELECT count(*), ${mix(idTerm)} FROM event ${indexSql('event_id')}`,
-    ],
-  ],
+  ids: [{ name: 'event_id', columns: ['id'], terms: `crc32_of(id) % ${prime} * 7368787` }],
+}
+
+/**
+ * A query of the rows and one of an index of them, which have the same answer. The entries of the
+ * conversation are added up from the first one that a search finds on; none of them is of another
+ * conversation, and one of them is the last one that a search from the end finds. So a search for any key of
+ * the conversation meets no entry that is out of order: such an entry is among those that are added up, or it
+ * misleads the search for the first or the last of them too.
+ */
+function checkOf({
+  name,
+  columns,
+  terms,
+  where = 'TRUE',
+}: CheckedIndex): readonly [rows: string, index: string] {
+  const isCompared = 'row BETWEEN ?2 AND ?3'
+  const isForeign = `row NOT BETWEEN ?2 AND ?2 + ${positionsPerConversation - 2}`
+  const sum = (conversation: string) => mix(`${conversation} % ${prime} * 6291469 + ${rowTerm} + ${terms}`)
+  const entries = `FROM event INDEXED BY ${name} WHERE conversation = ?1 AND ${where}`
+  const key = [...columns, 'row'].join(', ')
+  const fromEnd = [...columns, 'row'].map((column) => `${column} DESC`).join(', ')
+  return [
+    `SELECT count(*), ${sum('?1')}, 0, 1 FROM event NOT INDEXED WHERE ${isCompared} AND ${where}`,
+    // The first value of an entry is read, because it may be another one than the condition says.
+    `SELECT count(*) FILTER (WHERE ${isCompared}), ${sum('conversation')} FILTER (WHERE ${isCompared}),
+       count(*) FILTER (WHERE ${isForeign}),
+       count(*) FILTER (WHERE (${key}) = (SELECT ${key} ${entries} ORDER BY ${fromEnd} LIMIT 1))
+         = min(count(*), 1)
+     ${entries}`,
+  ]
+}
+
+const checks = {
+  order: indexes.order.map(checkOf),
+  ids: indexes.ids.map(checkOf),
 }
 
 /**
@@ -51,9 +80,9 @@ export function areIndexesRight(db: Database, group: IndexGroup, ordinal: number
   return checks[group].every((pair) => {
     // Both see the same events, also while another thread removes some.
     const [rows, index] = db.savepoint(() =>
-      pair.map((sql) => db.get<[number, number]>(sql, ordinal, base + 1, base + head)),
+      pair.map((sql) => db.get<number[]>(sql, ordinal, base + 1, base + head)),
     )
-    return rows?.[0] === index?.[0] && rows?.[1] === index?.[1]
+    return rows?.every((value, n) => value === index?.[n]) === true
   })
 }
 
