@@ -63,7 +63,7 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
 export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   'lru-cache': ['shared/src/collections/'],
   koffi: ['shared/src/process/'],
-  zod: ['protocol/', 'agent-server/src/config/config.ts', 'sandbox-server/src/config/config.ts'],
+  zod: ['protocol/', 'agent-server/src/core/config/config.ts', 'sandbox-server/src/config/config.ts'],
   'find-my-way': ['http/src/core/router.ts'],
   '@fastify/': ['http/'],
   ws: ['http/'],
@@ -71,7 +71,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   pino: ['http/'],
   'prom-client': ['shared/src/metrics/', 'http/src/telemetry/'],
   '@opentelemetry/': ['http/src/telemetry/'],
-  'node:http': ['http/', 'agent/src/tools/web/', 'agent-server/src/settings/mcp-oauth-jobs.ts'],
+  'node:http': ['http/', 'agent/src/tools/web/', 'agent-server/src/modules/mcp/mcp-oauth-jobs.ts'],
   'node:https': ['agent/src/tools/web/'],
   // On a thread of its own: see HtmlThread.
   'html-to-text': ['agent/src/tools/web/html-text.ts'],
@@ -180,13 +180,15 @@ export const timerFolders: readonly string[] = [
 
 /** Sources in these folders that use timers of Node, each with its reason. */
 export const timerUsers: Readonly<Record<string, string>> = {
-  'agent-server/src/applications/': 'waits for programs that it starts',
-  'agent-server/src/bash/output-recorder.ts': 'joins the output of programs',
-  'agent-server/src/editor/editor.ts': 'waits for a program that it starts',
-  'agent-server/src/git/repository-search.ts': 'bounds a request to GitHub',
-  'agent-server/src/profiles/': 'bounds requests to providers',
-  'agent-server/src/secrets/credential-source.ts': 'bounds and repeats requests to a source of secrets',
-  'agent-server/src/settings/mcp-oauth-jobs.ts': 'bounds a sign-in, which a person does',
+  'agent-server/src/compat/applications/': 'waits for programs that it starts',
+  'agent-server/src/modules/bash/output-recorder.ts': 'joins the output of programs',
+  'agent-server/src/compat/editor/editor.ts': 'waits for a program that it starts',
+  'agent-server/src/modules/git/repository-search.ts': 'bounds a request to GitHub',
+  'agent-server/src/modules/llm-profiles/': 'bounds requests to providers',
+  'agent-server/src/compat/managed-models/': 'bounds a request to a source of keys',
+  'agent-server/src/compat/credential-bindings/credential-source.ts':
+    'bounds and repeats requests to a source of secrets',
+  'agent-server/src/modules/mcp/mcp-oauth-jobs.ts': 'bounds a sign-in, which a person does',
   'http/src/core/http-server.ts': 'looks for idle connections of the kernel while it closes',
   'http/src/telemetry/': 'bounds the last export of a library that has timers of its own',
 }

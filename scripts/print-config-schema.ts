@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { listSetting } from '@slipway/protocol'
 import * as z from 'zod'
-import * as agentServer from '../packages/agent-server/src/config/config.ts'
+import * as agentServer from '../packages/agent-server/src/core/config/config.ts'
 import * as sandboxServer from '../packages/sandbox-server/src/config/config.ts'
 
 /** Writes the JSON Schema of `config.toml` from the settings of both servers; `--check` compares. */

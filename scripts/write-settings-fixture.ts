@@ -21,7 +21,7 @@ import { gzipSync } from 'node:zlib'
  */
 const [tree = '.', day = ''] = process.argv.slice(2)
 if (!/^\d{4}-\d\d-\d\d$/.test(day)) throw new Error('Name the day of the commit')
-const output = resolve(import.meta.dirname, '../packages/agent-server/src/documents/testing/versions')
+const output = resolve(import.meta.dirname, '../packages/agent-server/src/core/documents/testing/versions')
 const data = mkdtempSync(join(tmpdir(), 'slipway-fixture-'))
 const requests: readonly (readonly [method: string, path: string, body?: object])[] = [
   [

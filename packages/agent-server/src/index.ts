@@ -1,2 +1,2 @@
-export type { StoredSessionKey } from './config/session-key.ts'
+export type { StoredSessionKey } from './core/config/session-key.ts'
 export { type ServeOptions, serve } from './serve.ts'

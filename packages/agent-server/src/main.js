@@ -8,7 +8,7 @@ import { startCompileCache } from '@slipway/shared/compile-cache'
  */
 startCompileCache()
 // Loading makes more garbage than anything after it.
-const { relaxHeapGrowth } = await import('./server/heap.ts')
+const { relaxHeapGrowth } = await import('./core/server/heap.ts')
 relaxHeapGrowth()
 const { serve } = await import('./serve.ts')
 const { abortAtStopSignals, takeEnvironment, usualDataDirectory } = await import('@slipway/shared/process')

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '@slipway/shared/time'
 import { Cipher, type Storage } from '@slipway/storage'
-import type { CreateConversationDeps } from '../conversations/create.ts'
-import { ConversationRegistry } from '../conversations/registry.ts'
-import { AgentProfiles } from '../profiles/agent-profiles.ts'
-import { LlmProfiles } from '../profiles/llm-profiles.ts'
-import type { ServerSecrets } from '../secrets/server-secrets.ts'
-import { ServerSettings } from '../settings/server-settings.ts'
+import { AgentProfiles } from '../compat/agent-profiles/agent-profiles.ts'
+import type { CreateConversationDeps } from '../core/conversations/create/create.ts'
+import { ConversationRegistry } from '../core/conversations/registry.ts'
+import type { ServerSecrets } from '../core/secrets/server-secrets.ts'
+import { LlmProfiles } from '../modules/llm-profiles/llm-profiles.ts'
+import { ServerSettings } from '../modules/settings/server-settings.ts'
 
 /** A directory for one test. */
 export function temporaryDirectory(): Disposable & { readonly path: string } {

@@ -1,0 +1,122 @@
+import type { Conversation } from '@slipway/agent'
+import type { Handlers } from '@slipway/http'
+import { type agentServerRoutes, type Llm, Problem, profileName } from '@slipway/protocol'
+import type { Cipher, Storage } from '@slipway/storage'
+import type { CredentialBindings } from '../../../compat/credential-bindings/credential-bindings.ts'
+import type { LlmProfiles } from '../../../modules/llm-profiles/llm-profiles.ts'
+import type { Webhooks } from '../../webhooks/webhooks.ts'
+import { displayedSecrets, getConversationRecord, withNotFoundText } from '../conversation-info.ts'
+import { resolveModel, resolveSecretSources } from '../create/resolve-llm.ts'
+import type { ConversationRegistry } from '../registry.ts'
+import { readSecretNames, readStoredRequest } from '../stored-request.ts'
+
+const success = { json: { success: true } }
+
+interface ConversationParams {
+  readonly conversation_id: string
+}
+
+/** Runs, stops and reconfigures conversations. */
+export function conversationCommandHandlers(options: {
+  readonly storage: Storage
+  readonly registry: ConversationRegistry
+  readonly llmProfiles: LlmProfiles
+  readonly cipher: Cipher
+  readonly webhooks: Pick<Webhooks, 'announce'>
+  readonly bindings: CredentialBindings
+}) {
+  const { storage, registry, llmProfiles, cipher, webhooks, bindings } = options
+  const resolveRequestLlm = (llm: Llm) => resolveModel({ cipher, llmProfiles }, llm, ['body', 'llm'])
+  const getConversation = async ({ conversation_id }: ConversationParams) => {
+    return await registry.get(conversation_id)
+  }
+  /** Undefined without an agent: nothing runs then. */
+  const findConversation = async ({ conversation_id }: ConversationParams) => {
+    return await registry.load(await getConversationRecord(storage.conversations, conversation_id))
+  }
+  /** A command that opens the conversation. */
+  const command =
+    <R extends { readonly params: ConversationParams }>(
+      run: (conversation: Conversation, request: R) => Promise<unknown>,
+    ) =>
+    async (request: R) => {
+      await run(await getConversation(request.params), request)
+      return success
+    }
+  /** A command that does nothing to a conversation without an agent. */
+  const stopCommand =
+    (stop: (conversation: Conversation) => Promise<unknown>) =>
+    async ({ params }: { readonly params: ConversationParams }) => {
+      const conversation = await findConversation(params)
+      if (conversation !== undefined) await stop(conversation)
+      return success
+    }
+  return {
+    runConversation: command((conversation) => conversation.run()),
+    pauseConversation: stopCommand((conversation) => conversation.pause()),
+    interruptConversation: stopCommand(async (conversation) => {
+      const [before] = await storage.conversations.get([conversation.id])
+      await conversation.interrupt()
+      const [after] = await storage.conversations.get([conversation.id])
+      if (after !== undefined && after.updated_at === before?.updated_at) webhooks.announce(after)
+    }),
+    startGoal: command((conversation, { body }) =>
+      conversation.startGoal(body.objective, body.max_iterations),
+    ),
+    stopGoal: stopCommand((conversation) => conversation.stopGoal()),
+    resumeGoal: command((conversation) => conversation.resumeGoal()),
+    async prepareForSandboxPause({ signal }) {
+      await registry.pauseAll(signal)
+      await bindings.release((id) => registry.close(id, { releases: true }))
+      return { status: 204, bytes: Buffer.alloc(0) }
+    },
+    async switchAcpModel({ params, body }) {
+      const conversation = await findConversation(params)
+      if (conversation === undefined)
+        throw new Problem('bad_request', 'switch_acp_model is only supported for ACP conversations.')
+      await conversation.switchAcpModel(body.model)
+      return success
+    },
+    updateSecrets: command(async (conversation, { params, body }) => {
+      const before = await getConversationRecord(storage.conversations, params.conversation_id)
+      const allowed = readSecretNames(before)
+      const secrets = resolveSecretSources(cipher, body.secrets, ['body', 'secrets'])
+      const added = Object.entries(secrets).filter(([name]) => allowed?.includes(name) ?? true)
+      await conversation.addSecrets(Object.fromEntries(added))
+      const record = await getConversationRecord(storage.conversations, params.conversation_id)
+      await registry.publishMember(record.id, 'secret_registry', displayedSecrets(readStoredRequest(record)))
+    }),
+    setConfirmationPolicy: command((conversation, { body }) => conversation.setPolicy(body.policy)),
+    setSecurityAnalyzer: command((conversation, { body }) =>
+      conversation.setAnalyzer(body.security_analyzer),
+    ),
+    async askAgent({ params, body, signal }) {
+      return {
+        json: { response: await (await getConversation(params)).askSideQuestion(body.question, signal) },
+      }
+    },
+    async condenseConversation({ params }) {
+      const conversation = await withNotFoundText(getConversation(params), 'Conversation not found')
+      await conversation.condense()
+      return success
+    },
+    async generateTitle({ params, body, signal }) {
+      const { max_length: maxLength, llm } = body
+      const conversation = await getConversation(params)
+      const llmOption = llm === undefined ? {} : { llm: await resolveRequestLlm(llm) }
+      const title = await conversation.generateTitle({ maxLength, ...llmOption }, signal)
+      return { json: { title } }
+    },
+    switchLlm: command(async (conversation, { body }) =>
+      conversation.switchModel(await resolveRequestLlm(body.llm)),
+    ),
+    switchProfile: command(async (conversation, { body }) => {
+      const { profile_name: name } = body
+      if (!profileName.safeParse(name).success)
+        throw new Problem('bad_request', `Invalid profile name: ${JSON.stringify(name)}`)
+      const llm = await llmProfiles.resolve(name)
+      if (llm === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
+      await conversation.switchModel({ ...llm, usage_id: `profile:${name}` })
+    }),
+  } satisfies Partial<Handlers<typeof agentServerRoutes>>
+}

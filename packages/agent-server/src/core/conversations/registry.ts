@@ -1,0 +1,553 @@
+import {
+  type Conversation,
+  type ConversationDeps,
+  type ConversationStore,
+  type CutRun,
+  conversationFolder,
+  loadOpenModel,
+  type OpenModel,
+  openConversation,
+  type ResolvedSettings,
+  TransientUpdates,
+} from '@slipway/agent'
+import { type ExecutionStatus, type Llm, type LogFunction, Problem } from '@slipway/protocol'
+import { raceAbort, Semaphore } from '@slipway/shared/async'
+import { createCounter } from '@slipway/shared/metrics'
+import { errorText } from '@slipway/shared/text'
+import { repeat, type Timer } from '@slipway/shared/time'
+import {
+  type Cipher,
+  type ConversationLeases,
+  type ConversationRecord,
+  type EventLog,
+  HeldElsewhereError,
+  type Storage,
+} from '@slipway/storage'
+import type { KeyRefresh } from '../../compat/managed-models/managed-keys.ts'
+import type { LlmProfiles } from '../../modules/llm-profiles/llm-profiles.ts'
+import type { SubscriptionLogin } from '../../modules/llm-profiles/subscription-login.ts'
+import { parseSecretPath, type ServerSecrets } from '../secrets/server-secrets.ts'
+import { closeResting, isUnused, type Rester, restMs } from './close-resting.ts'
+import { conversationNotFound, getConversationRecord } from './conversation-info.ts'
+import { RunAdmission } from './run-admission.ts'
+import {
+  type ConversationOrigin,
+  parseSettings,
+  parseStoredRequest,
+  readStoredRequest,
+  redactedSkills,
+  toStoredRequest,
+} from './stored-request.ts'
+import { readTask, TaskConversations } from './task-conversations.ts'
+
+/** Tools that run when a sandbox is about to be paused may go on for so long. */
+const pauseMs = 4_000
+/** Between two attempts to take a conversation over that cannot be opened. */
+const takeoverRetryMs = 5_000
+/** Between two attempts to give a lease back while the database is away. */
+const releaseRetryMs = 500
+/** Longest interval between two sweeps for idle conversations. */
+const maxSweepIntervalMs = 30_000
+const sealedWithOtherKeyText =
+  'The settings of this conversation were sealed with another key, so they cannot be changed. Start the server with that SLIPWAY_SECRET_KEY.'
+
+interface ConversationRegistryOptions
+  extends Omit<
+    ConversationDeps,
+    | 'childConversations'
+    | 'findProfile'
+    | 'homeDirectory'
+    | 'log'
+    | 'logLine'
+    | 'onRunAbandoned'
+    | 'openModel'
+    | 'resolveServerSecret'
+    | 'runSlots'
+  > {
+  readonly storage: Storage
+  readonly cipher: Cipher
+  readonly profiles: LlmProfiles
+  /** Whose tokens models of a subscription are asked with. */
+  readonly subscription?: Pick<SubscriptionLogin, 'wrap'>
+  /** Fetches rejected keys of models again. */
+  readonly refreshKey?: KeyRefresh
+  /** Secrets that conversations look up by a URL of this server. */
+  readonly secrets?: Pick<ServerSecrets, 'getValue'>
+  /** Event log of the conversations; that of the storage unless passed. */
+  readonly events?: EventLog
+  readonly log: LogFunction
+  readonly homeDirectory: string | undefined
+  /** Limit of concurrent runs. */
+  readonly maxConcurrentRuns: number
+  /** Requests above that limit wait for their turn; otherwise they are refused. */
+  readonly queuesRuns: boolean
+  /** How often a run is continued whose server died, where no other server shares the data. */
+  readonly maxRunRecoveries: number
+  /** An unused idle conversation is closed after this time. */
+  readonly idleMs: number
+  /** Requests about a conversation are in progress. */
+  readonly isInUse?: (conversation: string) => boolean
+}
+
+interface LoadedConversation extends Rester {
+  readonly opening: Promise<Conversation>
+  /** Once it is open. */
+  conversation?: Conversation
+}
+
+/** The loaded conversations: each at most once, opened on demand, unloaded (closed) when idle. */
+export class ConversationRegistry implements AsyncDisposable {
+  /** Conversations that run tasks of other conversations. */
+  readonly tasks: TaskConversations
+  readonly runSlots: Semaphore
+  readonly #options: ConversationRegistryOptions
+  readonly #deps: Omit<ConversationDeps, 'openModel'>
+  readonly #transientUpdates = new Map<string, TransientUpdates>()
+  readonly #loaded = new Map<string, LoadedConversation>()
+  readonly #closing = new Map<string, Promise<void>>()
+  readonly #sweepTimer: Timer
+  readonly #takingOver = new Set<string>()
+  #closingResting: Promise<void> | undefined
+  /** Where several servers share the data. */
+  readonly takeovers = createCounter(
+    'slipway_conversation_takeovers_total',
+    'Conversations that ran on servers that were gone, and that this server has continued.',
+  )
+
+  constructor(options: ConversationRegistryOptions) {
+    this.#options = options
+    const {
+      storage,
+      cipher,
+      profiles,
+      secrets,
+      events,
+      log,
+      homeDirectory,
+      maxConcurrentRuns,
+      queuesRuns,
+      maxRunRecoveries: _maxRunRecoveries,
+      idleMs,
+      subscription: _subscription,
+      refreshKey: _refreshKey,
+      isInUse: _,
+      ...deps
+    } = options
+    const runSlots = new Semaphore(maxConcurrentRuns)
+    this.runSlots = runSlots
+    this.tasks = new TaskConversations(storage, this)
+    this.#deps = {
+      ...deps,
+      log: events ?? storage.log,
+      logLine: log,
+      homeDirectory,
+      findProfile: (name) => profiles.resolve(name),
+      resolveServerSecret: secrets && ((url) => readServerSecret(secrets, url)),
+      runSlots: {
+        isQueued: queuesRuns,
+        tryAcquire: () => runSlots.tryAcquire(),
+        // An aborted run gets no slot and ends by itself.
+        acquire: (signal) => runSlots.acquire(signal).catch(() => () => undefined),
+      },
+      childConversations: this.tasks,
+      onRunAbandoned: storage.leases && ((id) => void this.#abandon(id)),
+    }
+    const sweepMs = Math.min(maxSweepIntervalMs, idleMs)
+    this.#sweepTimer = repeat(options.clock, sweepMs, () => void this.#closeIdle())
+  }
+
+  /** Call it before the first effect of a request; see `RunAdmission`. */
+  admitRun(isRun: boolean): RunAdmission {
+    return RunAdmission.admit(isRun, this.#options.queuesRuns ? undefined : this.runSlots)
+  }
+
+  get loadedCount(): number {
+    return this.#loaded.size
+  }
+
+  /** Directory of a conversation's files; it may not exist yet. */
+  conversationDirectory(id: string): string {
+    return conversationFolder(this.#options.directory, id)
+  }
+
+  /** A conversation that is loaded, or a promise of one that is being opened; it is not loaded for this. */
+  peek(id: string): Conversation | undefined | Promise<Conversation | undefined> {
+    const loaded = this.#loaded.get(id)
+    return loaded?.conversation ?? loaded?.opening.catch(() => undefined)
+  }
+
+  /** The transient updates of a conversation, loaded or not. */
+  transientUpdates(id: string): TransientUpdates {
+    const existing = this.#transientUpdates.get(id) ?? new TransientUpdates()
+    this.#transientUpdates.set(id, existing)
+    return existing
+  }
+
+  /** Tells all readers of a conversation about a member that its log does not have. */
+  async publishMember(
+    id: string,
+    key: 'title' | 'tags' | 'secret_registry' | 'hook_config',
+    value: unknown,
+  ): Promise<void> {
+    const [record] = await this.#options.storage.conversations.get([id])
+    if (record !== undefined) this.transientUpdates(id).publish({ kind: 'member', key, value }, record.head)
+  }
+
+  /** The conversation, opened; a Problem `not_found` when there is none, `conflict` when it has no agent. */
+  async get(id: string): Promise<Conversation> {
+    const conversation = await this.load(await getConversationRecord(this.#options.storage.conversations, id))
+    if (conversation === undefined)
+      throw new Problem('conflict', 'This conversation has no agent that could run.')
+    return conversation
+  }
+
+  /** The same for a record; undefined when the conversation has no agent (it was imported). */
+  async load(record: ConversationRecord): Promise<Conversation | undefined> {
+    if (record.request === null) return undefined
+    await this.#closing.get(record.id)
+    const holder = await this.#options.storage.leases?.acquire(record.id)
+    if (holder?.isOwn === false) throw new HeldElsewhereError()
+    const existing = this.#loaded.get(record.id)
+    if (existing !== undefined) {
+      existing.lastUsedAt = this.#options.clock.now()
+      return await existing.opening
+    }
+    this.#closeResting()
+    const opening = this.#openConversation(record)
+    const loaded: LoadedConversation = { opening, lastUsedAt: this.#options.clock.now() }
+    this.#loaded.set(record.id, loaded)
+    opening.then(
+      (conversation) => {
+        loaded.conversation = conversation
+        // The idle time starts after the opening, however long that took.
+        loaded.lastUsedAt = this.#options.clock.now()
+      },
+      () => this.#loaded.delete(record.id),
+    )
+    return await opening
+  }
+
+  /**
+   * Opens a conversation that this server has taken while another ran it, so that the run continues here:
+   * the sweep for conversations of servers that are gone passes over it from now on.
+   */
+  async continueRun(id: string): Promise<void> {
+    if (this.#loaded.has(id)) return
+    const [record] = await this.#options.storage.conversations.get([id])
+    if (record?.status !== 'running') return
+    await this.load(record).catch((error: unknown) => this.#logUnrecovered(id, error))
+  }
+
+  /** Settings as the record stores them: in clear without secrets, and sealed as a whole. */
+  seal(settings: ResolvedSettings, origin: ConversationOrigin = {}): { request: string; sealed: Buffer } {
+    return {
+      request: JSON.stringify(toStoredRequest(settings, origin)),
+      sealed: this.#options.cipher.seal(JSON.stringify(settings)),
+    }
+  }
+
+  /** The settings of a conversation, secrets in clear where they can be opened. */
+  async getSettings(record: ConversationRecord): Promise<ResolvedSettings> {
+    return (await this.#readSettings(record)).settings
+  }
+
+  /** Skills in the settings of a conversation's agent, without secrets; none when they cannot be read. */
+  async getSkills(record: ConversationRecord): Promise<readonly unknown[]> {
+    return record.request === null ? [] : (redactedSkills(await this.getSettings(record)) ?? [])
+  }
+
+  async #readSettings(
+    record: ConversationRecord,
+  ): Promise<{ settings: ResolvedSettings; isComplete: boolean }> {
+    const sealedState = await this.#options.storage.conversations.getSealedState(record.id)
+    const sealed = sealedState?.sealed ?? null
+    const text = sealed === null ? undefined : this.#options.cipher.open(sealed)
+    if (text === undefined && sealed !== null) {
+      this.#options.log('warn', 'the secrets of a conversation cannot be opened', { conversation: record.id })
+    }
+    return text === undefined
+      ? { settings: parseStoredRequest(record.request ?? 'null'), isComplete: sealed === null }
+      : { settings: parseSettings(text), isComplete: true }
+  }
+
+  /** `releases`: another server may take the conversation then. */
+  async close(
+    id: string,
+    { releases, ...options }: { readonly isDeleted?: boolean; readonly releases?: true } = {},
+  ): Promise<void> {
+    const loaded = this.#loaded.get(id)
+    if (loaded === undefined) return await this.#closing.get(id)
+    this.#loaded.delete(id)
+    const closed = loaded.opening
+      .then((conversation) => conversation.close(options))
+      .then(() => (releases ? this.#options.storage.leases?.release(id) : undefined))
+      .catch(() => undefined)
+      .then(() => void this.#closing.delete(id))
+    this.#closing.set(id, closed)
+    await closed
+  }
+
+  /** Closes conversations that were read or written to a while ago, and have nothing that would end with them. */
+  async releaseMemory(): Promise<void> {
+    const { isInUse = () => false } = this.#options
+    for (const [id, { conversation, lastUsedAt }] of this.#loaded) {
+      if (conversation === undefined || lastUsedAt >= this.#options.clock.now() - restMs || isInUse(id))
+        continue
+      if (conversation.isAtRest && !conversation.transientUpdates.hasListeners)
+        await this.close(id, { releases: true })
+    }
+  }
+
+  /**
+   * Pauses all runs and waits until they are idle or the signal aborts. Their events are durable then. A call
+   * of a model is interrupted at once, tools that take long after some seconds.
+   */
+  async pauseAll(signal: AbortSignal): Promise<void> {
+    const deadline = AbortSignal.any([signal, this.#options.clock.timeout(pauseMs)])
+    for (;;) {
+      const loaded = await Promise.all([...this.#loaded.keys()].map((id) => this.peek(id)))
+      const running = loaded
+        .filter((conversation) => conversation !== undefined)
+        .filter((one) => one.isRunning)
+      if (running.length === 0 || signal.aborted) return
+      const stopping = running.map(async (conversation) => {
+        const waitUntilIdle = () => raceAbort(conversation.waitUntilIdle(), deadline).catch(() => undefined)
+        await conversation.pause()
+        if (conversation.state.openActions().length > 0) await waitUntilIdle()
+        if (conversation.isRunning) await conversation.interrupt()
+        await waitUntilIdle()
+      })
+      await Promise.all(stopping)
+      if (deadline.aborted) return
+    }
+  }
+
+  /** Continues the runs that wait for this consent to what a repository brings. */
+  async resumeAfterConsent(consentId: string): Promise<void> {
+    for (const record of await this.#listByStatus('waiting_for_confirmation')) {
+      const conversation = await this.load(record).catch(() => undefined)
+      if (conversation?.awaitedConsent !== consentId) continue
+      await conversation.run({ waitsForSlot: true }).catch((error: unknown) => {
+        // Another request has continued it.
+        if (!(error instanceof Problem && error.code === 'conflict')) throw error
+      })
+    }
+  }
+
+  /**
+   * Opens the conversations that ran when the process died, whose runs go on, and those with a deadline.
+   * Where servers share the data, those of servers that are gone, at any time.
+   */
+  async recover(): Promise<void> {
+    const { confirmationDeadlineMs, storage } = this.#options
+    const { leases } = storage
+    if (leases !== undefined) {
+      // A takeover must not wait for it.
+      void loadOpenModel()
+      leases.onLost(() => this.#dropAll())
+      leases.onOrphans((ids) => this.#takeOver(leases, ids))
+      return
+    }
+    for (const status of ['running', 'waiting_for_confirmation'] as const) {
+      for (const record of await this.#listByStatus(status)) {
+        const hasDeadline = confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
+        if (status !== 'running' && !hasDeadline) continue
+        await this.load(record).catch((error: unknown) => this.#logUnrecovered(record.id, error))
+      }
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#sweepTimer.cancel()
+    // Another server continues the runs.
+    if (this.#options.storage.leases !== undefined) return await this.#dropAll()
+    await Promise.all([...this.#loaded.keys()].map((id) => this.close(id)))
+    await Promise.all(this.#closing.values())
+  }
+
+  /** Gives a conversation whose run cannot be written to any server that can: there the run goes on. */
+  async #abandon(id: string): Promise<void> {
+    const { leases } = this.#options.storage
+    await this.close(id, { isDeleted: true, releases: true })
+    const isReleased = async () =>
+      await leases?.release(id).then(
+        () => true,
+        () => false,
+      )
+    while (!this.#loaded.has(id) && (await isReleased()) === false)
+      await this.#options.clock.sleep(releaseRetryMs, { ref: false })
+  }
+
+  /** Ends all runs and their processes, and writes nothing. */
+  async #dropAll(): Promise<void> {
+    await Promise.all([...this.#loaded.keys()].map((id) => this.close(id, { isDeleted: true })))
+    await Promise.all(this.#closing.values())
+  }
+
+  /** In the background, because a takeover may take longer than a lease. */
+  async #takeOver(leases: ConversationLeases, ids: readonly string[]): Promise<void> {
+    for (const id of ids) {
+      if (this.#takingOver.has(id)) continue
+      this.#takingOver.add(id)
+      const takeover = this.#takeOverOne(leases, id).catch(async (error: unknown) => {
+        if (error instanceof HeldElsewhereError) return
+        this.#logUnrecovered(id, error)
+        // Then any server tries again.
+        await this.#options.clock.sleep(takeoverRetryMs, { ref: false })
+        if (!this.#loaded.has(id)) await leases.release(id).catch(() => {})
+      })
+      void takeover.then(() => this.#takingOver.delete(id))
+    }
+  }
+
+  async #takeOverOne(leases: ConversationLeases, id: string): Promise<void> {
+    const { storage, confirmationDeadlineMs } = this.#options
+    if (!(await leases.acquire(id)).isOwn) return
+    const [record] = await storage.conversations.get([id])
+    if (record === undefined) return
+    const hasDeadline = confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
+    if (record.status !== 'running' && !hasDeadline) return
+    await this.load(record)
+  }
+
+  #logUnrecovered(id: string, error: unknown): void {
+    const reason = errorText(error)
+    this.#options.log('error', 'a conversation cannot be recovered', { conversation: id, reason })
+  }
+
+  async #listByStatus(status: ExecutionStatus): Promise<readonly ConversationRecord[]> {
+    const records: ConversationRecord[] = []
+    let page_id: string | undefined
+    do {
+      const query = { limit: 100, sort_order: 'CREATED_AT', status, page_id } as const
+      const page = await this.#options.storage.conversations.search(query)
+      records.push(...page.items)
+      page_id = page.next_page_id ?? undefined
+    } while (page_id !== undefined)
+    return records
+  }
+
+  async #openConversation(record: ConversationRecord): Promise<Conversation> {
+    const { storage, profiles } = this.#options
+    const { settings, isComplete } = await this.#readSettings(record)
+    const { id } = record
+    const sealedState = await storage.conversations.getSealedState(id)
+    if (sealedState === undefined) throw conversationNotFound(id)
+    const origin = readOrigin(record)
+    const store: ConversationStore = {
+      snapshot: sealedState.snapshot ?? null,
+      stats: record.stats,
+      saveSnapshot: (snapshot) => storage.conversations.saveSnapshot(id, snapshot),
+      seal: (changed) => {
+        // Unreadable settings are not overwritten: with the right key they are readable again.
+        if (!isComplete) throw new Problem('conflict', sealedWithOtherKeyText)
+        return this.seal(changed, origin)
+      },
+      title: {
+        isMissing: async () => (await storage.conversations.get([id]))[0]?.title === null,
+        set: async (title) => {
+          const [current] = await storage.conversations.get([id])
+          if (current?.title !== null) return
+          await storage.conversations.patch(id, { title })
+          await this.publishMember(id, 'title', title)
+        },
+        model: async (): Promise<Llm | undefined> =>
+          settings.title_llm_profile === undefined
+            ? undefined
+            : await profiles.resolve(settings.title_llm_profile),
+      },
+    }
+    const open = await loadOpenModel()
+    const { subscription, refreshKey } = this.#options
+    const withSubscription = subscription?.wrap(open) ?? open
+    const openModel: OpenModel = (llm, options) => withSubscription(llm, { ...options, refreshKey })
+    const deps = { ...this.#deps, openModel, ...this.#runSlotsFor(record) }
+    const transientUpdates = this.transientUpdates(id)
+    const options = { id, settings, deps, store, wire: origin.wire ?? 'seed', transientUpdates }
+    const conversation = await openConversation({ ...options, cutRun: this.#cutRun(origin) })
+    if (conversation.state.status === 'running') this.#goOn(conversation)
+    return conversation
+  }
+
+  #cutRun({ task }: ConversationOrigin): CutRun {
+    const { storage, maxRunRecoveries } = this.#options
+    // The parent of a task that its server left unfinished gets an error for it, and decides anew.
+    if (task !== undefined) return 'paused'
+    return storage.leases === undefined ? { maxRecoveries: maxRunRecoveries } : 'continued'
+  }
+
+  /** Continues a run of a server that is gone. */
+  #goOn(conversation: Conversation): void {
+    const { log, storage } = this.#options
+    const { id, state } = conversation
+    if (storage.leases === undefined)
+      log('info', 'a run that was cut is continued', { conversation: id, attempt: state.recoveries })
+    else {
+      log('info', 'a conversation of a server that is gone is taken over', { conversation: id })
+      this.takeovers.inc()
+    }
+    conversation.run({ waitsForSlot: true }).catch((error: unknown) => {
+      log('error', 'a run cannot go on', { conversation: conversation.id, reason: String(error) })
+    })
+  }
+
+  /**
+   * A conversation that runs a task uses the run slot of its waiting parent: with its own, both could
+   * deadlock.
+   */
+  #runSlotsFor(record: ConversationRecord): Pick<ConversationDeps, 'runSlots'> {
+    const { runSlots } = this.#deps
+    if (readTask(record) === undefined || runSlots === undefined) return {}
+    const { parent_conversation_id: parent = '' } = readStoredRequest(record)
+    const isParentBusy = () => this.#loaded.get(parent)?.conversation?.isBusy === true
+    const tryAcquire = () => (isParentBusy() ? () => undefined : runSlots.tryAcquire())
+    return { runSlots: { ...runSlots, tryAcquire } }
+  }
+
+  #closeResting(): void {
+    const { clock, log, isInUse = () => false } = this.#options
+    const close = (id: string) => this.close(id, { releases: true })
+    this.#closingResting ??= closeResting(this.#loaded, { now: clock.now(), isInUse, close })
+      .catch((error: unknown) => {
+        log('warn', 'resting conversations were not closed', { reason: String(error) })
+      })
+      .finally(() => {
+        this.#closingResting = undefined
+      })
+  }
+
+  async #closeIdle(): Promise<void> {
+    for (const [id, loaded] of this.#loaded) {
+      const conversation = await loaded.opening.catch(() => undefined)
+      if (conversation === undefined || loaded.lastUsedAt >= this.#options.clock.now() - this.#options.idleMs)
+        continue
+      if (isUnused(conversation)) await this.close(id, { releases: true })
+    }
+    this.#closeResting()
+    const { storage, isInUse = () => false } = this.#options
+    await storage.leases
+      ?.releaseUnused((id) => this.#loaded.has(id) || this.#closing.has(id) || isInUse(id))
+      .catch(() => {})
+    for (const [id, updates] of this.#transientUpdates)
+      if (!updates.hasListeners && !this.#loaded.has(id)) this.#transientUpdates.delete(id)
+  }
+}
+
+async function readServerSecret(
+  secrets: Pick<ServerSecrets, 'getValue'>,
+  url: string,
+): Promise<string | undefined> {
+  const name = parseSecretPath(url)
+  return name === undefined ? undefined : await secrets.getValue(name)
+}
+
+function readOrigin(record: ConversationRecord): ConversationOrigin {
+  const stored = readStoredRequest(record)
+  const { task, wire, launched_agent_profile, forked_from_conversation_id, forked_from_event_id } = stored
+  return { task, wire, launched_agent_profile, forked_from_conversation_id, forked_from_event_id }
+}
+
+function hasConfirmationDeadline(record: ConversationRecord): boolean {
+  const stored = readStoredRequest(record)
+  return stored.confirmation_policy !== undefined && 'deadline_seconds' in stored.confirmation_policy
+}

@@ -1,0 +1,31 @@
+import { errorText } from '@slipway/shared/text'
+import { environmentSchema, readConfig } from '../../core/config/config.ts'
+
+export { DirectoryInUseError } from '@slipway/storage'
+export { acceptLog, migrate } from '@slipway/storage/maintenance'
+export { type BackupResult, backUp } from './backup.ts'
+export { type CompactedDatabase, compact, type DiskUsage, measureUsage } from './disk-usage.ts'
+export { examine, type Finding, type FindingLevel, repair } from './doctor.ts'
+export { examineRepository } from './repository.ts'
+export {
+  type ListedStep,
+  listBackup,
+  type RestoreResult,
+  restore,
+  type VerifyResult,
+  verifyBackup,
+} from './restore.ts'
+/** The variables that the agent server reads. */
+export const agentServerSettings: readonly string[] = Object.keys(environmentSchema.shape)
+
+/** What is wrong with the values of these variables; never shows a value. */
+export function checkAgentServerSettings(
+  env: Readonly<Record<string, string | undefined>>,
+): string | undefined {
+  try {
+    readConfig(env)
+    return undefined
+  } catch (error) {
+    return errorText(error)
+  }
+}

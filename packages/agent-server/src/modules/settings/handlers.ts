@@ -1,0 +1,137 @@
+import type { Handlers } from '@slipway/http'
+import {
+  agentSettingsSchema,
+  conversationSettingsSchema,
+  type Llm,
+  type LogFunction,
+  mcpServer,
+  Problem,
+  type SettingsSchema,
+  saveSecretRequest,
+  type settingsRoutes,
+} from '@slipway/protocol'
+import { redactedText } from '@slipway/shared/redaction'
+import type { Cipher } from '@slipway/storage'
+import type { AgentProfiles } from '../../compat/agent-profiles/agent-profiles.ts'
+import type { MetaProfiles } from '../../compat/meta-profiles/meta-profiles.ts'
+import { type Exposure, exposeSecrets, parseExposure } from '../../core/secrets/expose-secrets.ts'
+import { openSealedTexts, parseWithSealedTexts } from '../../core/secrets/sealed-text.ts'
+import type { ServerSecrets } from '../../core/secrets/server-secrets.ts'
+import type { LlmProfiles } from '../llm-profiles/llm-profiles.ts'
+import { addMcpServer, patchMcpServer, removeMcpServer } from './mcp-servers.ts'
+import { type ServerSettings, toAgentSettingsJson, toConversationSettingsJson } from './server-settings.ts'
+
+/** Answers are redacted unless the header `X-Expose-Secrets` says otherwise. */
+export function settingsHandlers(options: {
+  readonly settings: ServerSettings
+  readonly secrets: ServerSecrets
+  readonly llmProfiles: LlmProfiles
+  readonly agentProfiles: Pick<AgentProfiles, 'has' | 'getById'>
+  readonly metaProfiles: Pick<MetaProfiles, 'getOrThrow'>
+  readonly cipher: Cipher
+  readonly log: LogFunction
+}): Handlers<typeof settingsRoutes> {
+  const { settings, secrets, llmProfiles, agentProfiles, metaProfiles, cipher, log } = options
+  const readSettings = async (exposure: Exposure = 'masked') => {
+    const stored = await settings.read()
+    const agent = await settings.getAgentSettings()
+    const exposeOptions = { cipher, placeholder: redactedText }
+    return {
+      agent_settings: exposeSecrets(toAgentSettingsJson(stored.agent_settings), exposure, exposeOptions),
+      conversation_settings: exposeSecrets(
+        toConversationSettingsJson(stored.conversation_settings),
+        exposure,
+        exposeOptions,
+      ),
+      llm_api_key_is_set: await llmProfiles.hasKey(agent.llm),
+      active_profile: (await llmProfiles.getActiveName()) ?? null,
+      active_agent_profile_id: stored.active_agent_profile_id ?? null,
+      active_meta_profile: agent.active_meta_profile,
+      misc_settings: stored.misc_settings,
+    }
+  }
+  /** Built on first use: they never change. */
+  const formSchemas: { agent?: SettingsSchema; conversation?: SettingsSchema } = {}
+  return {
+    async getSettings({ header }) {
+      const exposure = parseExposure(header('x-expose-secrets'))
+      if (exposure === 'plaintext') log('info', 'secrets were read', { what: 'settings' })
+      return { json: await readSettings(exposure) }
+    },
+    async updateSettings({ body }) {
+      if (Object.values(body).every((member) => member === undefined))
+        throw new Problem('bad_request', 'The body changes nothing')
+      const { active_agent_profile_id: id, active_meta_profile: metaName } = body
+      const metaProfile = typeof metaName === 'string' ? await metaProfiles.getOrThrow(metaName) : undefined
+      if (id !== undefined && id !== null && !(await agentProfiles.has(id)))
+        throw new Problem('not_found', `Agent profile not found: ${id}`)
+      await settings.update(body, await activatedLlm(llmProfiles, body), metaProfile)
+      return { json: await readSettings() }
+    },
+    getAgentSettingsSchema() {
+      formSchemas.agent ??= agentSettingsSchema()
+      return { json: formSchemas.agent }
+    },
+    getConversationSettingsSchema() {
+      formSchemas.conversation ??= conversationSettingsSchema()
+      return { json: formSchemas.conversation }
+    },
+    async createMcpServer({ params, body }) {
+      await addMcpServer(
+        settings,
+        params.settings_key,
+        parseWithSealedTexts(cipher, mcpServer, body, ['body']),
+      )
+      return { status: 201, json: await readSettings() }
+    },
+    async updateMcpServer({ params, body }) {
+      await patchMcpServer(settings, params.settings_key, Object(openSealedTexts(cipher, body, ['body'])))
+      return { json: await readSettings() }
+    },
+    async deleteMcpServer({ params }) {
+      await removeMcpServer(settings, params.settings_key)
+      return { json: await readSettings() }
+    },
+    async listSecrets({ query: { agent_profile_id: id } }) {
+      const profile = id === undefined ? undefined : await agentProfiles.getById(id)
+      if (id !== undefined && profile === undefined) throw new Problem('not_found', 'Agent profile not found')
+      const names = profile?.secret_refs ?? undefined
+      const all = await secrets.list()
+      return { json: { secrets: all.filter(({ name }) => names === undefined || names.includes(name)) } }
+    },
+    async saveSecret({ body }) {
+      const { name, value, description } = parseWithSealedTexts(cipher, saveSecretRequest, body, ['body'])
+      await secrets.save(name, { value, description })
+      return { json: { name, description: description ?? null } }
+    },
+    async getSecretValue({ params: { name } }) {
+      const value = await secrets.getValue(name)
+      if (value === undefined) throw secretNotFound()
+      log('info', 'secrets were read', { what: 'secret', name })
+      return { bytes: Buffer.from(value), contentType: 'text/plain; charset=utf-8' }
+    },
+    async deleteSecret({ params: { name } }) {
+      if (!(await secrets.remove(name))) throw secretNotFound()
+      return { json: { deleted: true } }
+    },
+  }
+}
+
+/** The model of a profile that the request activates, unless the request sets a model itself. */
+async function activatedLlm(
+  llmProfiles: LlmProfiles,
+  body: {
+    readonly active_profile?: string | null | undefined
+    readonly agent_settings_diff?: object | undefined
+  },
+): Promise<Llm | undefined> {
+  const { active_profile: name, agent_settings_diff: diff = {} } = body
+  if (name === undefined || name === null) return undefined
+  const model = 'llm' in diff ? await llmProfiles.get(name) : await llmProfiles.resolve(name)
+  if (model === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
+  return 'llm' in diff ? undefined : model
+}
+
+function secretNotFound(): Problem {
+  return new Problem('not_found', 'Secret not found')
+}
