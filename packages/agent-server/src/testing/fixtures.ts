@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { type Clock, systemClock } from '@slipway/shared/time'
 import { Cipher, type Storage } from '@slipway/storage'
 import { AgentProfiles } from '../compat/agent-profiles/agent-profiles.ts'
-import type { CreateConversationDeps } from '../core/conversations/create/create.ts'
+import type { CreateConversationDeps } from '../core/conversations/lifecycle/create.ts'
+import { type ConversationPart, ConversationParts } from '../core/conversations/parts.ts'
 import { ConversationRegistry } from '../core/conversations/registry.ts'
 import type { ServerSecrets } from '../core/secrets/server-secrets.ts'
 import { LlmProfiles } from '../modules/llm-profiles/llm-profiles.ts'
@@ -14,6 +15,13 @@ import { ServerSettings } from '../modules/settings/server-settings.ts'
 export function temporaryDirectory(): Disposable & { readonly path: string } {
   const path = mkdtempSync(join(tmpdir(), 'slipway-server-'))
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true }) }
+}
+
+/** What modules would add to conversations. */
+export function partsOf(part: ConversationPart): ConversationParts {
+  const parts = new ConversationParts()
+  parts.add(part)
+  return parts
 }
 
 /** The conversations of a server whose data is in a directory, without the server. */
@@ -28,10 +36,12 @@ export async function openRegistry(
   return new ConversationRegistry({
     storage,
     cipher,
-    profiles: new LlmProfiles({
-      directory: join(directory, 'profiles'),
-      cipher,
-      settings: new ServerSettings({ directory, cipher }),
+    parts: partsOf({
+      models: new LlmProfiles({
+        directory: join(directory, 'profiles'),
+        cipher,
+        settings: new ServerSettings({ directory, cipher }),
+      }),
     }),
     ...(secrets === undefined ? {} : { secrets }),
     log: () => undefined,
@@ -66,5 +76,6 @@ export async function openCreateDeps(
     listUserSkills: async () => [],
   })
   const worktrees = join(directory, 'worktrees')
-  return { storage, registry, worktrees, environment: {}, cipher, llmProfiles, agentProfiles }
+  const parts = partsOf({ models: llmProfiles, agentProfiles })
+  return { storage, registry, worktrees, environment: {}, cipher, parts }
 }

@@ -40,10 +40,10 @@ export interface StoredFile {
  * Modules that read or write files which are not the state of a server, and why damage to them is harmless.
  */
 export const otherSources = {
-  'agent-server/src/documents/json-file.ts': 'the files of others, by openJsonFile',
-  'agent-server/src/extensions/source-cache.ts': 'a cache, which is fetched again',
-  'agent-server/src/conversations/message-images.ts': 'copies of pictures for programs',
-  'agent-server/src/maintenance/backup-manifest.ts': 'backups, with a checksum of their own',
+  'agent-server/src/core/documents/json-file.ts': 'the files of others, by openJsonFile',
+  'agent-server/src/modules/extensions/source-cache.ts': 'a cache, which is fetched again',
+  'agent-server/src/core/conversations/lifecycle/message-images.ts': 'copies of pictures for programs',
+  'agent-server/src/modules/maintenance/backup-manifest.ts': 'backups, with a checksum of their own',
   'sandbox-server/src/accounts/user-documents.ts': 'documents in control.db',
   'sandbox-server/src/backends/process/sandbox-record.ts': 'tested beside it',
   'storage/src/documents/file-document-store.ts': 'the files of others',
@@ -66,13 +66,13 @@ export async function openStoredFiles(directory: string): Promise<readonly Store
     repositoryFile(at('repository-consents.sealed'), cipher),
     {
       path: 'credential-bindings.json',
-      source: 'agent-server/src/secrets/credential-bindings.ts',
+      source: 'agent-server/src/compat/credential-bindings/credential-bindings.ts',
       fill: fillWith('credential-bindings.json', { conversations: ['c'] }),
       read: async () => (await CredentialBindings.open(at('credential-bindings.json'))).isMissing('c'),
     },
     {
       path: 'workspaces.json',
-      source: 'agent-server/src/workspaces/workspaces-list.ts',
+      source: 'agent-server/src/compat/saved-workspaces/workspaces-list.ts',
       fill: fillWith('workspaces.json', {
         schema_version: 1,
         workspaces: [{ id: 'w', name: 'w', path: '/w' }],
@@ -103,13 +103,13 @@ function keyFiles(directory: string): StoredFile[] {
     { path: 'secret.key', source: 'storage/src/crypto/cipher.ts', fill: openKey, read: openKey },
     {
       path: 'session.key',
-      source: 'agent-server/src/config/session-key.ts',
+      source: 'agent-server/src/core/config/session-key.ts',
       fill: openSession,
       read: openSession,
     },
     {
       path: 'console.sessions',
-      source: 'agent-server/src/server/console-sessions.ts',
+      source: 'agent-server/src/core/server/console-sessions.ts',
       fill: addSession,
       // Session keys are valid without it: a change alone is refused.
       read: async () => {
@@ -129,14 +129,14 @@ function settingsFiles(directory: string, cipher: Cipher): StoredFile[] {
   return [
     {
       path: 'settings.sealed',
-      source: 'agent-server/src/settings/server-settings.ts',
+      source: 'agent-server/src/modules/settings/server-settings.ts',
       fill: change,
       read: () => settings.read(),
       write: change,
     },
     {
       path: 'secrets.sealed',
-      source: 'agent-server/src/secrets/server-secrets.ts',
+      source: 'agent-server/src/core/secrets/server-secrets.ts',
       fill: save,
       read: () => secrets.readAll(),
       write: save,
@@ -173,35 +173,35 @@ function profileFiles(directory: string, cipher: Cipher, { at, fillWith, seal }:
   return [
     {
       path: 'profiles/one.json',
-      source: 'agent-server/src/profiles/llm-profiles.ts',
+      source: 'agent-server/src/modules/llm-profiles/llm-profiles.ts',
       fill: () => profiles.save('one', llm.parse({ model: 'openai/a', api_key: 'k' })),
       read: () => profiles.get('one'),
       write: () => profiles.activate('one'),
     },
     {
       path: 'provider-connections.sealed',
-      source: 'agent-server/src/profiles/provider-connections.ts',
+      source: 'agent-server/src/compat/provider-connections/provider-connections.ts',
       fill: () => connections.add(connection),
       read: () => connections.list(),
       write: () => connections.add(connection),
     },
     {
       path: 'subscription.sealed',
-      source: 'agent-server/src/profiles/subscription-login.ts',
+      source: 'agent-server/src/modules/llm-profiles/subscription-login.ts',
       fill: fillWith('subscription.sealed', seal(tokens)),
       read: () => subscription.status(),
       write: () => subscription.start(),
     },
     {
       path: 'meta-profiles.json',
-      source: 'agent-server/src/profiles/meta-profiles.ts',
+      source: 'agent-server/src/compat/meta-profiles/meta-profiles.ts',
       fill: fillWith('meta-profiles.json', [{ name: 'rule', config: {} }]),
       read: () => metaProfiles.list(),
       write: () => metaProfiles.remove('rule'),
     },
     {
       path: 'agent-profiles.sealed',
-      source: 'agent-server/src/profiles/agent-profiles.ts',
+      source: 'agent-server/src/compat/agent-profiles/agent-profiles.ts',
       fill: () => agentProfiles.list(),
       read: () => agentProfiles.list(),
       write: () => agentProfiles.remove('default'),
@@ -221,7 +221,7 @@ function extensionFiles(directory: string, { at, fillWith }: Omit<Helpers, 'seal
     const extensions = new InstalledExtensions({ directory: at(folder), kind, environment, describe })
     return {
       path: `${folder}/installed.json`,
-      source: 'agent-server/src/extensions/installed-extensions.ts',
+      source: 'agent-server/src/modules/extensions/installed-extensions.ts',
       kind: 'extensions',
       fill: fillWith(`${folder}/installed.json`, [row]),
       read: () => extensions.list(),
@@ -244,7 +244,7 @@ function extensionFiles(directory: string, { at, fillWith }: Omit<Helpers, 'seal
     ...installed,
     {
       path: 'canvas-extensions/installed/.installed.json',
-      source: 'agent-server/src/applications/installed-applications.ts',
+      source: 'agent-server/src/compat/applications/installed-applications.ts',
       fill: fillWith('canvas-extensions/installed/.installed.json', {
         one: { ...row, requested_ref: null },
       }),
@@ -253,7 +253,7 @@ function extensionFiles(directory: string, { at, fillWith }: Omit<Helpers, 'seal
     },
     {
       path: 'applications/approvals/one.json',
-      source: 'agent-server/src/applications/application-backends.ts',
+      source: 'agent-server/src/compat/applications/application-backends.ts',
       fill: fillWith('applications/approvals/one.json', approval),
       read: () => backends.status('one'),
       write: () => backends.start('one', 'r'),
@@ -273,7 +273,7 @@ function repositoryFile(path: string, cipher: Cipher): StoredFile {
   }
   return {
     path: 'repository-consents.sealed',
-    source: 'agent-server/src/repositories/repository-consents.ts',
+    source: 'agent-server/src/modules/repository-consents/repository-consents.ts',
     fill: () => consents.register(code),
     read: () => consents.list(),
     write: () => consents.register({ ...code, hash: 'another' }),

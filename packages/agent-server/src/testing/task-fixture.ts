@@ -6,11 +6,11 @@ import type { Conversation } from '@slipway/agent'
 import { type Event, llm, startConversationRequest } from '@slipway/protocol'
 import { systemClock } from '@slipway/shared/time'
 import { Cipher, openStorage, type SqliteStorage } from '@slipway/storage'
-import { createConversation } from '../core/conversations/create/create.ts'
+import { createConversation } from '../core/conversations/lifecycle/create.ts'
 import { ConversationRegistry } from '../core/conversations/registry.ts'
 import { LlmProfiles } from '../modules/llm-profiles/llm-profiles.ts'
 import { ServerSettings } from '../modules/settings/server-settings.ts'
-import { openCreateDeps } from './fixtures.ts'
+import { openCreateDeps, partsOf } from './fixtures.ts'
 
 type TestEvent = Event & { readonly id: string } & Readonly<Record<string, unknown>>
 
@@ -64,14 +64,16 @@ export class TaskFixture implements AsyncDisposable {
     return new ConversationRegistry({
       storage,
       cipher,
-      profiles,
+      parts: partsOf({
+        models: profiles,
+        repositoryConsents: { check: async () => ({ id: '', verdict: 'trusted' }) },
+      }),
       log: (...line) => void this.logLines.push(JSON.stringify(line)),
       clock: systemClock,
       directory: join(directory, 'conversations'),
       environment: { PATH: '/usr/local/bin:/usr/bin:/bin' },
       homeDirectory: join(directory, 'home'),
       isConfined: true,
-      repositoryConsents: { check: async () => ({ id: '', verdict: 'trusted' }) },
       redactedValues: [],
       confirmationDeadlineMs: undefined,
       maxConcurrentRuns: this.#options.maxConcurrentRuns ?? 10,

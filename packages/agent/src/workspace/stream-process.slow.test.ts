@@ -112,10 +112,10 @@ test.each([{ TZ: 'UTC' }, {}])(
     const leader = `HOME=/ sleep ${mark} & sleep ${mark}; wait`
     await it.follow(`setsid bash -c '${leader}' > /dev/null 2>&1 &`)
     await waitUntil(() => countProcesses(mark) === 3)
-    await Workspace.killLeftovers('none-of-this-name', `${homes}/ap`)
+    await Workspace.killLeftovers('none-of-this-name', [`${homes}/ap`])
     await Workspace.killLeftovers('none-of-this-name')
     expect(countProcesses(mark)).toBe(3)
-    await Workspace.killLeftovers('none-of-this-name', homes)
+    await Workspace.killLeftovers('none-of-this-name', [homes])
     await waitUntil(() => countProcesses(mark) === 0)
   },
 )

@@ -345,14 +345,14 @@ export class Workspace implements AsyncDisposable {
    * `SLIPWAY_SERVER=<server>`, or a `HOME` below the directory `homes`, and the process groups that they lead.
    * Needs /proc; of other processes it does not find those that cleared their environment.
    */
-  static async killLeftovers(server: string, homes?: string): Promise<void> {
+  static async killLeftovers(server: string, homes: readonly string[] = []): Promise<void> {
     const escaped = RegExp.escape(server)
     const isMarked = new RegExp(`(?:^|\\0)SLIPWAY_SERVER=${escaped}(?:\\0|$)`)
-    const home = homes === undefined ? undefined : Buffer.from(`\0HOME=${homes}/`)
+    const found = homes.map((home) => Buffer.from(`\0HOME=${home}/`))
     await killGroupsByEnvironment(
       (environment) =>
         (environment.includes(server) && isMarked.test(environment.toString('latin1'))) ||
-        (home !== undefined && (environment.includes(home) || startsWith(environment, home.subarray(1)))),
+        found.some((home) => environment.includes(home) || startsWith(environment, home.subarray(1))),
     )
   }
 

@@ -9,7 +9,7 @@ import { conversationWorkspaceRoutes } from './conversation-workspaces/routes.ts
 import { checkpointRoutes } from './conversations/checkpoint-routes.ts'
 import { eventRoutes } from './conversations/event-routes.ts'
 import { conversationRoutes } from './conversations/routes.ts'
-import { runtimeRoutes } from './conversations/runtime-routes.ts'
+import { credentialBindingRoutes, runtimeRoutes } from './conversations/runtime-routes.ts'
 import { timelineRoutes } from './conversations/timeline-routes.ts'
 import { editorRoutes } from './editor/routes.ts'
 import { fileRoutes } from './files/routes.ts'
@@ -21,7 +21,7 @@ import { llmCatalogueRoutes } from './llm/catalogue-routes.ts'
 import { providerConnectionRoutes } from './llm/provider-connection-routes.ts'
 import { maintenanceRoutes } from './maintenance/routes.ts'
 import { mcpRoutes } from './mcp/routes.ts'
-import { pluginRoutes } from './plugins/routes.ts'
+import { applicationListRoutes, pluginRoutes } from './plugins/routes.ts'
 import { agentProfileRoutes } from './profiles/agent-profile-routes.ts'
 import { llmProfileRoutes } from './profiles/llm-profile-routes.ts'
 import { metaProfileRoutes } from './profiles/meta-profile-routes.ts'
@@ -41,6 +41,7 @@ export const agentServerRoutes = {
   ...settingsRoutes,
   ...skillRoutes,
   ...pluginRoutes,
+  ...applicationListRoutes,
   ...subAgentRoutes,
   ...bashRoutes,
   ...fileRoutes,
@@ -57,6 +58,7 @@ export const agentServerRoutes = {
   ...repositoryConsentRoutes,
   ...checkpointRoutes,
   ...runtimeRoutes,
+  ...credentialBindingRoutes,
   ...consoleRoutes,
   ...timelineRoutes,
   ...conversationWorkspaceRoutes,

@@ -340,4 +340,12 @@ const sandboxServerSecurity = {
 }
 
 export const agentServerOpenApi = lazyOpenApi(agentServerRoutes, agentServerInfo)
+
+/** That of a server without some of the routes. */
+export function agentServerOpenApiOf(names: readonly string[]): { toJSON(): OpenApi } {
+  const served = new Set(names)
+  const routes = Object.entries(agentServerRoutes).filter(([name]) => served.has(name))
+  return lazyOpenApi(Object.fromEntries(routes), agentServerInfo)
+}
+
 export const sandboxServerOpenApi = lazyOpenApi(sandboxServerRoutes, sandboxServerInfo, sandboxServerSecurity)

@@ -29,10 +29,12 @@ async function openStores(max?: number) {
   const llmOptions = { directory: join(directory.path, 'profiles'), cipher, settings }
   const llmProfiles: LlmProfiles = new LlmProfiles({
     ...llmOptions,
-    findConnection: (id) => connections.resolve(id),
-    references: {
-      findReferences: (name) => profiles.findReferences(name),
-      renameReferences: (name, newName) => profiles.renameReferences(name, newName),
+    links: {
+      findConnection: (id) => connections.resolve(id),
+      references: {
+        findReferences: (name) => profiles.findReferences(name),
+        renameReferences: (name, newName) => profiles.renameReferences(name, newName),
+      },
     },
   })
   const connections = new ProviderConnections({
@@ -157,7 +159,7 @@ test('a rename whose references cannot be updated does not happen', async () => 
   const sealed = await readFile(server.path)
   await writeFile(server.path, 'bm90IG91cnM=')
   const again = server.open()
-  const other = new LlmProfiles({ ...server.llmOptions, references: again })
+  const other = new LlmProfiles({ ...server.llmOptions, links: { references: again } })
   await expect(other.rename('m', 'n')).rejects.toEqual(problemWith('conflict'))
   expect((await other.list()).map(({ name }) => name)).toEqual(['m'])
   await writeFile(server.path, sealed)

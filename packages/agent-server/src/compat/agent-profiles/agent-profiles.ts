@@ -11,8 +11,8 @@ import {
 } from '@slipway/protocol'
 import type { Cipher, JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../../core/documents/json-file.ts'
-import type { LlmProfiles, ProfileReferences } from '../../modules/llm-profiles/llm-profiles.ts'
-import { isAcp, type ServerSettings } from '../../modules/settings/server-settings.ts'
+import type { LlmProfiles, ProfileReferences } from '../../modules/llm-profiles/module.ts'
+import { isAcp, type ServerSettings } from '../../modules/settings/module.ts'
 import {
   danglingMetaProfile,
   diagnoseAgentProfile,

@@ -45,6 +45,11 @@ interface Startable {
   readonly manifest: string
 }
 
+/** Holds the programs of applications of a data directory. */
+export function applicationDirectory(directory: string): string {
+  return join(directory, 'canvas-extensions/backends')
+}
+
 /** Below it are the data of the programs, and their home directories. `directory`: of the programs. */
 export function applicationHomes(directory: string): string {
   return join(directory, 'data')

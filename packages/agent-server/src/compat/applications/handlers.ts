@@ -2,9 +2,9 @@ import { isIPv6 } from 'node:net'
 import { fileReply, type Handlers, type OriginPool } from '@slipway/http'
 import {
   type applicationLinkRoutes,
+  type applicationListRoutes,
   type applicationRoutes,
   Problem,
-  type pluginRoutes,
   serverFailure,
 } from '@slipway/protocol'
 import { isBrowserLoopback } from '@slipway/shared/url'
@@ -20,9 +20,7 @@ export function applicationHandlers(options: {
   readonly applications: InstalledApplications
   readonly backends: ApplicationBackends
   readonly origins: OriginPool
-}): Handlers<
-  typeof applicationRoutes & typeof applicationLinkRoutes & Pick<typeof pluginRoutes, 'listCanvasExtensions'>
-> {
+}): Handlers<typeof applicationRoutes & typeof applicationLinkRoutes & typeof applicationListRoutes> {
   const { applications, backends, origins } = options
   return {
     async listCanvasExtensions() {

@@ -3,6 +3,7 @@ import type { Handlers, Socket, SocketRequest, SocketRoute } from '@slipway/http
 import { type Agent, type agentServerRoutes, conversationId, isAcpAgent, Problem } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 import type { JsonDocument } from '@slipway/storage'
+import type { BoundCredentials } from '../../core/conversations/parts.ts'
 import { openJsonFile } from '../../core/documents/json-file.ts'
 import { type CredentialSource, rejectedBinding } from './credential-source.ts'
 
@@ -49,7 +50,7 @@ export interface BindingTarget {
  * Sources of the credential `CODEX_AUTH_JSON` of conversations. Sources are in memory alone; that a conversation
  * needs one is stored, so that after a pause or a restart nothing of it runs until its source is bound again.
  */
-export class CredentialBindings {
+export class CredentialBindings implements BoundCredentials {
   readonly #required: JsonDocument<Required>
   readonly #requiredIds: Set<string>
   readonly #sources = new Map<string, CredentialSource>()
@@ -96,18 +97,21 @@ export class CredentialBindings {
     this.#sources.set(id, source)
   }
 
-  /** Binds the source that waits for a new conversation. Returns whether there is one that it uses. */
-  async takePending(id: string, agent: Agent, secretNames: readonly string[] | undefined): Promise<boolean> {
+  async takePending(
+    id: string,
+    agent: Agent,
+    secretNames: readonly string[] | undefined,
+  ): Promise<string | undefined> {
     const source = this.#pending.get(id)
     this.#pending.delete(id)
     if (source === undefined || !usesBoundSecret(agent) || secretNames?.includes(boundSecret) === false)
-      return false
+      return undefined
     await this.#require(id)
     this.#sources.set(id, source)
-    return true
+    return boundSecret
   }
 
-  /** Forgets all sources and closes their conversations: the sandbox may wake up where they are not valid. */
+  /** The sandbox may wake up where they are not valid. */
   async release(close: (id: string) => Promise<void>): Promise<void> {
     const ids = [...this.#sources.keys()]
     this.#sources.clear()
@@ -125,7 +129,6 @@ export class CredentialBindings {
     }))
   }
 
-  /** The same handlers; those that need a credential that is missing answer 409. */
   wrap<H extends Partial<Handlers<typeof agentServerRoutes>>>(handlers: H): H {
     const guarded = Object.entries(handlers).map(([name, handle]) => {
       if (!guardedRoutes.has(name)) return [name, handle]

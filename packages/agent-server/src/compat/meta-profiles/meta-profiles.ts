@@ -2,7 +2,7 @@ import { type MetaProfile, metaProfile, type NamedMetaProfile, Problem, profileN
 import { isRecord } from '@slipway/shared/json'
 import type { JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../../core/documents/json-file.ts'
-import { type ServerSettings, withMetaProfile } from '../../modules/settings/server-settings.ts'
+import { type ServerSettings, withMetaProfile } from '../../modules/settings/module.ts'
 
 interface MetaProfilesOptions {
   readonly path: string

@@ -13,8 +13,8 @@ import { redact } from '@slipway/shared/redaction'
 import type { Cipher, JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../../core/documents/json-file.ts'
 import { openSealedTexts } from '../../core/secrets/sealed-text.ts'
-import type { ConnectionCredentials, LlmProfiles } from '../../modules/llm-profiles/llm-profiles.ts'
-import type { ServerSettings } from '../../modules/settings/server-settings.ts'
+import type { ConnectionCredentials, LlmProfiles } from '../../modules/llm-profiles/module.ts'
+import type { ServerSettings } from '../../modules/settings/module.ts'
 
 type StoredConnection = Omit<ProviderConnection, 'api_key_set'> & { readonly api_key: string }
 

@@ -10,7 +10,7 @@ import {
 } from '@slipway/protocol'
 import { assertInWorkspace, workspaceDirectory } from '../../core/conversations/assert-in-workspace.ts'
 import type { ConversationInfoReader } from '../../core/conversations/conversation-info.ts'
-import type { BashScope } from '../../modules/bash/bash-service.ts'
+import type { BashScope } from '../../modules/bash/module.ts'
 
 interface ScopedRequest {
   readonly params: { readonly runtime_conversation_id: string }

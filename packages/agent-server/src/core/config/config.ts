@@ -89,6 +89,7 @@ export const environmentSchema = z.object({
   SLIPWAY_GITHUB_API_URL: z.url({ protocol: /^https?$/ }).default('https://api.github.com'),
   SLIPWAY_REPOSITORY_TRUST: repositoryTrust.default('skip'),
   SLIPWAY_WIRE: wires.default('seed'),
+  SLIPWAY_COMPAT: z.stringbool().default(true),
   SLIPWAY_DATABASE_URL: databaseUrl,
   SLIPWAY_DATABASE_DIRECT_URL: databaseUrl,
   SLIPWAY_SHARED_DATABASE: z.stringbool().default(false),
@@ -108,6 +109,25 @@ const secretNamePattern = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i
 const addressNamePattern = /_LLM_API_KEY_REFRESH_(BASE_)?URLS?$/
 const serverVariablePattern =
   /^(SLIPWAY_|OH_SESSION_API_KEYS|OH_SECRET_KEY$|SESSION_API_KEY$|OH_LLM_API_KEY_REFRESH_(URL|HEADERS)$|OTEL_EXPORTER_OTLP_(TRACES_|METRICS_)?HEADERS$)/i
+
+/** Settings without effect where `SLIPWAY_COMPAT` is off. */
+export const compatSettings: readonly SettingName[] = [
+  'SLIPWAY_APP_BACKEND_SESSION_SECONDS',
+  'SLIPWAY_APP_BACKEND_URL',
+  'SLIPWAY_TRUST_FORWARDED_HEADERS',
+  'SLIPWAY_EDITOR',
+  'SLIPWAY_EDITOR_BASE_PATH',
+  'SLIPWAY_EDITOR_COMMAND',
+  'SLIPWAY_EDITOR_HOST',
+  'SLIPWAY_EDITOR_PORT',
+  'SLIPWAY_LLM_API_KEY_REFRESH_URL',
+  'SLIPWAY_LLM_API_KEY_REFRESH_BASE_URLS',
+  'SLIPWAY_LLM_API_KEY_REFRESH_HEADERS',
+  'SLIPWAY_RUNTIME_LAUNCHED_PROFILE',
+]
+
+/** The name of a setting. */
+export type SettingName = keyof typeof environmentSchema.shape
 
 export type Config = Readonly<ReturnType<typeof readConfig>>
 
@@ -228,6 +248,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     /** Folders of this user with keys, besides the data directory. */
     privateDirectories: privateDirectories(env),
     repositoryTrust: values.SLIPWAY_REPOSITORY_TRUST,
+    /** Serve also what only clients of the reference ask for. */
+    hasCompat: values.SLIPWAY_COMPAT,
     /** Wire version of the events of new conversations. */
     wire: values.SLIPWAY_WIRE,
     webDirectory: values.SLIPWAY_WEB,

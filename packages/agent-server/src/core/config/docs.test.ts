@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { serve } from '../../serve.ts'
 import { environmentSchema } from './config.ts'
 
-const page = await readFile(new URL('../../../../docs/operations.md', import.meta.url), 'utf8')
+const page = await readFile(new URL('../../../../../docs/operations.md', import.meta.url), 'utf8')
 
 /** The rows of the table below a heading of the page, without its head. */
 function tableRowsBelow(heading: string): string[] {

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { openCreateDeps, openRegistry, temporaryDirectory } from '../../testing/fixtures.ts'
 import { ConversationInfoReader } from './conversation-info.ts'
-import { createConversation } from './create/create.ts'
+import { createConversation } from './lifecycle/create.ts'
 
 const ids = ['a', 'b', 'c'].map((letter) => `6f9619ff-8b86-4011-b42d-00c04fc964f${letter}`)
 const verbs = [

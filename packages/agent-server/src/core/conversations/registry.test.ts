@@ -5,7 +5,7 @@ import { FakeClock } from '@slipway/shared/time/testing'
 import { openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { openCreateDeps, openRegistry, temporaryDirectory } from '../../testing/fixtures.ts'
-import { createConversation } from './create/create.ts'
+import { createConversation } from './lifecycle/create.ts'
 
 test('a conversation that rests is closed, and goes on where it was when it is needed again', async () => {
   using place = temporaryDirectory()

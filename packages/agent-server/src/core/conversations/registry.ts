@@ -5,7 +5,6 @@ import {
   type CutRun,
   conversationFolder,
   loadOpenModel,
-  type OpenModel,
   openConversation,
   type ResolvedSettings,
   TransientUpdates,
@@ -23,12 +22,10 @@ import {
   HeldElsewhereError,
   type Storage,
 } from '@slipway/storage'
-import type { KeyRefresh } from '../../compat/managed-models/managed-keys.ts'
-import type { LlmProfiles } from '../../modules/llm-profiles/llm-profiles.ts'
-import type { SubscriptionLogin } from '../../modules/llm-profiles/subscription-login.ts'
 import { parseSecretPath, type ServerSecrets } from '../secrets/server-secrets.ts'
 import { closeResting, isUnused, type Rester, restMs } from './close-resting.ts'
 import { conversationNotFound, getConversationRecord } from './conversation-info.ts'
+import type { ConversationParts } from './parts.ts'
 import { RunAdmission } from './run-admission.ts'
 import {
   type ConversationOrigin,
@@ -55,22 +52,23 @@ interface ConversationRegistryOptions
   extends Omit<
     ConversationDeps,
     | 'childConversations'
+    | 'extensions'
+    | 'findCredential'
+    | 'findMetaProfile'
     | 'findProfile'
     | 'homeDirectory'
     | 'log'
     | 'logLine'
+    | 'mcpOAuth'
     | 'onRunAbandoned'
     | 'openModel'
+    | 'repositoryConsents'
     | 'resolveServerSecret'
     | 'runSlots'
   > {
   readonly storage: Storage
   readonly cipher: Cipher
-  readonly profiles: LlmProfiles
-  /** Whose tokens models of a subscription are asked with. */
-  readonly subscription?: Pick<SubscriptionLogin, 'wrap'>
-  /** Fetches rejected keys of models again. */
-  readonly refreshKey?: KeyRefresh
+  readonly parts: ConversationParts
   /** Secrets that conversations look up by a URL of this server. */
   readonly secrets?: Pick<ServerSecrets, 'getValue'>
   /** Event log of the conversations; that of the storage unless passed. */
@@ -85,8 +83,6 @@ interface ConversationRegistryOptions
   readonly maxRunRecoveries: number
   /** An unused idle conversation is closed after this time. */
   readonly idleMs: number
-  /** Requests about a conversation are in progress. */
-  readonly isInUse?: (conversation: string) => boolean
 }
 
 interface LoadedConversation extends Rester {
@@ -101,7 +97,7 @@ export class ConversationRegistry implements AsyncDisposable {
   readonly tasks: TaskConversations
   readonly runSlots: Semaphore
   readonly #options: ConversationRegistryOptions
-  readonly #deps: Omit<ConversationDeps, 'openModel'>
+  readonly #deps: Omit<ConversationDeps, 'openModel' | 'extensions' | 'mcpOAuth' | 'repositoryConsents'>
   readonly #transientUpdates = new Map<string, TransientUpdates>()
   readonly #loaded = new Map<string, LoadedConversation>()
   readonly #closing = new Map<string, Promise<void>>()
@@ -118,8 +114,8 @@ export class ConversationRegistry implements AsyncDisposable {
     this.#options = options
     const {
       storage,
-      cipher,
-      profiles,
+      cipher: _cipher,
+      parts,
       secrets,
       events,
       log,
@@ -128,9 +124,6 @@ export class ConversationRegistry implements AsyncDisposable {
       queuesRuns,
       maxRunRecoveries: _maxRunRecoveries,
       idleMs,
-      subscription: _subscription,
-      refreshKey: _refreshKey,
-      isInUse: _,
       ...deps
     } = options
     const runSlots = new Semaphore(maxConcurrentRuns)
@@ -141,7 +134,9 @@ export class ConversationRegistry implements AsyncDisposable {
       log: events ?? storage.log,
       logLine: log,
       homeDirectory,
-      findProfile: (name) => profiles.resolve(name),
+      findProfile: (name) => parts.models.resolve(name),
+      findMetaProfile: (name) => parts.metaProfiles.get(name),
+      findCredential: (id, name) => parts.credentials?.find(id, name),
       resolveServerSecret: secrets && ((url) => readServerSecret(secrets, url)),
       runSlots: {
         isQueued: queuesRuns,
@@ -289,9 +284,9 @@ export class ConversationRegistry implements AsyncDisposable {
 
   /** Closes conversations that were read or written to a while ago, and have nothing that would end with them. */
   async releaseMemory(): Promise<void> {
-    const { isInUse = () => false } = this.#options
+    const { parts } = this.#options
     for (const [id, { conversation, lastUsedAt }] of this.#loaded) {
-      if (conversation === undefined || lastUsedAt >= this.#options.clock.now() - restMs || isInUse(id))
+      if (conversation === undefined || lastUsedAt >= this.#options.clock.now() - restMs || parts.isInUse(id))
         continue
       if (conversation.isAtRest && !conversation.transientUpdates.hasListeners)
         await this.close(id, { releases: true })
@@ -428,7 +423,7 @@ export class ConversationRegistry implements AsyncDisposable {
   }
 
   async #openConversation(record: ConversationRecord): Promise<Conversation> {
-    const { storage, profiles } = this.#options
+    const { storage, parts } = this.#options
     const { settings, isComplete } = await this.#readSettings(record)
     const { id } = record
     const sealedState = await storage.conversations.getSealedState(id)
@@ -454,14 +449,13 @@ export class ConversationRegistry implements AsyncDisposable {
         model: async (): Promise<Llm | undefined> =>
           settings.title_llm_profile === undefined
             ? undefined
-            : await profiles.resolve(settings.title_llm_profile),
+            : await parts.models.resolve(settings.title_llm_profile),
       },
     }
-    const open = await loadOpenModel()
-    const { subscription, refreshKey } = this.#options
-    const withSubscription = subscription?.wrap(open) ?? open
-    const openModel: OpenModel = (llm, options) => withSubscription(llm, { ...options, refreshKey })
-    const deps = { ...this.#deps, openModel, ...this.#runSlotsFor(record) }
+    const openModel = parts.wrapModel(await loadOpenModel())
+    const { extensions, repositoryConsents, mcpOAuth } = parts
+    const added = { openModel, extensions, repositoryConsents, mcpOAuth }
+    const deps = { ...this.#deps, ...added, ...this.#runSlotsFor(record) }
     const transientUpdates = this.transientUpdates(id)
     const options = { id, settings, deps, store, wire: origin.wire ?? 'seed', transientUpdates }
     const conversation = await openConversation({ ...options, cutRun: this.#cutRun(origin) })
@@ -505,7 +499,8 @@ export class ConversationRegistry implements AsyncDisposable {
   }
 
   #closeResting(): void {
-    const { clock, log, isInUse = () => false } = this.#options
+    const { clock, log, parts } = this.#options
+    const isInUse = (id: string) => parts.isInUse(id)
     const close = (id: string) => this.close(id, { releases: true })
     this.#closingResting ??= closeResting(this.#loaded, { now: clock.now(), isInUse, close })
       .catch((error: unknown) => {
@@ -524,9 +519,9 @@ export class ConversationRegistry implements AsyncDisposable {
       if (isUnused(conversation)) await this.close(id, { releases: true })
     }
     this.#closeResting()
-    const { storage, isInUse = () => false } = this.#options
+    const { storage, parts } = this.#options
     await storage.leases
-      ?.releaseUnused((id) => this.#loaded.has(id) || this.#closing.has(id) || isInUse(id))
+      ?.releaseUnused((id) => this.#loaded.has(id) || this.#closing.has(id) || parts.isInUse(id))
       .catch(() => {})
     for (const [id, updates] of this.#transientUpdates)
       if (!updates.hasListeners && !this.#loaded.has(id)) this.#transientUpdates.delete(id)

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
-import { temporaryDirectory } from '../../testing/fixtures.ts'
+import { partsOf, temporaryDirectory } from '../../testing/fixtures.ts'
 import {
   agentDefinition,
   contentText,
@@ -11,8 +11,8 @@ import {
   waitUntil,
 } from '../../testing/task-fixture.ts'
 import { ConversationInfoReader } from './conversation-info.ts'
-import { forkConversation } from './fork.ts'
-import { removeConversation } from './remove.ts'
+import { forkConversation } from './lifecycle/fork.ts'
+import { removeConversation } from './lifecycle/remove.ts'
 
 let scene: TaskFixture
 let directory: ReturnType<typeof temporaryDirectory>
@@ -369,7 +369,7 @@ async function remove(id: string): Promise<boolean> {
       storage,
       registry,
       infoReader: new ConversationInfoReader(storage, directory),
-      bash: { removeConversation: async () => {} },
+      parts: partsOf({}),
       worktrees: directory,
       environment: {},
     },

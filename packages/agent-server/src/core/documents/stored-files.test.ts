@@ -16,7 +16,7 @@ import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { openStoredFiles, otherSources, type StoredFile } from '../../testing/stored-files.ts'
 
-const packages = join(import.meta.dirname, '../../..')
+const packages = join(import.meta.dirname, '../../../..')
 
 /** What every file of state goes through. */
 const storePattern =

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { readConfig } from '../config/config.ts'
 import { DeferredInit } from './deferred-init.ts'
 
-/** A deferred init whose services the test opens by hand. */
+/** A deferred init whose server the test opens by hand. */
 function openDormant(options: { readonly isExposed?: boolean } = {}) {
   const opening: PromiseWithResolvers<void>[] = []
   let closed = 0
@@ -11,7 +11,7 @@ function openDormant(options: { readonly isExposed?: boolean } = {}) {
     config: readConfig({ SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: 'init' }),
     isExposed: options.isExposed ?? false,
     log: (...line) => void lines.push(JSON.stringify(line)),
-    async openServices(config) {
+    async openServer(config) {
       const one = Promise.withResolvers<void>()
       opening.push(one)
       await one.promise
@@ -59,7 +59,7 @@ test('the state goes from dormant over initializing to ready, and requests are r
   expect(init.status).toEqual({ state: 'ready', error: null })
   expect(init.keys?.map((key) => key.reveal())).toEqual(['one'])
   expect(() => init.checkRequest('/api/profiles', request)).not.toThrow()
-  expect(init.services.config.secrets.map((secret) => secret.reveal())).toContain('one')
+  expect(init.server.config.secrets.map((secret) => secret.reveal())).toContain('one')
   await init[Symbol.asyncDispose]()
   expect(closed()).toBe(1)
 })
@@ -75,7 +75,7 @@ test('after a failed opening all its callers get the error, and new settings are
   opening[1]?.resolve()
   await again
   expect(init.status).toEqual({ state: 'ready', error: null })
-  expect(init.services.config.maxConcurrentRuns).toBe(7)
+  expect(init.server.config.maxConcurrentRuns).toBe(7)
 })
 
 test('an exposed server does not open without a key', async () => {
@@ -87,7 +87,7 @@ test('an exposed server does not open without a key', async () => {
   expect([init.state, opening.length]).toEqual(['dormant', 0])
 })
 
-test('a stop during the opening waits for the services and disposes of them', async () => {
+test('a stop during the opening waits for the server and closes it', async () => {
   const { init, opening, closed } = openDormant()
   const given = init.initialize(nothing)
   const disposed = init[Symbol.asyncDispose]()

@@ -25,17 +25,17 @@ interface DeferredInitOptions<P> {
   /** Whether other machines reach the server: without keys it must not open. */
   readonly isExposed: boolean
   readonly log: LogFunction
-  openServices(config: Config): Promise<P>
+  openServer(config: Config): Promise<P>
 }
 
 /**
- * Opens the services of a server at once, or of a deferred one (wire 1.21) on its init settings, which are in
+ * Opens a server at once, or of a deferred one (wire 1.21) on its init settings, which are in
  * memory only: after a restart it waits again.
  */
 export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable {
   readonly #options: DeferredInitOptions<P>
   #config: Config
-  #services: P | undefined
+  #server: P | undefined
   /** Digest of the accepted init settings, and the opening with them. */
   #accepted: { readonly digest: string; readonly opening: Promise<void> } | undefined
   #error: string | undefined
@@ -48,7 +48,7 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
   }
 
   get state(): InitState {
-    if (this.#services !== undefined) return 'ready'
+    if (this.#server !== undefined) return 'ready'
     return this.#accepted === undefined ? 'dormant' : 'initializing'
   }
 
@@ -56,16 +56,16 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
     return { state: this.state, error: this.#error ?? null }
   }
 
-  /** The opened services; throws while there are none. */
-  get services(): P {
-    return must(this.#services, 'the services')
+  /** The opened server; throws while there is none. */
+  get server(): P {
+    return must(this.#server, 'the server')
   }
 
   /** The session keys; undefined before the init settings arrive, where the start has none. */
   get keys(): readonly Secret[] | undefined {
     const { isDeferred, initKey } = this.#options.config
     const { sessionKeys } = this.#config
-    const isUnknown = isDeferred && this.#services === undefined && initKey !== undefined
+    const isUnknown = isDeferred && this.#server === undefined && initKey !== undefined
     return isUnknown && sessionKeys.length === 0 ? undefined : sessionKeys
   }
 
@@ -100,7 +100,7 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
       this.authorize(asText(headers['x-init-api-key']))
       this.assertDeferred()
     }
-    if (this.#services !== undefined || alwaysAvailable.test(path)) return
+    if (this.#server !== undefined || alwaysAvailable.test(path)) return
     const { sessionKeys } = this.#options.config
     const key = asText(headers['x-session-api-key'])
     const isKnown = sessionKeys.some((one) => isSameKey(one.reveal(), key))
@@ -121,13 +121,13 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
       )
   }
 
-  /** Opens the services of a server that is not deferred. */
+  /** Opens a server that is not deferred. */
   async start(): Promise<void> {
-    this.#services = await this.#options.openServices(this.#config)
+    this.#server = await this.#options.openServer(this.#config)
   }
 
   /**
-   * Opens the services with init settings; equal settings share one opening. Problems: `bad_request` for
+   * Opens the server with init settings; equal settings share one opening. Problems: `bad_request` for
    * other settings than the accepted ones, `unauthorized` for those with the key of the start where another
    * one was delivered, `run_failed` for a failed opening, which may be repeated.
    */
@@ -151,7 +151,7 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#accepted?.opening.catch(() => {})
-    await this.#services?.[Symbol.asyncDispose]()
+    await this.#server?.[Symbol.asyncDispose]()
   }
 
   /** The key of init settings at the start. */
@@ -163,9 +163,9 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
   async #open(config: Config, request: InitRequest): Promise<void> {
     this.#error = undefined
     try {
-      const services = await this.#options.openServices(config)
+      const server = await this.#options.openServer(config)
       this.#config = config
-      this.#services = services
+      this.#server = server
     } catch (error) {
       this.#accepted = undefined
       const reason = errorText(error)

@@ -1,7 +1,6 @@
 import { executionStatus } from '@slipway/protocol'
 import { createGauge, createLabeledGauge, type Metric } from '@slipway/shared/metrics'
 import type { ConversationRecords } from '@slipway/storage'
-import type { BashService } from '../../modules/bash/bash-service.ts'
 import type { ConversationRegistry } from '../conversations/registry.ts'
 import type { Webhooks } from '../webhooks/webhooks.ts'
 
@@ -9,10 +8,9 @@ import type { Webhooks } from '../webhooks/webhooks.ts'
 export function createStateMetrics(sources: {
   readonly records: ConversationRecords
   readonly registry: ConversationRegistry
-  readonly bash: BashService
   readonly webhooks: Webhooks
 }): readonly Metric[] {
-  const { records, registry, bash, webhooks } = sources
+  const { records, registry, webhooks } = sources
   const { runSlots } = registry
   return [
     createLabeledGauge('slipway_conversations', 'Conversations by status.', 'status', () =>
@@ -23,8 +21,6 @@ export function createStateMetrics(sources: {
     createGauge('slipway_conversations_loaded', 'Conversations in memory.', () => registry.loadedCount),
     createGauge('slipway_runs_active', 'Runs that have their turn.', () => runSlots.active),
     createGauge('slipway_runs_waiting', 'Runs that wait for a turn.', () => runSlots.waiting),
-    createGauge('slipway_bash_commands_running', 'Commands of /api/bash that run.', () => bash.runningCount),
-    bash.endedCommands,
     webhooks.requests,
     createGauge(
       'slipway_webhook_conversations_pending',

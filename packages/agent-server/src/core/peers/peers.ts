@@ -18,8 +18,8 @@ import { createCounter } from '@slipway/shared/metrics'
 import type { Secret } from '@slipway/shared/redaction'
 import { type Clock, repeat } from '@slipway/shared/time'
 import { type ConversationLeases, HeldElsewhereError } from '@slipway/storage'
-import { peerTokenHeader, type WorkspaceTickets } from '../../modules/workspace-pages/tickets.ts'
 import { ownedConversation } from './owner-routes.ts'
+import { type PageTokens, peerTokenHeader } from './page-tokens.ts'
 
 const routes: RouteTable = agentServerRoutes
 /** Marks a request of another server, which is not passed on again. */
@@ -51,7 +51,7 @@ interface PeersOptions {
   readonly leases: ConversationLeases
   /** The key that all servers accept. */
   readonly key: Secret
-  readonly tickets: Pick<WorkspaceTickets, 'createPeerToken'>
+  readonly tickets: Pick<PageTokens, 'createPeerToken'>
   readonly fetch: typeof fetch
   readonly clock: Clock
   readonly log: LogFunction

@@ -1,11 +1,6 @@
 import { availableToolNames, type BrowserSearch } from '@slipway/agent'
 import type { Handlers, Readiness, Reply } from '@slipway/http'
-import {
-  type agentServerRoutes,
-  type InitState,
-  type Problem,
-  workspaceRoutesCapability,
-} from '@slipway/protocol'
+import type { agentServerRoutes, InitState, Problem } from '@slipway/protocol'
 
 /** The version of the contract that clients look for in `/server_info` (not our own). */
 const contractVersion = '1.58.2'
@@ -13,6 +8,8 @@ const contractVersion = '1.58.2'
 /** `getLastActivityMs` answers when the server was last used. */
 export function healthHandlers(options: {
   readonly version: string
+  /** Of modules. */
+  readonly capabilities: readonly string[]
   readonly browser?: BrowserSearch
   readonly readiness: Readiness
   readonly getLastActivityMs: () => number
@@ -30,11 +27,7 @@ export function healthHandlers(options: {
   const { ingressUrl = null } = options
   const capabilities = [
     'idempotent_conversation_create_v1',
-    'tool_catalog_v1',
-    workspaceRoutesCapability,
-    'credential_binding_v1',
-    'credential_binding_readiness_probe_v1',
-    'credential_binding_activation_guard_v1',
+    ...options.capabilities,
     ...(ingressUrl === null ? [] : ['canvas_app_backend_bridge_v1']),
   ]
   const okReply = { bytes: Buffer.from('{"status":"ok"}') }

@@ -16,6 +16,16 @@ import {
 } from '@slipway/shared/tool-files'
 import type { Config } from '../config/config.ts'
 
+/** Where the files of a server are. */
+export interface Directories {
+  /** The data directory, which tools do not see. */
+  readonly data: string
+  /** The server's files that tools see. */
+  readonly files: string
+  /** The part of `files` that sandboxed commands do not see: its sockets lead out of the sandbox. */
+  readonly hidden: string
+}
+
 /** Folders of the data directory with extensions that the server has fetched: tools cannot read them. */
 const extensionFolders = [
   'canvas-extensions',
@@ -57,10 +67,9 @@ export async function startToolUser(setting: string | undefined, dataDirectory: 
  */
 export async function protectedDirectories(
   { privateDirectories }: Pick<Config, 'privateDirectories'>,
-  dataDirectory: string,
-  editorDirectory: string,
+  { data, hidden }: Pick<Directories, 'data' | 'hidden'>,
 ): Promise<readonly string[]> {
-  const own = [dataDirectory, await realpath(dataDirectory), editorDirectory]
+  const own = [data, await realpath(data), hidden]
   return [...new Set([...own, ...privateDirectories])]
 }
 

@@ -1,7 +1,7 @@
 import { Problem } from '@slipway/protocol'
 import type { Storage } from '@slipway/storage'
+import { sendMessage } from '../conversations/lifecycle/send-message.ts'
 import type { ConversationRegistry } from '../conversations/registry.ts'
-import { sendMessage } from '../conversations/send-message.ts'
 import type { Peers } from '../peers/peers.ts'
 import type { Activity } from '../server/activity.ts'
 import { FrameError, parseMessageFrame } from './parse-frame.ts'

@@ -13,7 +13,7 @@ export function pluginHandlers(options: {
   readonly installed: InstalledExtensions
   readonly marketplaces: Marketplaces
   readonly registry: ConversationRegistry
-}): Handlers<Omit<typeof pluginRoutes, 'listCanvasExtensions'>> {
+}): Handlers<typeof pluginRoutes> {
   const { plugins: pluginList, installed, marketplaces, registry } = options
   return {
     async listPlugins({ body, signal }) {

@@ -4,9 +4,8 @@ import { createApp, listen } from '@slipway/http'
 import { agentServerOpenApi, pluginRoutes, skillRoutes } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { Ingress } from '../../core/server/ingress.ts'
-import { openExtensionServices } from '../../extension-services.ts'
 import { openRegistry, temporaryDirectory } from '../../testing/fixtures.ts'
+import { openExtensions } from './open-extensions.ts'
 
 /** A server of these routes alone, with a home and a project that files can be put into. */
 async function openServer() {
@@ -20,20 +19,15 @@ async function openServer() {
   const data = join(directory.path, 'data')
   const storage = await openStorage({ directory: data, log: () => {} })
   const registry = await openRegistry(storage, data)
-  const extensions = openExtensionServices({
+  const extensions = openExtensions({
     directory: data,
+    registry,
     environment: { PATH: '/usr/bin:/bin', HOME: homeDirectory },
-    homeDirectory,
     skillsSource: undefined,
     marketplaces: [],
-    ingress: new Ingress({ url: undefined, trustsForwardedHeaders: false }),
-    applicationSessionMs: 300_000,
-    hasKeys: () => true,
-    findSecret: async () => undefined,
     log: (...line) => void lines.push(line),
   })
-  const handlers = extensions.handlers({ registry })
-  const web = createApp({ ...skillRoutes, ...pluginRoutes }, handlers, {
+  const web = createApp({ ...skillRoutes, ...pluginRoutes }, extensions.handlers, {
     openapi: agentServerOpenApi,
     log: () => {},
   })

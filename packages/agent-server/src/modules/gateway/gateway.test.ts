@@ -1,10 +1,10 @@
 import { join } from 'node:path'
-import { chatRequest, llm } from '@slipway/protocol'
+import { chatRequest, type Llm, llm } from '@slipway/protocol'
 import { systemClock } from '@slipway/shared/time'
 import { openStorage } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { openCreateDeps, openRegistry, temporaryDirectory } from '../../testing/fixtures.ts'
+import { openCreateDeps, openRegistry, partsOf, temporaryDirectory } from '../../testing/fixtures.ts'
 import { Gateway } from './gateway.ts'
 import { parseChatPrompt } from './prompt.ts'
 
@@ -20,15 +20,18 @@ async function openGateway(script: readonly unknown[], timeoutMs: number) {
   const agents = stack.use(await openRegistry(storage, place.path, 60_000))
   const createDeps = await openCreateDeps(storage, agents, place.path)
   const model = llm.parse({ model: 'scripted/x', script })
-  const llmProfiles = {
+  const models = {
     list: async () => [],
+    get: async () => undefined,
+    getActiveName: async () => undefined,
+    hasKey: async () => true,
+    applyConnection: async (one: Llm) => one,
     resolve: async (name: string) => (name === 'x' ? model : undefined),
   }
   const readConfirmation = async () => ({ confirmation_policy: undefined, security_analyzer: undefined })
   const directory = join(place.path, 'gateway')
   const gateway = new Gateway({
-    createDeps,
-    llmProfiles,
+    createDeps: { ...createDeps, parts: partsOf({ models }) },
     readConfirmation,
     directory,
     timeoutMs,

@@ -11,10 +11,9 @@ import {
   startConversationRequest,
 } from '@slipway/protocol'
 import type { Clock } from '@slipway/shared/time'
-import { type CreateConversationDeps, createConversation } from '../../core/conversations/create/create.ts'
-import { withObservabilityHeaders } from '../../core/conversations/create/observability.ts'
+import { type CreateConversationDeps, createConversation } from '../../core/conversations/lifecycle/create.ts'
+import { withObservabilityHeaders } from '../../core/conversations/lifecycle/observability.ts'
 import type { RunAdmission } from '../../core/conversations/run-admission.ts'
-import type { LlmProfiles } from '../llm-profiles/llm-profiles.ts'
 import { type GatewayPrompt, parseChatPrompt, parseResponsesPrompt } from './prompt.ts'
 import { GatewayTurn } from './turn.ts'
 
@@ -24,7 +23,6 @@ const profileTag = 'gateway'
 
 interface GatewayOptions {
   readonly createDeps: CreateConversationDeps
-  readonly llmProfiles: Pick<LlmProfiles, 'list' | 'resolve'>
   /** The policy and analyzer of new conversations. */
   readonly readConfirmation: () => Promise<
     Pick<StartConversationRequest, 'confirmation_policy' | 'security_analyzer'>
@@ -58,7 +56,7 @@ export class Gateway {
   }
 
   async listModels() {
-    const summaries = await this.#options.llmProfiles.list()
+    const summaries = await this.#options.createDeps.parts.models.list()
     const common = { object: 'model', created: 0, owned_by: 'openhands' } as const
     const data = summaries.map(({ name }) => ({ id: modelPrefix + name, ...common }))
     return { object: 'list', data } as const
@@ -125,7 +123,7 @@ export class Gateway {
       throw new Problem('not_found', `Unknown OpenHands model '${id.slice(0, 100)}'. Use GET /v1/models.`)
     if (!profileName.safeParse(name).success)
       throw new Problem('bad_request', `Invalid profile name: '${name.slice(0, 100)}'`)
-    const llm = await this.#options.llmProfiles.resolve(name)
+    const llm = await this.#options.createDeps.parts.models.resolve(name)
     if (llm === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
     return { name, llm }
   }

@@ -2,7 +2,7 @@ import { loadOpenModel } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
 import { type agentServerRoutes, type Llm, type LogFunction, llm, Problem } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
-import { resolveModel } from '../../core/conversations/create/resolve-llm.ts'
+import { resolveModel } from '../../core/conversations/lifecycle/resolve-llm.ts'
 import { exposeSecrets, parseExposure } from '../../core/secrets/expose-secrets.ts'
 import { parseWithSealedTexts } from '../../core/secrets/sealed-text.ts'
 import type { LlmProfiles } from './llm-profiles.ts'
@@ -68,7 +68,7 @@ export function llmProfileHandlers(options: {
       const model =
         body.llm === undefined
           ? await llmProfiles.resolve(name)
-          : await resolveModel({ cipher, llmProfiles }, body.llm, ['body', 'llm'])
+          : await resolveModel({ cipher, models: llmProfiles }, body.llm, ['body', 'llm'])
       if (model === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
       const openModel = subscription.wrap(await loadOpenModel())
       const isSignedIn = model.auth_type === 'subscription' && (await subscription.status()).connected

@@ -6,23 +6,19 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { ServerSettings } from '../settings/server-settings.ts'
-import { LlmProfiles, type ProfileReferences } from './llm-profiles.ts'
-
-type FindConnection = NonNullable<ConstructorParameters<typeof LlmProfiles>[0]['findConnection']>
+import { LlmProfiles, type ProfileLinks } from './llm-profiles.ts'
 
 async function openProfiles(max?: number) {
   const directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const path = join(directory.path, 'profiles')
-  const open = (
-    more: { readonly findConnection?: FindConnection; readonly references?: ProfileReferences } = {},
-  ) => {
+  const open = (links: ProfileLinks = {}) => {
     const settings = new ServerSettings({ directory: directory.path, cipher })
     return new LlmProfiles({
       directory: path,
       cipher,
       settings,
-      ...more,
+      links,
       ...(max === undefined ? {} : { max }),
     })
   }

@@ -3,8 +3,9 @@ import { invalidInput, type Llm, llm, Problem, type ProfileSummary, profileName 
 import { Mutex } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { type Cipher, FileDocumentStore } from '@slipway/storage'
+import type { ModelSource } from '../../core/conversations/parts.ts'
 import { unreadableText } from '../../core/documents/json-file.ts'
-import { isAcp, type ServerSettings, withAgentLlm } from '../settings/server-settings.ts'
+import { isAcp, type ServerSettings, withAgentLlm } from '../settings/module.ts'
 import { openSecrets, sealSecrets } from './profile-secrets.ts'
 
 const schemaVersion = 1
@@ -27,22 +28,27 @@ export interface ProfileReferences {
   renameReferences(name: string, newName: string): Promise<void>
 }
 
+export interface ProfileLinks {
+  /** The connection with this id; undefined when there is none. */
+  findConnection?: (id: string) => Promise<ConnectionCredentials | undefined>
+  references?: ProfileReferences
+}
+
 interface LlmProfilesOptions {
   readonly directory: string
   readonly cipher: Cipher
   readonly max?: number
   /** Also stores which profile is active, so that it changes in one update with the agents' model. */
   readonly settings: Pick<ServerSettings, 'read' | 'modify'>
-  /** The connection with this id; undefined when there is none. */
-  readonly findConnection?: (id: string) => Promise<ConnectionCredentials | undefined>
-  readonly references?: ProfileReferences
+  /** What other modules know of profiles; they may add it later. */
+  readonly links?: ProfileLinks
 }
 
 /**
  * Named models, one readable JSON file each with sealed secrets. Changes are durable and serialized. An
  * invalid name is a Problem `invalid` in a write and unknown elsewhere.
  */
-export class LlmProfiles {
+export class LlmProfiles implements ModelSource {
   readonly #options: LlmProfilesOptions
   readonly #files: FileDocumentStore
   readonly #mutex = new Mutex()
@@ -116,7 +122,7 @@ export class LlmProfiles {
   async applyConnection(model: Llm): Promise<Llm | undefined> {
     const { provider_connection_id: id } = model
     if (typeof id !== 'string') return model
-    const connection = await this.#options.findConnection?.(id)
+    const connection = await this.#options.links?.findConnection?.(id)
     if (connection === undefined) return undefined
     // A key goes to the address that it was entered for.
     return { ...model, api_key: connection.api_key, base_url: connection.base_url }
@@ -143,7 +149,7 @@ export class LlmProfiles {
       // The profile has both names until no reference uses the old one: a crash leaves no dangling reference.
       await this.#writeFile(newName, await this.#readFile(name))
       try {
-        await this.#options.references?.renameReferences(name, newName)
+        await this.#options.links?.references?.renameReferences(name, newName)
       } catch (error) {
         await this.#writeFile(newName, undefined)
         throw error
@@ -160,7 +166,7 @@ export class LlmProfiles {
   async remove(name: string): Promise<boolean> {
     return await this.#mutex.runExclusive(async () => {
       if (!(await this.#listNames()).includes(name)) return false
-      const users = (await this.#options.references?.findReferences(name)) ?? []
+      const users = (await this.#options.links?.references?.findReferences(name)) ?? []
       if (users.length > 0)
         throw new Problem(
           'conflict',
@@ -225,7 +231,7 @@ export class LlmProfiles {
     const connection =
       provider_connection_id == null
         ? undefined
-        : await this.#options.findConnection?.(provider_connection_id)
+        : await this.#options.links?.findConnection?.(provider_connection_id)
     return {
       name,
       model,

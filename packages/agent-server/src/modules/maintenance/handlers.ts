@@ -2,7 +2,7 @@ import { realpath } from 'node:fs/promises'
 import type { Handlers } from '@slipway/http'
 import type { maintenanceRoutes } from '@slipway/protocol'
 import type { ServerStorage } from '@slipway/storage'
-import type { BashEventStore } from '../bash/event-store.ts'
+import type { BashService } from '../bash/module.ts'
 
 /** Below the timeouts of clients and proxies. */
 const maxMs = 5_000
@@ -10,7 +10,7 @@ const maxMs = 5_000
 export function maintenanceHandlers(deps: {
   readonly directory: string
   readonly storage: Pick<ServerStorage, 'compact'>
-  readonly bash: Pick<BashEventStore, 'compact'>
+  readonly bash: Pick<BashService['events'], 'compact'>
 }): Handlers<typeof maintenanceRoutes> {
   const { directory, storage, bash } = deps
   return {

@@ -1,5 +1,5 @@
 import { readRepositoryCode } from '@slipway/agent'
-import { repositoryIssues } from '../repository-consents/repository-consents.ts'
+import { repositoryIssues } from '../repository-consents/module.ts'
 import type { Finding } from './doctor.ts'
 
 const area = 'repository'

@@ -3,7 +3,7 @@ import { agentSettings, type McpServer } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import { LruMap } from '@slipway/shared/collections'
 import { isRecord } from '@slipway/shared/json'
-import type { ServerSettings } from '../settings/server-settings.ts'
+import type { ServerSettings } from '../settings/module.ts'
 
 interface SavedMcpOAuthStatesOptions {
   readonly settings: ServerSettings

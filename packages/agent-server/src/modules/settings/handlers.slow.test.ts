@@ -8,7 +8,7 @@ import { expect, test } from 'vitest'
 import { MetaProfiles } from '../../compat/meta-profiles/meta-profiles.ts'
 import { sealText } from '../../core/secrets/sealed-text.ts'
 import { ServerSecrets } from '../../core/secrets/server-secrets.ts'
-import { temporaryDirectory } from '../../testing/fixtures.ts'
+import { partsOf, temporaryDirectory } from '../../testing/fixtures.ts'
 import { LlmProfiles } from '../llm-profiles/llm-profiles.ts'
 import { settingsHandlers } from './handlers.ts'
 import { ServerSettings } from './server-settings.ts'
@@ -25,15 +25,17 @@ async function openServer() {
   const secrets = new ServerSecrets({ directory, cipher })
   const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
   const metaProfiles = new MetaProfiles({ path: join(directory, 'meta-profiles.json'), settings })
-  const agentProfiles = { has: async (id: string) => id === known, getById: async () => undefined }
+  const agentProfiles = {
+    has: async (id: string) => id === known,
+    getById: async () => undefined,
+    resolve: () => Promise.reject(new Error('not asked')),
+  }
   const texts: string[] = []
   const log = (...line: unknown[]) => void texts.push(JSON.stringify(line))
   const handlers = settingsHandlers({
     settings,
     secrets,
-    llmProfiles,
-    agentProfiles,
-    metaProfiles,
+    parts: partsOf({ models: llmProfiles, agentProfiles, metaProfiles }),
     cipher,
     log,
   })

@@ -12,12 +12,10 @@ import {
 } from '@slipway/protocol'
 import { redactedText } from '@slipway/shared/redaction'
 import type { Cipher } from '@slipway/storage'
-import type { AgentProfiles } from '../../compat/agent-profiles/agent-profiles.ts'
-import type { MetaProfiles } from '../../compat/meta-profiles/meta-profiles.ts'
+import type { ConversationParts, ModelSource } from '../../core/conversations/parts.ts'
 import { type Exposure, exposeSecrets, parseExposure } from '../../core/secrets/expose-secrets.ts'
 import { openSealedTexts, parseWithSealedTexts } from '../../core/secrets/sealed-text.ts'
 import type { ServerSecrets } from '../../core/secrets/server-secrets.ts'
-import type { LlmProfiles } from '../llm-profiles/llm-profiles.ts'
 import { addMcpServer, patchMcpServer, removeMcpServer } from './mcp-servers.ts'
 import { type ServerSettings, toAgentSettingsJson, toConversationSettingsJson } from './server-settings.ts'
 
@@ -25,13 +23,12 @@ import { type ServerSettings, toAgentSettingsJson, toConversationSettingsJson } 
 export function settingsHandlers(options: {
   readonly settings: ServerSettings
   readonly secrets: ServerSecrets
-  readonly llmProfiles: LlmProfiles
-  readonly agentProfiles: Pick<AgentProfiles, 'has' | 'getById'>
-  readonly metaProfiles: Pick<MetaProfiles, 'getOrThrow'>
+  /** Profiles that settings name. */
+  readonly parts: Pick<ConversationParts, 'models' | 'agentProfiles' | 'metaProfiles'>
   readonly cipher: Cipher
   readonly log: LogFunction
 }): Handlers<typeof settingsRoutes> {
-  const { settings, secrets, llmProfiles, agentProfiles, metaProfiles, cipher, log } = options
+  const { settings, secrets, parts, cipher, log } = options
   const readSettings = async (exposure: Exposure = 'masked') => {
     const stored = await settings.read()
     const agent = await settings.getAgentSettings()
@@ -43,8 +40,8 @@ export function settingsHandlers(options: {
         exposure,
         exposeOptions,
       ),
-      llm_api_key_is_set: await llmProfiles.hasKey(agent.llm),
-      active_profile: (await llmProfiles.getActiveName()) ?? null,
+      llm_api_key_is_set: await parts.models.hasKey(agent.llm),
+      active_profile: (await parts.models.getActiveName()) ?? null,
       active_agent_profile_id: stored.active_agent_profile_id ?? null,
       active_meta_profile: agent.active_meta_profile,
       misc_settings: stored.misc_settings,
@@ -62,10 +59,11 @@ export function settingsHandlers(options: {
       if (Object.values(body).every((member) => member === undefined))
         throw new Problem('bad_request', 'The body changes nothing')
       const { active_agent_profile_id: id, active_meta_profile: metaName } = body
-      const metaProfile = typeof metaName === 'string' ? await metaProfiles.getOrThrow(metaName) : undefined
-      if (id !== undefined && id !== null && !(await agentProfiles.has(id)))
+      const metaProfile =
+        typeof metaName === 'string' ? await parts.metaProfiles.getOrThrow(metaName) : undefined
+      if (id !== undefined && id !== null && !(await parts.agentProfiles.has(id)))
         throw new Problem('not_found', `Agent profile not found: ${id}`)
-      await settings.update(body, await activatedLlm(llmProfiles, body), metaProfile)
+      await settings.update(body, await activatedLlm(parts.models, body), metaProfile)
       return { json: await readSettings() }
     },
     getAgentSettingsSchema() {
@@ -93,7 +91,7 @@ export function settingsHandlers(options: {
       return { json: await readSettings() }
     },
     async listSecrets({ query: { agent_profile_id: id } }) {
-      const profile = id === undefined ? undefined : await agentProfiles.getById(id)
+      const profile = id === undefined ? undefined : await parts.agentProfiles.getById(id)
       if (id !== undefined && profile === undefined) throw new Problem('not_found', 'Agent profile not found')
       const names = profile?.secret_refs ?? undefined
       const all = await secrets.list()
@@ -119,7 +117,7 @@ export function settingsHandlers(options: {
 
 /** The model of a profile that the request activates, unless the request sets a model itself. */
 async function activatedLlm(
-  llmProfiles: LlmProfiles,
+  models: ModelSource,
   body: {
     readonly active_profile?: string | null | undefined
     readonly agent_settings_diff?: object | undefined
@@ -127,7 +125,7 @@ async function activatedLlm(
 ): Promise<Llm | undefined> {
   const { active_profile: name, agent_settings_diff: diff = {} } = body
   if (name === undefined || name === null) return undefined
-  const model = 'llm' in diff ? await llmProfiles.get(name) : await llmProfiles.resolve(name)
+  const model = 'llm' in diff ? await models.get(name) : await models.resolve(name)
   if (model === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
   return 'llm' in diff ? undefined : model
 }

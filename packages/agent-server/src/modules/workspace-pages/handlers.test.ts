@@ -374,7 +374,7 @@ test('a page that was opened by a ticket loads with the same ticket', async () =
   const address = new URL(answer.headers.location ?? '', `http://x${url}`).pathname
   expect(address).toBe(at(`/~${ticket}/site/index.html`))
   expect((await call(address, { 'sec-fetch-dest': 'document' })).status).toBe(200)
-  expect((await call(new URL('../../handlers/pic.png', `http://x${address}`).pathname)).status).toBe(403)
+  expect((await call(new URL('../pic.png', `http://x${address}`).pathname)).status).toBe(403)
 })
 
 test('pages of any origin may get a cookie with the key; only they may read with it', async () => {

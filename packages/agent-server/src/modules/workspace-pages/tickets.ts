@@ -3,11 +3,9 @@ import { cookieValues, type PageCredential } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
 import { decodePercent } from '@slipway/shared/url'
+import { type PageTokens, peerTokenHeader } from '../../core/peers/page-tokens.ts'
 
 export const cookieName = 'oh_workspace_session_key'
-
-/** The token of a request that another server with the same secret key has authorized and passes on. */
-export const peerTokenHeader = 'x-slipway-peer-token'
 
 /** How long the cookie of a browser opens workspaces. */
 export const sessionSeconds = 7 * 24 * 3_600
@@ -48,7 +46,7 @@ interface WorkspaceTicketsOptions {
  * Signed tokens that open workspace files only. A token contains no session key and is invalid without the
  * one that it was made with. Nothing is stored.
  */
-export class WorkspaceTickets {
+export class WorkspaceTickets implements PageTokens {
   readonly #options: WorkspaceTicketsOptions
   /** Digests that name the session keys. */
   readonly #keyNames: readonly string[]

@@ -23,7 +23,7 @@ export const credentialBinding = strictComponent('CredentialBinding', {
 
 const runtimeResponses = ok('Its state.', runtimeInfo)
 
-/** Where a conversation runs, and where its credentials come from. */
+/** Where a conversation runs. */
 export const runtimeRoutes = defineRoutes('conversations', {
   getRuntime: route.get('/api/conversations/{conversation_id}/runtime', {
     summary: 'Is the place where a conversation runs there?',
@@ -36,6 +36,10 @@ export const runtimeRoutes = defineRoutes('conversations', {
     params: conversationParams,
     responses: runtimeResponses,
   }),
+})
+
+/** Where credentials of external agents come from. */
+export const credentialBindingRoutes = defineRoutes('conversations', {
   activateCredentialBinding: route.put(
     '/api/conversations/{conversation_id}/credential-bindings/{secret_name}',
     {

@@ -129,6 +129,10 @@ export const pluginRoutes = defineRoutes('plugins', {
       409: { description: 'The conversation is running.' },
     },
   }),
+})
+
+/** Installed applications, which are plugins with a page. */
+export const applicationListRoutes = defineRoutes('plugins', {
   listCanvasExtensions: route.get('/api/canvas-extensions/installed', {
     summary: 'List the installed applications',
     description:

@@ -2,11 +2,10 @@ import type { Conversation } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
 import { type agentServerRoutes, type Llm, Problem, profileName } from '@slipway/protocol'
 import type { Cipher, Storage } from '@slipway/storage'
-import type { CredentialBindings } from '../../../compat/credential-bindings/credential-bindings.ts'
-import type { LlmProfiles } from '../../../modules/llm-profiles/llm-profiles.ts'
 import type { Webhooks } from '../../webhooks/webhooks.ts'
 import { displayedSecrets, getConversationRecord, withNotFoundText } from '../conversation-info.ts'
-import { resolveModel, resolveSecretSources } from '../create/resolve-llm.ts'
+import { resolveModel, resolveSecretSources } from '../lifecycle/resolve-llm.ts'
+import type { ConversationParts } from '../parts.ts'
 import type { ConversationRegistry } from '../registry.ts'
 import { readSecretNames, readStoredRequest } from '../stored-request.ts'
 
@@ -20,13 +19,12 @@ interface ConversationParams {
 export function conversationCommandHandlers(options: {
   readonly storage: Storage
   readonly registry: ConversationRegistry
-  readonly llmProfiles: LlmProfiles
+  readonly parts: ConversationParts
   readonly cipher: Cipher
   readonly webhooks: Pick<Webhooks, 'announce'>
-  readonly bindings: CredentialBindings
 }) {
-  const { storage, registry, llmProfiles, cipher, webhooks, bindings } = options
-  const resolveRequestLlm = (llm: Llm) => resolveModel({ cipher, llmProfiles }, llm, ['body', 'llm'])
+  const { storage, registry, parts, cipher, webhooks } = options
+  const resolveRequestLlm = (llm: Llm) => resolveModel({ cipher, models: parts.models }, llm, ['body', 'llm'])
   const getConversation = async ({ conversation_id }: ConversationParams) => {
     return await registry.get(conversation_id)
   }
@@ -67,7 +65,7 @@ export function conversationCommandHandlers(options: {
     resumeGoal: command((conversation) => conversation.resumeGoal()),
     async prepareForSandboxPause({ signal }) {
       await registry.pauseAll(signal)
-      await bindings.release((id) => registry.close(id, { releases: true }))
+      await parts.credentials?.release((id) => registry.close(id, { releases: true }))
       return { status: 204, bytes: Buffer.alloc(0) }
     },
     async switchAcpModel({ params, body }) {
@@ -114,7 +112,7 @@ export function conversationCommandHandlers(options: {
       const { profile_name: name } = body
       if (!profileName.safeParse(name).success)
         throw new Problem('bad_request', `Invalid profile name: ${JSON.stringify(name)}`)
-      const llm = await llmProfiles.resolve(name)
+      const llm = await parts.models.resolve(name)
       if (llm === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
       await conversation.switchModel({ ...llm, usage_id: `profile:${name}` })
     }),

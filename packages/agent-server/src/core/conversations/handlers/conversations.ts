@@ -16,11 +16,11 @@ import {
   localRuntime,
   withNotFoundText,
 } from '../conversation-info.ts'
-import { type CreateConversationDeps, createConversation } from '../create/create.ts'
-import { withObservabilityHeaders } from '../create/observability.ts'
-import { forkConversation } from '../fork.ts'
-import { importEvents } from '../import.ts'
-import { type CommandHistory, removeConversation } from '../remove.ts'
+import { type CreateConversationDeps, createConversation } from '../lifecycle/create.ts'
+import { forkConversation } from '../lifecycle/fork.ts'
+import { importEvents } from '../lifecycle/import.ts'
+import { withObservabilityHeaders } from '../lifecycle/observability.ts'
+import { removeConversation } from '../lifecycle/remove.ts'
 import { displayPluginAdditions, hasPlugins, readWireVersion } from '../stored-request.ts'
 
 const [openPage, openList, closeList, comma, nullBytes] = ['{"items":[', '[', ']', ',', 'null'].map((text) =>
@@ -36,11 +36,10 @@ function omitDamaged(error: unknown): undefined {
 export function conversationHandlers(options: {
   readonly createDeps: CreateConversationDeps
   readonly infoReader: ConversationInfoReader
-  readonly bash: CommandHistory
   readonly webhooks: Pick<Webhooks, 'flushBeforeRemoval'>
   readonly now: () => number
 }) {
-  const { createDeps, infoReader, bash, webhooks, now } = options
+  const { createDeps, infoReader, webhooks, now } = options
   const { storage, registry } = createDeps
   const readInfos = async (
     records: readonly (ConversationRecord | undefined)[],
@@ -143,9 +142,8 @@ export function conversationHandlers(options: {
     },
     async deleteConversation({ params }) {
       const id = params.conversation_id
-      const { worktrees, environment, bindings } = createDeps
-      const deps = { storage, registry, infoReader, bash, bindings, worktrees, environment, webhooks }
-      if (!(await removeConversation(deps, id))) throw conversationNotFound(id)
+      if (!(await removeConversation({ ...createDeps, infoReader, webhooks }, id)))
+        throw conversationNotFound(id)
       return success
     },
     async getRuntime({ params }) {

@@ -13,8 +13,8 @@ import { checkCursor, eventListBytes, pageBytes, type Storage } from '@slipway/s
 import { type SseIds, sseEvents, sseResync, withHeartbeat } from '../../streams/event-frames.ts'
 import { SseUpdates } from '../../streams/sse-updates.ts'
 import { getConversationRecord } from '../conversation-info.ts'
+import { sendMessage } from '../lifecycle/send-message.ts'
 import type { ConversationRegistry } from '../registry.ts'
-import { sendMessage } from '../send-message.ts'
 
 export function eventHandlers(options: {
   readonly storage: Storage

@@ -9,12 +9,12 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { LlmProfiles } from '../../../modules/llm-profiles/llm-profiles.ts'
 import { ServerSettings, toAgentSettingsJson } from '../../../modules/settings/server-settings.ts'
-import { openCreateDeps, openRegistry, temporaryDirectory } from '../../../testing/fixtures.ts'
+import { openCreateDeps, openRegistry, partsOf, temporaryDirectory } from '../../../testing/fixtures.ts'
 import { exposeSecrets } from '../../secrets/expose-secrets.ts'
 import { sealText } from '../../secrets/sealed-text.ts'
 import { ServerSecrets } from '../../secrets/server-secrets.ts'
-import { forkConversation } from '../fork.ts'
 import { createConversation } from './create.ts'
+import { forkConversation } from './fork.ts'
 
 /** What creates conversations in a directory of its own. */
 async function openDeps() {
@@ -220,7 +220,7 @@ test('a model that names a connection is asked with its key', async () => {
     directory: join(directory, 'profiles'),
     cipher,
     settings,
-    findConnection,
+    links: { findConnection },
   })
   const request = startConversationRequest.parse({
     agent: {
@@ -235,7 +235,10 @@ test('a model that names a connection is asked with its key', async () => {
     },
     workspace: { working_dir: directory },
   })
-  const { record } = await createConversation({ ...server.parts, llmProfiles }, request)
+  const { record } = await createConversation(
+    { ...server.parts, parts: partsOf({ models: llmProfiles }) },
+    request,
+  )
   expect((await server.registry.getSettings(record)).agent).toMatchObject({
     llm: { api_key: 'canary-of-connection' },
     condenser: { condensers: [{}, { llm: { api_key: 'canary-of-connection' } }] },
@@ -251,6 +254,8 @@ test('the profile of an agent is followed, and remembered with its revision', as
   const launched = { agent_profile_id: randomUUID(), revision: 3, secret_refs: null }
   await profiles.save('p', llm.parse(scripted({ text: 'Done.' })))
   const agentProfiles = {
+    has: async () => true,
+    getById: async () => undefined,
     resolve: async () => ({
       agentSettings: { llm: await profiles.resolve('p'), tools: [] },
       profileReference: launched,
@@ -261,7 +266,10 @@ test('the profile of an agent is followed, and remembered with its revision', as
     workspace: { working_dir: directory },
     autotitle: false,
   })
-  const { record } = await createConversation({ ...parts, agentProfiles }, request)
+  const { record } = await createConversation(
+    { ...parts, parts: partsOf({ models: profiles, agentProfiles }) },
+    request,
+  )
   const known = async () => {
     const [now] = await server.storage.conversations.get([record.id])
     return JSON.parse(now?.request ?? '{}').launched_agent_profile

@@ -3,23 +3,22 @@ import {
   type Agent,
   agentContext,
   type Condenser,
-  type LaunchedProfile,
   parseOrThrow,
   type StartConversationRequest,
   type SummarizingCondenser,
   startConversationRequest,
 } from '@slipway/protocol'
 import { restoreRedacted } from '@slipway/shared/json'
-import type { AgentProfiles } from '../../../compat/agent-profiles/agent-profiles.ts'
+import type { Cipher } from '@slipway/storage'
 import { openSealedTexts } from '../../secrets/sealed-text.ts'
+import type { ConversationParts } from '../parts.ts'
 import { buildStartSettings, type ConversationOrigin } from '../stored-request.ts'
-import { type ResolveLlmDeps, resolveModel, resolveSecretSources } from './resolve-llm.ts'
+import { resolveModel, resolveSecretSources } from './resolve-llm.ts'
 
 /** Dependencies that resolve the references of a request. */
-export interface StartSettingsDeps extends ResolveLlmDeps {
-  readonly agentProfiles: Pick<AgentProfiles, 'resolve'>
-  /** The profile of conversations that name none. */
-  readonly launchedProfile?: LaunchedProfile | undefined
+export interface StartSettingsDeps {
+  readonly cipher: Cipher
+  readonly parts: Pick<ConversationParts, 'models' | 'agentProfiles' | 'launchedProfile'>
 }
 
 /** Members of a request in which secrets may stand, sealed ones among them. */
@@ -33,9 +32,10 @@ export async function resolveStartSettings(
   deps: StartSettingsDeps,
   request: StartConversationRequest,
 ): Promise<{ readonly settings: ResolvedSettings; readonly origin: ConversationOrigin }> {
-  const { cipher, agentProfiles } = deps
+  const { cipher, parts } = deps
   const { agent_profile_id, agent_launch_additions, secrets, ...rest } = unsealRequest(deps, request)
-  const launch = agent_profile_id === undefined ? undefined : await agentProfiles.resolve(agent_profile_id)
+  const launch =
+    agent_profile_id === undefined ? undefined : await parts.agentProfiles.resolve(agent_profile_id)
   const secretRefs = launch?.profileReference.secret_refs ?? undefined
   const named = Object.entries(secrets ?? {}).filter(([name]) => secretRefs?.includes(name) ?? true)
   const secretSources =
@@ -51,7 +51,7 @@ export async function resolveStartSettings(
   }
   const { settings, place } = buildStartSettings(resolvedRequest)
   const agent = await resolveAgent(deps, settings.agent, ['body', place])
-  const launched_agent_profile = launch?.profileReference ?? deps.launchedProfile
+  const launched_agent_profile = launch?.profileReference ?? parts.launchedProfile
   const origin = launched_agent_profile === undefined ? {} : { launched_agent_profile }
   const suffix = agent_launch_additions?.system_message_suffix_append
   return { settings: { ...settings, agent: appendSuffix(agent, suffix) }, origin }
@@ -83,7 +83,7 @@ async function resolveAgent(deps: StartSettingsDeps, agent: Agent, path: JsonPat
   const secretsPath = [...path, 'agent_context', 'secrets']
   return {
     ...agent,
-    llm: await resolveModel(deps, agent.llm, [...path, 'llm']),
+    llm: await resolveModel(modelDeps(deps), agent.llm, [...path, 'llm']),
     condenser: await resolveCondenser(deps, agent.condenser, [...path, 'condenser']),
     // The placeholder that clients get for a secret must not become a value.
     mcp_config: restoreRedacted(mcp_config, undefined, undefined) as Agent['mcp_config'], // texts are left out, and nothing else
@@ -118,5 +118,9 @@ async function resolveSummarizingCondenser(
   const { llm } = condenser
   return llm === undefined
     ? condenser
-    : { ...condenser, llm: await resolveModel(deps, llm, [...path, 'llm']) }
+    : { ...condenser, llm: await resolveModel(modelDeps(deps), llm, [...path, 'llm']) }
+}
+
+function modelDeps({ cipher, parts: { models } }: StartSettingsDeps) {
+  return { cipher, models }
 }

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import { invalidInput, type SendMessageRequest } from '@slipway/protocol'
 import type { EventDraft, Storage } from '@slipway/storage'
-import { getConversationRecord } from './conversation-info.ts'
-import { shrinkImages } from './create/message-images.ts'
-import type { ConversationRegistry } from './registry.ts'
+import { getConversationRecord } from '../conversation-info.ts'
+import type { ConversationRegistry } from '../registry.ts'
+import { shrinkImages } from './message-images.ts'
 
 /**
  * Appends a user message; durable when it resolves. Large images are shrunk. Without an agent, a finished or

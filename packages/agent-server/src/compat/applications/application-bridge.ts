@@ -12,7 +12,7 @@ import {
   serverFailure,
   validationIssues,
 } from '@slipway/protocol'
-import { applicationPrefix, type Ingress } from '../../../core/server/ingress.ts'
+import { applicationPrefix, type Ingress } from '../../core/server/ingress.ts'
 import { BridgeSessions, type Program } from './bridge-sessions.ts'
 
 interface ApplicationBridgeOptions {

@@ -9,9 +9,9 @@ import {
   type StoredEvent,
   toReceivedEvent,
 } from '@slipway/storage'
-import { getConversationRecord } from './conversation-info.ts'
-import type { ConversationRegistry } from './registry.ts'
-import { readStoredRequest, readWireVersion } from './stored-request.ts'
+import { getConversationRecord } from '../conversation-info.ts'
+import type { ConversationRegistry } from '../registry.ts'
+import { readStoredRequest, readWireVersion } from '../stored-request.ts'
 
 const batchSize = 500
 

@@ -1,24 +1,18 @@
 import { join } from 'node:path'
 import { exists } from '@slipway/shared/fs'
 import type { ConversationRecord, Storage } from '@slipway/storage'
-import type { CredentialBindings } from '../../compat/credential-bindings/credential-bindings.ts'
-import type { Webhooks } from '../webhooks/webhooks.ts'
-import type { ConversationInfoReader } from './conversation-info.ts'
-import { removeWorktree, worktreeOwner } from './create/worktrees.ts'
-import type { ConversationRegistry } from './registry.ts'
-import { readStoredRequest } from './stored-request.ts'
-
-/** The commands of conversations. */
-export interface CommandHistory {
-  removeConversation(conversationId: string): Promise<void>
-}
+import type { Webhooks } from '../../webhooks/webhooks.ts'
+import type { ConversationInfoReader } from '../conversation-info.ts'
+import type { ConversationParts } from '../parts.ts'
+import type { ConversationRegistry } from '../registry.ts'
+import { readStoredRequest } from '../stored-request.ts'
+import { removeWorktree, worktreeOwner } from './worktrees.ts'
 
 export interface RemoveConversationDeps {
   readonly storage: Storage
   readonly registry: ConversationRegistry
   readonly infoReader: ConversationInfoReader
-  readonly bash: CommandHistory
-  readonly bindings?: Pick<CredentialBindings, 'remove'> | undefined
+  readonly parts: Pick<ConversationParts, 'onRemove'>
   /** Where worktrees are. */
   readonly worktrees: string
   readonly environment: Readonly<Record<string, string>>
@@ -31,7 +25,7 @@ export interface RemoveConversationDeps {
  * exist.
  */
 export async function removeConversation(deps: RemoveConversationDeps, id: string): Promise<boolean> {
-  const { storage, registry, infoReader, bash } = deps
+  const { storage, registry, infoReader, parts } = deps
   const removeTasks = async () => {
     for (const task of await registry.tasks.listChildIds(id)) await removeConversation(deps, task)
   }
@@ -47,9 +41,8 @@ export async function removeConversation(deps: RemoveConversationDeps, id: strin
   await registry.close(id, { isDeleted: true })
   await removeTasks()
   if (isRemoved) {
-    await bash.removeConversation(id)
+    await parts.onRemove(id)
     await infoReader.removeFiles(id)
-    await deps.bindings?.remove(id)
     await removeUnusedWorktree(deps, (record && worktreeOf(deps, record)) ?? id)
   }
   return isRemoved

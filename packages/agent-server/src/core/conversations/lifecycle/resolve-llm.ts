@@ -1,14 +1,14 @@
 import { invalidInput, type Llm, llm, type SecretSource, secretSource } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
-import type { LlmProfiles } from '../../../modules/llm-profiles/llm-profiles.ts'
 import { parseWithSealedTexts } from '../../secrets/sealed-text.ts'
 import { parseSecretPath } from '../../secrets/server-secrets.ts'
+import type { ModelSource } from '../parts.ts'
 
 type JsonPath = readonly (string | number)[]
 
 export interface ResolveLlmDeps {
   readonly cipher: Cipher
-  readonly llmProfiles: Pick<LlmProfiles, 'applyConnection'>
+  readonly models: Pick<ModelSource, 'applyConnection'>
 }
 
 /**
@@ -16,11 +16,11 @@ export interface ResolveLlmDeps {
  * place of a secret sealed with another key, or of an unknown connection.
  */
 export async function resolveModel(
-  { cipher, llmProfiles }: ResolveLlmDeps,
+  { cipher, models }: ResolveLlmDeps,
   model: Llm,
   path: JsonPath,
 ): Promise<Llm> {
-  const connected = await llmProfiles.applyConnection(parseWithSealedTexts(cipher, llm, model, path))
+  const connected = await models.applyConnection(parseWithSealedTexts(cipher, llm, model, path))
   if (connected !== undefined) return connected
   throw invalidInput([...path, 'provider_connection_id'], 'There is no such provider connection')
 }

@@ -10,16 +10,12 @@ import {
 import { RepositoryViewError } from '@slipway/shared/git'
 import { makeDirectory } from '@slipway/shared/tool-files'
 import type { ConversationRecord, Storage } from '@slipway/storage'
-import {
-  boundSecret,
-  type CredentialBindings,
-} from '../../../compat/credential-bindings/credential-bindings.ts'
-import type { RepositoryConsents } from '../../../modules/repository-consents/repository-consents.ts'
+import type { ConversationParts } from '../parts.ts'
 import type { ConversationRegistry } from '../registry.ts'
 import type { RunAdmission } from '../run-admission.ts'
-import { deriveEventId } from '../send-message.ts'
 import { readStoredRequest } from '../stored-request.ts'
 import { shrinkImages } from './message-images.ts'
+import { deriveEventId } from './send-message.ts'
 import { resolveStartSettings, type StartSettingsDeps } from './start-settings.ts'
 import { createWorktree, openGit } from './worktrees.ts'
 
@@ -29,9 +25,7 @@ export interface CreateConversationDeps extends StartSettingsDeps {
   readonly storage: Storage
   readonly registry: ConversationRegistry
   readonly worktrees: string
-  /** Where a decision of the request is stored. */
-  readonly repositoryConsents?: RepositoryConsents
-  readonly bindings?: CredentialBindings
+  readonly parts: ConversationParts
   /** Wire version of a conversation whose creator does not request one; `seed` unless passed. */
   readonly wire?: WireVersion
   readonly environment: Readonly<Record<string, string>>
@@ -68,13 +62,13 @@ export async function createConversation(
   )
   if (decision !== undefined) await decideConsent(deps, decision, settings.workspace.working_dir)
   const names = resolved.origin.launched_agent_profile?.secret_refs ?? undefined
-  const isBound = await deps.bindings?.takePending(id, settings.agent, names)
+  const bound = await deps.parts.credentials?.takePending(id, settings.agent, names)
   const { record, created } = await storage.conversations.create({
     id,
     tags,
     ...(title === undefined ? {} : { title }),
     ...registry.seal(
-      isBound ? withoutSecret(settings, boundSecret) : settings,
+      bound === undefined ? settings : withoutSecret(settings, bound),
       wire === 'seed' ? resolved.origin : { ...resolved.origin, wire },
     ),
     ...(parent_conversation_id === undefined ? {} : { parent: parent_conversation_id }),
@@ -137,14 +131,14 @@ async function assertParentFits(
 
 /** Stores the decision about what the working directory brings now. */
 async function decideConsent(
-  { repositoryConsents }: CreateConversationDeps,
+  { parts: { repositoryDecisions } }: CreateConversationDeps,
   decision: RepositoryDecision,
   directory: string,
 ): Promise<void> {
   const code = await readRepositoryCode(directory)
-  if (code.items.length === 0 || repositoryConsents === undefined) return
-  const { id } = await repositoryConsents.register(code)
-  await repositoryConsents.decide(id, decision)
+  if (code.items.length === 0 || repositoryDecisions === undefined) return
+  const { id } = await repositoryDecisions.register(code)
+  await repositoryDecisions.decide(id, decision)
 }
 
 async function prepareWorkspace(

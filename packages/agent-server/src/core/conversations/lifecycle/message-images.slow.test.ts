@@ -7,8 +7,8 @@ import sharp from 'sharp'
 import { expect, test } from 'vitest'
 import { openRegistry, temporaryDirectory } from '../../../testing/fixtures.ts'
 import { maxLegacyFrameBytes, plainFrames } from '../../streams/event-frames.ts'
-import { sendMessage } from '../send-message.ts'
 import { shrinkImages } from './message-images.ts'
+import { sendMessage } from './send-message.ts'
 
 async function noiseImage(width: number, height: number): Promise<Buffer> {
   return await sharp(randomBytes(width * height * 3), { raw: { width, height, channels: 3 } })

@@ -11,7 +11,7 @@ import {
   type Storage,
   toReceivedEvent,
 } from '@slipway/storage'
-import { type Line, LineTooLongError, splitLines } from './split-lines.ts'
+import { type Line, LineTooLongError, splitLines } from '../split-lines.ts'
 
 const maxLineBytes = 64 * 1024 * 1024
 const batchEvents = 500

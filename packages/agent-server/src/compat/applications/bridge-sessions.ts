@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto'
-import type { BackendProcess } from '../backend-process.ts'
+import type { BackendProcess } from './backend-process.ts'
 
 export type Program = Pick<BackendProcess, 'door' | 'ended'>
 

@@ -1,0 +1,24 @@
+import { join } from 'node:path'
+import { unixFetch } from '@slipway/http'
+import { credentialBindingRoutes } from '@slipway/protocol'
+import { defineModule } from '../../core/module.ts'
+import { CredentialBindings } from './credential-bindings.ts'
+import { credentialBindingHandlers } from './handlers.ts'
+
+/** Binds credentials of external agents to their sources. */
+export const credentialBindingsModule = defineModule({
+  name: 'credential-bindings',
+  routes: credentialBindingRoutes,
+  capabilities: [
+    'credential_binding_v1',
+    'credential_binding_readiness_probe_v1',
+    'credential_binding_activation_guard_v1',
+  ],
+  async open({ directories, storage, registry }) {
+    const bindings = await CredentialBindings.open(join(directories.data, 'credential-bindings.json'))
+    return {
+      handlers: credentialBindingHandlers({ bindings, storage, registry, fetch: unixFetch }),
+      conversations: { credentials: bindings, onRemove: (id) => bindings.remove(id) },
+    }
+  },
+})

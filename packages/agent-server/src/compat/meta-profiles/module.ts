@@ -1,0 +1,18 @@
+import { join } from 'node:path'
+import { metaProfileRoutes } from '@slipway/protocol'
+import { defineModule } from '../../core/module.ts'
+import { settingsModule } from '../../modules/settings/module.ts'
+import { metaProfileHandlers } from './handlers.ts'
+import { MetaProfiles } from './meta-profiles.ts'
+
+/** Saved rules that choose a model. */
+export const metaProfilesModule = defineModule({
+  name: 'meta-profiles',
+  routes: metaProfileRoutes,
+  needs: [settingsModule],
+  open({ directories }, use) {
+    const path = join(directories.data, 'meta-profiles.json')
+    const profiles = new MetaProfiles({ path, settings: use(settingsModule) })
+    return { handlers: metaProfileHandlers({ profiles }), conversations: { metaProfiles: profiles } }
+  },
+})

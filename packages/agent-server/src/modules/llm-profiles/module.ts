@@ -1,0 +1,48 @@
+import { join } from 'node:path'
+import { acpRoutes, llmCatalogueRoutes, llmProfileRoutes } from '@slipway/protocol'
+import { defineModule } from '../../core/module.ts'
+import { settingsModule } from '../settings/module.ts'
+import { acpModelHandlers } from './acp-models.ts'
+import { llmCatalogueHandlers } from './catalogue-handlers.ts'
+import { llmProfileHandlers } from './handlers.ts'
+import { LlmProfiles, type ProfileLinks } from './llm-profiles.ts'
+import { SubscriptionLogin } from './subscription-login.ts'
+
+export type { ConnectionCredentials, LlmProfiles, ProfileReferences } from './llm-profiles.ts'
+
+/** Saved models, the catalogue of providers and the sign-in to a subscription. */
+export const llmProfilesModule = defineModule({
+  name: 'llm-profiles',
+  routes: { ...llmProfileRoutes, ...llmCatalogueRoutes, ...acpRoutes },
+  settings: [
+    'SLIPWAY_MAX_PROFILES',
+    'SLIPWAY_SUBSCRIPTION_CLIENT_ID',
+    'SLIPWAY_SUBSCRIPTION_ISSUER',
+    'SLIPWAY_SUBSCRIPTION_MODELS_URL',
+  ],
+  needs: [settingsModule],
+  open({ config, directories, cipher, secrets, programs, host: { log } }, use) {
+    const links: ProfileLinks = {}
+    const profiles = new LlmProfiles({
+      directory: join(directories.data, 'profiles'),
+      cipher,
+      max: config.maxProfiles,
+      settings: use(settingsModule),
+      links,
+    })
+    const subscription = new SubscriptionLogin({
+      directory: directories.data,
+      cipher,
+      ...config.subscription,
+    })
+    return {
+      handlers: {
+        ...llmProfileHandlers({ profiles, subscription, cipher, log }),
+        ...llmCatalogueHandlers({ subscription }),
+        ...acpModelHandlers({ cipher, ...programs, serverSecrets: secrets }),
+      },
+      conversations: { models: profiles, wrapModel: (open) => subscription.wrap(open) },
+      offer: { profiles, links },
+    }
+  },
+})

@@ -1,0 +1,25 @@
+import { join } from 'node:path'
+import { repositoryConsentRoutes } from '@slipway/protocol'
+import { defineModule } from '../../core/module.ts'
+import { repositoryConsentHandlers } from './handlers.ts'
+import { RepositoryConsents } from './repository-consents.ts'
+
+export { repositoryIssues } from './repository-consents.ts'
+
+/** The user's decisions about what repositories bring. */
+export const repositoryConsentsModule = defineModule({
+  name: 'repository-consents',
+  routes: repositoryConsentRoutes,
+  settings: ['SLIPWAY_REPOSITORY_TRUST'],
+  open({ config, directories, cipher, registry }) {
+    const consents = new RepositoryConsents({
+      path: join(directories.data, 'repository-consents.sealed'),
+      cipher,
+      trust: config.repositoryTrust,
+    })
+    return {
+      handlers: repositoryConsentHandlers({ consents, registry }),
+      conversations: { repositoryConsents: consents, repositoryDecisions: consents },
+    }
+  },
+})
