@@ -92,6 +92,30 @@ test.each([
     'const limit = AbortSignal.timeout(5)',
     'takes a timer of Node',
   ],
+  [
+    'a module in the core',
+    'agent-server/src/core/a.ts',
+    `import type { Bash } from '../modules/bash/module.ts'`,
+    'the core imports no module',
+  ],
+  [
+    'the inside of another module',
+    'agent-server/src/modules/git/a.ts',
+    `import { files } from '../files/archive.ts'`,
+    'the inside of another module',
+  ],
+  [
+    'compat in a module',
+    'agent-server/src/modules/git/a.ts',
+    `import { editor } from '../../compat/editor/module.ts'`,
+    'nothing imports compat',
+  ],
+  [
+    'a module in the wiring',
+    'agent-server/src/serve.ts',
+    `import { bash } from './modules/bash/module.ts'`,
+    'a module of a server',
+  ],
   ['the environment', 'http/src/a.ts', 'const x = process.env.HOME', 'reads process.env'],
   ['a compile cache in /tmp', 'http/src/main.js', 'module.enableCompileCache()', 'calls enableCompileCache'],
 ])('%s is refused', (_, file, text, fault) => {

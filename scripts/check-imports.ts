@@ -134,7 +134,30 @@ function localViolation(file: string, own: string, target: string): string | und
   if (path === `${own}/src/index.ts`) return `imports ${target}: its own front door`
   if (path.endsWith('/main.js')) return `imports ${target}: main.js is a program`
   if (path.includes('/handlers/') && file.includes('/handlers/')) return `imports ${target}: another handler`
+  return wingViolation(file, path)
+}
+
+/**
+ * The wings of a server: the core imports no module, a module another one by its `module.ts` alone, and
+ * nothing but the wing itself imports `compat`.
+ */
+function wingViolation(file: string, path: string): string | undefined {
+  const [from, to] = [placeOf(file), placeOf(path)]
+  if (to.wing === undefined || to.wing === 'core' || (from.wing === to.wing && from.module === to.module))
+    return undefined
+  if (from.wing === undefined)
+    return isWiring(file) && path.endsWith(`/${to.wing}/modules.ts`)
+      ? undefined
+      : `imports ${path}: a module of a server`
+  if (from.wing === 'core') return `imports ${path}: the core imports no module`
+  if (to.wing === 'compat' && from.wing !== 'compat') return `imports ${path}: nothing imports compat`
+  if (!path.endsWith('/module.ts')) return `imports ${path}: the inside of another module`
   return undefined
+}
+
+function placeOf(file: string): { readonly wing?: string | undefined; readonly module?: string | undefined } {
+  const [, wing, module] = /^[^/]+\/src\/(core|modules|compat)\/(?:([^/]+)\/)?/.exec(file) ?? []
+  return { wing, module }
 }
 
 function moduleViolation(
