@@ -4,7 +4,6 @@
  */
 export const sizeExceptions: Readonly<Record<string, number>> = {
   'agent-server/src/core/config/config.ts readConfig': 145,
-  'agent-server/src/core/conversations/registry.ts': 548,
   'agent-server/src/core/conversations/handlers/commands.ts conversationCommandHandlers': 102,
   'agent-server/src/core/conversations/handlers/conversations.ts conversationHandlers': 164,
   'agent-server/src/modules/settings/handlers.ts settingsHandlers': 94,

@@ -6,17 +6,14 @@ import {
   conversationFolder,
   loadOpenModel,
   openConversation,
-  type ResolvedSettings,
   TransientUpdates,
 } from '@slipway/agent'
-import { type ExecutionStatus, type Llm, type LogFunction, Problem } from '@slipway/protocol'
+import { type Llm, type LogFunction, Problem } from '@slipway/protocol'
 import { raceAbort, Semaphore } from '@slipway/shared/async'
 import { createCounter } from '@slipway/shared/metrics'
-import { errorText } from '@slipway/shared/text'
 import { repeat, type Timer } from '@slipway/shared/time'
 import {
   type Cipher,
-  type ConversationLeases,
   type ConversationRecord,
   type EventLog,
   HeldElsewhereError,
@@ -26,21 +23,14 @@ import { parseSecretPath, type ServerSecrets } from '../secrets/server-secrets.t
 import { closeResting, isUnused, type Rester, restMs } from './close-resting.ts'
 import { conversationNotFound, getConversationRecord } from './conversation-info.ts'
 import type { ConversationParts } from './parts.ts'
+import { listByStatus, Recovery } from './recovery.ts'
 import { RunAdmission } from './run-admission.ts'
-import {
-  type ConversationOrigin,
-  parseSettings,
-  parseStoredRequest,
-  readStoredRequest,
-  redactedSkills,
-  toStoredRequest,
-} from './stored-request.ts'
+import { SealedSettings } from './sealed-settings.ts'
+import { type ConversationOrigin, readStoredRequest } from './stored-request.ts'
 import { readTask, TaskConversations } from './task-conversations.ts'
 
 /** Tools that run when a sandbox is about to be paused may go on for so long. */
 const pauseMs = 4_000
-/** Between two attempts to take a conversation over that cannot be opened. */
-const takeoverRetryMs = 5_000
 /** Between two attempts to give a lease back while the database is away. */
 const releaseRetryMs = 500
 /** Longest interval between two sweeps for idle conversations. */
@@ -49,22 +39,21 @@ const sealedWithOtherKeyText =
   'The settings of this conversation were sealed with another key, so they cannot be changed. Start the server with that SLIPWAY_SECRET_KEY.'
 
 interface ConversationRegistryOptions
-  extends Omit<
+  extends Pick<
     ConversationDeps,
-    | 'childConversations'
-    | 'extensions'
-    | 'findCredential'
-    | 'findMetaProfile'
-    | 'findProfile'
-    | 'homeDirectory'
-    | 'log'
-    | 'logLine'
-    | 'mcpOAuth'
-    | 'onRunAbandoned'
-    | 'openModel'
-    | 'repositoryConsents'
-    | 'resolveServerSecret'
-    | 'runSlots'
+    | 'browser'
+    | 'clock'
+    | 'commandRules'
+    | 'commandSandbox'
+    | 'confirmationDeadlineMs'
+    | 'directory'
+    | 'environment'
+    | 'hasCheckpoints'
+    | 'hasLanguageServers'
+    | 'isConfined'
+    | 'monitor'
+    | 'redactedValues'
+    | 'server'
   > {
   readonly storage: Storage
   readonly cipher: Cipher
@@ -96,13 +85,14 @@ export class ConversationRegistry implements AsyncDisposable {
   /** Conversations that run tasks of other conversations. */
   readonly tasks: TaskConversations
   readonly runSlots: Semaphore
+  readonly settings: SealedSettings
   readonly #options: ConversationRegistryOptions
   readonly #deps: Omit<ConversationDeps, 'openModel' | 'extensions' | 'mcpOAuth' | 'repositoryConsents'>
   readonly #transientUpdates = new Map<string, TransientUpdates>()
   readonly #loaded = new Map<string, LoadedConversation>()
   readonly #closing = new Map<string, Promise<void>>()
   readonly #sweepTimer: Timer
-  readonly #takingOver = new Set<string>()
+  readonly #recovery: Recovery
   #closingResting: Promise<void> | undefined
   /** Where several servers share the data. */
   readonly takeovers = createCounter(
@@ -114,7 +104,7 @@ export class ConversationRegistry implements AsyncDisposable {
     this.#options = options
     const {
       storage,
-      cipher: _cipher,
+      cipher,
       parts,
       secrets,
       events,
@@ -128,7 +118,14 @@ export class ConversationRegistry implements AsyncDisposable {
     } = options
     const runSlots = new Semaphore(maxConcurrentRuns)
     this.runSlots = runSlots
+    this.settings = new SealedSettings(storage.conversations, cipher, log)
     this.tasks = new TaskConversations(storage, this)
+    this.#recovery = new Recovery({
+      ...{ storage, clock: options.clock, log, confirmationDeadlineMs: options.confirmationDeadlineMs },
+      load: (record) => this.load(record),
+      isLoaded: (id) => this.#loaded.has(id),
+      dropAll: () => this.#dropAll(),
+    })
     this.#deps = {
       ...deps,
       log: events ?? storage.log,
@@ -230,39 +227,7 @@ export class ConversationRegistry implements AsyncDisposable {
     if (this.#loaded.has(id)) return
     const [record] = await this.#options.storage.conversations.get([id])
     if (record?.status !== 'running') return
-    await this.load(record).catch((error: unknown) => this.#logUnrecovered(id, error))
-  }
-
-  /** Settings as the record stores them: in clear without secrets, and sealed as a whole. */
-  seal(settings: ResolvedSettings, origin: ConversationOrigin = {}): { request: string; sealed: Buffer } {
-    return {
-      request: JSON.stringify(toStoredRequest(settings, origin)),
-      sealed: this.#options.cipher.seal(JSON.stringify(settings)),
-    }
-  }
-
-  /** The settings of a conversation, secrets in clear where they can be opened. */
-  async getSettings(record: ConversationRecord): Promise<ResolvedSettings> {
-    return (await this.#readSettings(record)).settings
-  }
-
-  /** Skills in the settings of a conversation's agent, without secrets; none when they cannot be read. */
-  async getSkills(record: ConversationRecord): Promise<readonly unknown[]> {
-    return record.request === null ? [] : (redactedSkills(await this.getSettings(record)) ?? [])
-  }
-
-  async #readSettings(
-    record: ConversationRecord,
-  ): Promise<{ settings: ResolvedSettings; isComplete: boolean }> {
-    const sealedState = await this.#options.storage.conversations.getSealedState(record.id)
-    const sealed = sealedState?.sealed ?? null
-    const text = sealed === null ? undefined : this.#options.cipher.open(sealed)
-    if (text === undefined && sealed !== null) {
-      this.#options.log('warn', 'the secrets of a conversation cannot be opened', { conversation: record.id })
-    }
-    return text === undefined
-      ? { settings: parseStoredRequest(record.request ?? 'null'), isComplete: sealed === null }
-      : { settings: parseSettings(text), isComplete: true }
+    await this.load(record).catch((error: unknown) => this.#recovery.logFailure(id, error))
   }
 
   /** `releases`: another server may take the conversation then. */
@@ -319,7 +284,10 @@ export class ConversationRegistry implements AsyncDisposable {
 
   /** Continues the runs that wait for this consent to what a repository brings. */
   async resumeAfterConsent(consentId: string): Promise<void> {
-    for (const record of await this.#listByStatus('waiting_for_confirmation')) {
+    for (const record of await listByStatus(
+      this.#options.storage.conversations,
+      'waiting_for_confirmation',
+    )) {
       const conversation = await this.load(record).catch(() => undefined)
       if (conversation?.awaitedConsent !== consentId) continue
       await conversation.run({ waitsForSlot: true }).catch((error: unknown) => {
@@ -329,27 +297,9 @@ export class ConversationRegistry implements AsyncDisposable {
     }
   }
 
-  /**
-   * Opens the conversations that ran when the process died, whose runs go on, and those with a deadline.
-   * Where servers share the data, those of servers that are gone, at any time.
-   */
+  /** See `Recovery.recover`. */
   async recover(): Promise<void> {
-    const { confirmationDeadlineMs, storage } = this.#options
-    const { leases } = storage
-    if (leases !== undefined) {
-      // A takeover must not wait for it.
-      void loadOpenModel()
-      leases.onLost(() => this.#dropAll())
-      leases.onOrphans((ids) => this.#takeOver(leases, ids))
-      return
-    }
-    for (const status of ['running', 'waiting_for_confirmation'] as const) {
-      for (const record of await this.#listByStatus(status)) {
-        const hasDeadline = confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
-        if (status !== 'running' && !hasDeadline) continue
-        await this.load(record).catch((error: unknown) => this.#logUnrecovered(record.id, error))
-      }
-    }
+    await this.#recovery.recover()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -379,52 +329,9 @@ export class ConversationRegistry implements AsyncDisposable {
     await Promise.all(this.#closing.values())
   }
 
-  /** In the background, because a takeover may take longer than a lease. */
-  async #takeOver(leases: ConversationLeases, ids: readonly string[]): Promise<void> {
-    for (const id of ids) {
-      if (this.#takingOver.has(id)) continue
-      this.#takingOver.add(id)
-      const takeover = this.#takeOverOne(leases, id).catch(async (error: unknown) => {
-        if (error instanceof HeldElsewhereError) return
-        this.#logUnrecovered(id, error)
-        // Then any server tries again.
-        await this.#options.clock.sleep(takeoverRetryMs, { ref: false })
-        if (!this.#loaded.has(id)) await leases.release(id).catch(() => {})
-      })
-      void takeover.then(() => this.#takingOver.delete(id))
-    }
-  }
-
-  async #takeOverOne(leases: ConversationLeases, id: string): Promise<void> {
-    const { storage, confirmationDeadlineMs } = this.#options
-    if (!(await leases.acquire(id)).isOwn) return
-    const [record] = await storage.conversations.get([id])
-    if (record === undefined) return
-    const hasDeadline = confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
-    if (record.status !== 'running' && !hasDeadline) return
-    await this.load(record)
-  }
-
-  #logUnrecovered(id: string, error: unknown): void {
-    const reason = errorText(error)
-    this.#options.log('error', 'a conversation cannot be recovered', { conversation: id, reason })
-  }
-
-  async #listByStatus(status: ExecutionStatus): Promise<readonly ConversationRecord[]> {
-    const records: ConversationRecord[] = []
-    let page_id: string | undefined
-    do {
-      const query = { limit: 100, sort_order: 'CREATED_AT', status, page_id } as const
-      const page = await this.#options.storage.conversations.search(query)
-      records.push(...page.items)
-      page_id = page.next_page_id ?? undefined
-    } while (page_id !== undefined)
-    return records
-  }
-
   async #openConversation(record: ConversationRecord): Promise<Conversation> {
     const { storage, parts } = this.#options
-    const { settings, isComplete } = await this.#readSettings(record)
+    const { settings, isComplete } = await this.settings.read(record)
     const { id } = record
     const sealedState = await storage.conversations.getSealedState(id)
     if (sealedState === undefined) throw conversationNotFound(id)
@@ -436,7 +343,7 @@ export class ConversationRegistry implements AsyncDisposable {
       seal: (changed) => {
         // Unreadable settings are not overwritten: with the right key they are readable again.
         if (!isComplete) throw new Problem('conflict', sealedWithOtherKeyText)
-        return this.seal(changed, origin)
+        return this.settings.seal(changed, origin)
       },
       title: {
         isMissing: async () => (await storage.conversations.get([id]))[0]?.title === null,
@@ -540,9 +447,4 @@ function readOrigin(record: ConversationRecord): ConversationOrigin {
   const stored = readStoredRequest(record)
   const { task, wire, launched_agent_profile, forked_from_conversation_id, forked_from_event_id } = stored
   return { task, wire, launched_agent_profile, forked_from_conversation_id, forked_from_event_id }
-}
-
-function hasConfirmationDeadline(record: ConversationRecord): boolean {
-  const stored = readStoredRequest(record)
-  return stored.confirmation_policy !== undefined && 'deadline_seconds' in stored.confirmation_policy
 }

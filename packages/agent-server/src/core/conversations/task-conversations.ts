@@ -1,15 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import type {
-  ChildConversation,
-  ChildConversations,
-  Conversation,
-  ResolvedSettings,
-  StoredTask,
-} from '@slipway/agent'
+import type { ChildConversation, ChildConversations, Conversation, StoredTask } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import { conversationNotFound } from './conversation-info.ts'
+import type { SealedSettings } from './sealed-settings.ts'
 import { type ConversationOrigin, readStoredRequest, type StoredRequest } from './stored-request.ts'
 
 const maxDepth = 4
@@ -18,10 +13,7 @@ const taskIdPattern = /^task_(\d{8,15})$/
 const taskIdInEvent = /"task_id":"(task_\d{8,15})"/g
 
 interface ConversationOpener {
-  seal(
-    settings: ResolvedSettings,
-    origin: ConversationOrigin,
-  ): { readonly request: string; readonly sealed: Buffer }
+  readonly settings: Pick<SealedSettings, 'seal'>
   get(id: string): Promise<Conversation>
 }
 
@@ -48,7 +40,7 @@ export class TaskConversations implements ChildConversations {
     const id = randomUUID()
     const { wire } = readStoredRequest(parentRecord)
     const origin = { task: { ...task, depth }, wire }
-    const sealed = this.#registry.seal(settings, origin)
+    const sealed = this.#registry.settings.seal(settings, origin)
     // Shown in lists of conversations.
     const tags = { task: task.id, subagent: task.subagent }
     await records.create({ id, title, tags, ...sealed, parent })

@@ -4,7 +4,7 @@ import { type acpRoutes, invalidInput, isAcpAgent } from '@slipway/protocol'
 import { Semaphore } from '@slipway/shared/async'
 import type { Cipher } from '@slipway/storage'
 import { resolveSecretSources } from '../../core/conversations/lifecycle/resolve-llm.ts'
-import { buildAcpAgent } from '../../core/conversations/stored-request.ts'
+import { buildAcpAgent } from '../../core/conversations/lifecycle/start-request.ts'
 import { openSealedTexts } from '../../core/secrets/sealed-text.ts'
 import { parseSecretPath, type ServerSecrets } from '../../core/secrets/server-secrets.ts'
 

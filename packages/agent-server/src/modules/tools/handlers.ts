@@ -8,7 +8,7 @@ import {
   type toolRoutes,
   webFetchTool,
 } from '@slipway/protocol'
-import { defaultTools } from '../../core/conversations/stored-request.ts'
+import { defaultTools } from '../../core/conversations/lifecycle/start-request.ts'
 
 /** Agents get them by other members of their settings, or always. */
 const internalTools = [

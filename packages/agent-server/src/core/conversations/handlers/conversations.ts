@@ -21,7 +21,8 @@ import { forkConversation } from '../lifecycle/fork.ts'
 import { importEvents } from '../lifecycle/import.ts'
 import { withObservabilityHeaders } from '../lifecycle/observability.ts'
 import { removeConversation } from '../lifecycle/remove.ts'
-import { displayPluginAdditions, hasPlugins, readWireVersion } from '../stored-request.ts'
+import { displayPluginAdditions } from '../redacted-settings.ts'
+import { hasPlugins, readWireVersion } from '../stored-request.ts'
 
 const [openPage, openList, closeList, comma, nullBytes] = ['{"items":[', '[', ']', ',', 'null'].map((text) =>
   Buffer.from(text),
@@ -50,7 +51,7 @@ export function conversationHandlers(options: {
       records.map(async (record, index) => {
         if (record === undefined) return null
         const loaded = await registry.peek(record.id)
-        const own = includeSkills ? await registry.getSkills(record) : []
+        const own = includeSkills ? await registry.settings.readSkills(record) : []
         const added = loaded && displayPluginAdditions(loaded.settings, loaded.pluginAdditions)
         const skills = includeSkills ? [...own, ...(added?.skills ?? [])] : []
         return await infoReader.readInfo(record, {

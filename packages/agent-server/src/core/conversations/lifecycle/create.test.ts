@@ -4,8 +4,8 @@ import { startConversationRequest } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { openCreateDeps, openRegistry, temporaryDirectory } from '../../../testing/fixtures.ts'
-import { buildStartSettings } from '../stored-request.ts'
 import { createConversation } from './create.ts'
+import { buildStartSettings } from './start-request.ts'
 
 test('an initial message whose server died before it was stored is stored when the creator asks again, and once', async () => {
   using place = temporaryDirectory()
@@ -21,7 +21,7 @@ test('an initial message whose server died before it was stored is stored when t
     initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
     autotitle: false,
   })
-  await storage.conversations.create({ id, ...agents.seal(buildStartSettings(request).settings) })
+  await storage.conversations.create({ id, ...agents.settings.seal(buildStartSettings(request).settings) })
   const { created } = await createConversation(parts, request)
   await createConversation(parts, request)
   await (await agents.get(id)).waitUntilIdle()

@@ -67,7 +67,7 @@ export async function createConversation(
     id,
     tags,
     ...(title === undefined ? {} : { title }),
-    ...registry.seal(
+    ...registry.settings.seal(
       bound === undefined ? settings : withoutSecret(settings, bound),
       wire === 'seed' ? resolved.origin : { ...resolved.origin, wire },
     ),

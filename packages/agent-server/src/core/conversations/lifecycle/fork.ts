@@ -47,7 +47,9 @@ export async function forkConversation(
   const [existing] = await storage.conversations.get([id])
   if (existing !== undefined) throw new Problem('conflict', `Conversation with id ${id} already exists`)
   const sealed =
-    source.request === null ? {} : registry.seal(withoutSession(await registry.getSettings(source)), origin)
+    source.request === null
+      ? {}
+      : registry.settings.seal(withoutSession((await registry.settings.read(source)).settings), origin)
   const stats = request.reset_metrics || source.stats === null ? {} : { stats: source.stats }
   const record = { title: title ?? null, tags, status: 'idle', ...sealed, ...stats }
   await copyEvents(storage, { from: source.id, to: id, end: forkPoint, record })

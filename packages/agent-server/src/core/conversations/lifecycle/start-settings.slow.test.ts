@@ -30,7 +30,11 @@ async function openDeps() {
   const create = async (request: object) => {
     const parsed = startConversationRequest.parse({ workspace, autotitle: false, ...request })
     const { record } = await createConversation(parts, parsed)
-    return { record, resolved: await registry.getSettings(record), info: JSON.parse(record.request ?? '') }
+    return {
+      record,
+      resolved: (await registry.settings.read(record)).settings,
+      info: JSON.parse(record.request ?? ''),
+    }
   }
   const events = async (id: string) =>
     (await storage.log.read(id, 0, 1000)).map(({ bytes }) => bytes.toString()).join('\n')
@@ -239,7 +243,7 @@ test('a model that names a connection is asked with its key', async () => {
     { ...server.parts, parts: partsOf({ models: llmProfiles }) },
     request,
   )
-  expect((await server.registry.getSettings(record)).agent).toMatchObject({
+  expect((await server.registry.settings.read(record)).settings.agent).toMatchObject({
     llm: { api_key: 'canary-of-connection' },
     condenser: { condensers: [{}, { llm: { api_key: 'canary-of-connection' } }] },
   })

@@ -12,8 +12,9 @@ import { restoreRedacted } from '@slipway/shared/json'
 import type { Cipher } from '@slipway/storage'
 import { openSealedTexts } from '../../secrets/sealed-text.ts'
 import type { ConversationParts } from '../parts.ts'
-import { buildStartSettings, type ConversationOrigin } from '../stored-request.ts'
+import type { ConversationOrigin } from '../stored-request.ts'
 import { resolveModel, resolveSecretSources } from './resolve-llm.ts'
+import { buildStartSettings } from './start-request.ts'
 
 /** Dependencies that resolve the references of a request. */
 export interface StartSettingsDeps {

@@ -1,6 +1,6 @@
 import { startConversationRequest } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { buildStartSettings } from './stored-request.ts'
+import { buildStartSettings } from './start-request.ts'
 
 const rule = { classifier_model: 'small', classes: [{ description: 'any', model: 'large' }] }
 const name = 'ClassifyAndSwitchLLMTool'

@@ -1,6 +1,6 @@
 import { startConversationRequest } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { buildStartSettings } from './stored-request.ts'
+import { buildStartSettings } from './start-request.ts'
 
 function toolsOf(model: string, agent_settings: object): string[] {
   const request = { agent_settings: { llm: { model }, ...agent_settings }, workspace: { working_dir: '/w' } }
