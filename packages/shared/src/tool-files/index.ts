@@ -1,6 +1,5 @@
 export { makeTemporaryFolder, removeTemporaryLeftovers } from './temporary-folder.ts'
 export {
-  copyFile,
   createPrivateStream,
   filesFor,
   inRealDirectory,
