@@ -1,4 +1,4 @@
-import { statfs } from 'node:fs/promises'
+import { statfs as systemStatfs } from 'node:fs/promises'
 import { must } from '@slipway/protocol'
 import type { Timer } from '@slipway/shared/time'
 import type { SandboxRow } from '@slipway/storage/control-plane'
@@ -15,7 +15,9 @@ const maxReserveShare = 0.1
 const stepShare = 1 / 8
 const pauseTimeoutMs = 30_000
 /** Sandboxes are measured when this much was written since the last time, */
-const measuredGrowth = 64 * 2 ** 20
+const maxMeasuredGrowth = 64 * 2 ** 20
+/** or this share of the smallest limit, */
+const measuredLimitShare = 1 / 8
 /** and after this time. */
 const measuredMs = 60_000
 /** Part of the time that measuring may take. */
@@ -24,16 +26,23 @@ const measuredShare = 1 / 10
 const minUsageBytes = 16 * 2 ** 20
 
 type DiskGuardDeps = SandboxContext & { readonly reconciler: Reconciler }
+type Statfs = (
+  directory: string,
+) => Promise<{ readonly bsize: number; readonly bavail: number; readonly blocks: number }>
 
 /**
  * Keeps free space on the file system of the sandboxes for the server and the others: when less than the
  * reserve is left, the running sandbox with the most bytes there is paused, and the next one only when space
- * goes on to shrink. The less is left, the sooner it looks again. A running sandbox that keeps more than its
- * limit is paused too; resumed, it may remove files, and is paused again when it keeps clearly more than
- * then.
+ * goes on to shrink. A running sandbox that keeps more than its limit is paused too; resumed, it may remove
+ * files, and is paused again when it keeps clearly more than then. The less is left, and the smaller the
+ * smallest limit, the sooner it looks again.
  */
 export class DiskGuard implements AsyncDisposable {
   readonly #deps: DiskGuardDeps
+  readonly #statfs: Statfs
+  /** Bytes that a sandbox of some spec may keep; infinite without limits. */
+  readonly #smallestLimit: number
+  readonly #measuredGrowth: number
   #timer: Timer | undefined
   #checking: Promise<void> = Promise.resolve()
   /** Free bytes below which the next sandbox is paused; undefined: below the reserve. */
@@ -43,8 +52,13 @@ export class DiskGuard implements AsyncDisposable {
   /** Bytes of sandboxes that were paused because of their limit, by id. */
   #excess = new Map<string, number>()
 
-  constructor(deps: DiskGuardDeps) {
+  /** `statfs` is for tests of disks that fill. */
+  constructor(deps: DiskGuardDeps, statfs: Statfs = systemStatfs) {
     this.#deps = deps
+    this.#statfs = statfs
+    const limits = deps.specs.list().map(({ id }) => this.#getLimit(id) ?? Number.POSITIVE_INFINITY)
+    this.#smallestLimit = Math.min(...limits)
+    this.#measuredGrowth = Math.min(maxMeasuredGrowth, this.#smallestLimit * measuredLimitShare)
   }
 
   start(): void {
@@ -79,7 +93,10 @@ export class DiskGuard implements AsyncDisposable {
     const spare = free - (this.#threshold ?? reserve)
     if (spare >= 0) {
       await this.#checkLimits(free)
-      return Math.min(longestDelayMs, Math.max(shortestDelayMs, spare / writeSpeed))
+      return Math.min(
+        longestDelayMs,
+        Math.max(shortestDelayMs, Math.min(spare, this.#smallestLimit) / writeSpeed),
+      )
     }
     const largest = await this.#findLargest()
     if (signal.aborted) return longestDelayMs
@@ -92,7 +109,7 @@ export class DiskGuard implements AsyncDisposable {
 
   async #measure(): Promise<{ readonly free: number; readonly reserve: number }> {
     const { directory, bytes } = must(this.#deps.diskReserve, 'a reserve')
-    const { bsize, bavail, blocks } = await statfs(directory)
+    const { bsize, bavail, blocks } = await this.#statfs(directory)
     return { free: bavail * bsize, reserve: Math.min(bytes, blocks * bsize * maxReserveShare) }
   }
 
@@ -101,14 +118,14 @@ export class DiskGuard implements AsyncDisposable {
     const startMs = this.#deps.clock.monotonic()
     this.#measured ??= { free, nextMs: 0, latestMs: startMs + measuredMs }
     const { nextMs, latestMs, free: lastFree } = this.#measured
-    if (startMs < nextMs || (startMs < latestMs && lastFree - free < measuredGrowth)) return
+    if (startMs < nextMs || (startMs < latestMs && lastFree - free < this.#measuredGrowth)) return
     const excess = new Map<string, number>()
     for await (const { row, bytes } of this.#measureSandboxes(true)) {
-      const limit = this.#getLimit(row)
+      const limit = this.#getLimit(row.spec)
       if (limit === undefined || bytes <= limit) continue
       const known = this.#excess.get(row.id) ?? 0
       excess.set(row.id, Math.max(known, bytes))
-      const slack = known === 0 ? 0 : Math.min(measuredGrowth, limit / 10)
+      const slack = known === 0 ? 0 : Math.min(maxMeasuredGrowth, limit / 10)
       if (row.wanted !== 'running' || bytes <= known + slack) continue
       await this.#pause(row, 'it keeps more on disk than its limit', { bytes, limit_bytes: limit })
     }
@@ -119,7 +136,7 @@ export class DiskGuard implements AsyncDisposable {
   }
 
   /** Bytes. Its spec may be gone. */
-  #getLimit({ spec }: SandboxRow): number | undefined {
+  #getLimit(spec: string): number | undefined {
     const { specs, maxDiskBytes = 0 } = this.#deps
     return specs.find(spec)?.resources.disk_bytes ?? (maxDiskBytes > 0 ? maxDiskBytes : undefined)
   }
