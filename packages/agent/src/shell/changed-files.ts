@@ -1,5 +1,5 @@
 import { outputFiles } from './options.ts'
-import type { ShellCall } from './script.ts'
+import type { ShellCall, ShellProcess } from './script.ts'
 import { unknownText } from './words.ts'
 
 /** Programs whose path arguments they change. */
@@ -33,27 +33,39 @@ export function changedFiles({ name, args, ...call }: ShellCall): string[] {
 }
 
 /**
- * Files with relative names that calls change, below the folder that a call before them (`cd`), or an option
- * (`git -C`), has entered.
+ * Files with relative names that calls change, below the folder that a call before them in the same shell
+ * process (`cd`), or an option (`git -C`), has entered.
  */
 export function filesChangedElsewhere(calls: readonly ShellCall[]): string[] {
-  let folder: string | undefined
+  const folders = new Map<ShellProcess, string | undefined>()
   return calls.flatMap((call) => {
-    const { name, args } = call
-    const option = folderOption(args)
-    const entered = option === undefined ? folder : below(folder, option)
-    if (name === 'cd' || name === 'pushd')
-      folder = below(
-        folder,
-        args.find((arg) => !arg.startsWith('-')),
-      )
-    // The program that it starts is a call of its own.
-    else if (name === 'env') folder = entered
-    else if (name === 'popd') folder = undefined
+    const { name, args, shell } = call
+    const folder = currentFolder(folders, shell)
+    if (name === 'cd' || name === 'pushd') {
+      const target = args.find((arg) => !arg.startsWith('-'))
+      folders.set(shell, below(folder, target))
+    } else if (name === 'popd') folders.set(shell, undefined)
+    const entered = enteredByOption(folder, args)
     if (entered === undefined) return []
     const files = changedFiles(call).filter((file) => !/^[/~]/.test(file) && !file.includes(unknownText))
     return files.map((file) => `${entered}/${file}`)
   })
+}
+
+/** Undefined for the first one, and for one that only the run knows. */
+function currentFolder(
+  folders: Map<ShellProcess, string | undefined>,
+  shell: ShellProcess,
+): string | undefined {
+  if (folders.has(shell) || shell.outer === undefined) return folders.get(shell)
+  const folder = enteredByOption(currentFolder(folders, shell.outer), shell.starter?.args ?? [])
+  folders.set(shell, folder)
+  return folder
+}
+
+function enteredByOption(folder: string | undefined, args: readonly string[]): string | undefined {
+  const option = folderOption(args)
+  return option === undefined ? folder : below(folder, option)
 }
 
 /** Of `git`, `go`, `make`, `tar` and others. */

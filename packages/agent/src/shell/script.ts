@@ -3,6 +3,14 @@ import { type HiddenCode, hiddenInBuiltin, hiddenInName } from './hidden-code.ts
 import { expandToText, expandWord, unknownText, type VariableScope } from './words.ts'
 import { gitCommandTexts, hasScriptFile, remoteCommand, wrappedPrograms } from './wrappers.ts'
 
+/** A shell process of a text: what a call in it enters (`cd`) does not move calls outside of it. */
+export interface ShellProcess {
+  /** It starts in the directory of this one. */
+  readonly outer: ShellProcess | undefined
+  /** The call that starts it, with options of its own for the directory. */
+  readonly starter?: ShellCall | undefined
+}
+
 /** A program call of a shell text, with its context. */
 export interface ShellCall {
   /** The last part of the program's path; contains `unknownText` when it is computed at run time. */
@@ -19,6 +27,7 @@ export interface ShellCall {
   readonly upstream: readonly ShellCall[]
   /** The calls in its words: `$(...)` and `<(...)`. */
   readonly substitutions: readonly ShellCall[]
+  readonly shell: ShellProcess
 }
 
 export interface ShellScript {
@@ -52,6 +61,8 @@ const maxParsedChars = 64 * 1024
 /** Longer values of variables count as unknown. */
 const maxValue = 4096
 const maxStages = 100
+/** Programs of the shell itself that run others in its own process. */
+const sameShell = /^(?:command|builtin|time|exec|eval|alias|trap|mapfile|readarray)$/
 const shellNames = /^(?:ba|da|z|k|a|fi|c|tc|rba)?sh$/
 
 /** Parses a shell text into the calls that it may make. */
@@ -60,6 +71,8 @@ export async function parseScript(text: string): Promise<ShellScript> {
   const reader = new ScriptReader(parse, forEachChild)
   return reader.read(text)
 }
+
+const topShell: ShellProcess = { outer: undefined }
 
 type Parse = typeof import('unbash')['parse']
 type ForEachChild = typeof import('unbash')['forEachChild']
@@ -78,6 +91,8 @@ class ScriptReader {
   readonly #functions = new Set<string>()
   /** The calls before the current node in its pipeline. */
   #upstream: readonly ShellCall[] = []
+  /** The one of the current node. */
+  #shell: ShellProcess = topShell
   #depth = 0
   #hasErrors = false
   #isForkBomb = false
@@ -126,6 +141,8 @@ class ScriptReader {
     if (node.type === 'Pipeline') return this.#readPipeline(node.commands)
     if (node.type === 'Function') return this.#readFunction(node)
     if (node.type === 'Redirected') return this.#readRedirected(node)
+    if (node.type === 'Subshell' || node.type === 'Coproc' || (node.type === 'Statement' && node.background))
+      return this.#inNewShell(() => this.#readChildren(node))
     if (node.type === 'CommandExpansion' || node.type === 'ProcessSubstitution')
       return this.#readSubstitution(node)
     return [...hiddenCalls(this.#hiddenCode(node)), ...this.#readChildren(node)]
@@ -170,8 +187,17 @@ class ScriptReader {
     if (this.#depth >= maxDepth || node.script === undefined) return this.#markTooDeep()
     if (node.script.errors !== undefined) this.#hasErrors = true
     this.#depth++
-    const calls = node.script.commands.flatMap((statement) => this.#readNode(statement))
+    const { commands } = node.script
+    const calls = this.#inNewShell(() => commands.flatMap((statement) => this.#readNode(statement)))
     this.#depth--
+    return calls
+  }
+
+  #inNewShell(read: () => ShellCall[], starter?: ShellCall): ShellCall[] {
+    const outer = this.#shell
+    this.#shell = { outer, starter }
+    const calls = read()
+    this.#shell = outer
     return calls
   }
 
@@ -187,7 +213,8 @@ class ScriptReader {
     for (const stage of stages) {
       // In very long pipelines all stages share one list of upstream calls, to save memory.
       this.#upstream = stages.length > maxStages ? found : [...outerUpstream, ...found]
-      pushAll(found, this.#readNode(stage))
+      const read = () => this.#readNode(stage)
+      pushAll(found, stages.length > 1 ? this.#inNewShell(read) : read())
     }
     this.#upstream = outerUpstream
     return found
@@ -209,7 +236,11 @@ class ScriptReader {
       ...inner,
       writes: [...inner.writes, ...files.writes],
     }))
-    return [...inner, ...body, ...(files.writes.length > 0 ? [createCall({ name: ':', ...files })] : [])]
+    return [
+      ...inner,
+      ...body,
+      ...(files.writes.length > 0 ? [createCall({ name: ':', ...files, shell: this.#shell })] : []),
+    ]
   }
 
   #readCommand(node: Command): ShellCall[] {
@@ -239,6 +270,7 @@ class ScriptReader {
       ...files,
       substitutions,
       upstream: this.#upstream,
+      shell: this.#shell,
     })
     const hidden = hiddenCalls(hiddenInBuiltin(programCall.name, args))
     return [...substitutions, programCall, ...hidden, ...this.#unwrap(programCall)]
@@ -272,7 +304,8 @@ class ScriptReader {
     this.#callCount++
     if (this.#wrapDepth >= maxWrapDepth || this.#callCount > maxCalls) return this.#markTooDeep()
     this.#wrapDepth++
-    const found = this.#nestedCalls(outer)
+    const read = () => this.#nestedCalls(outer)
+    const found = sameShell.test(outer.name) ? read() : this.#inNewShell(read, outer)
     this.#wrapDepth--
     return found
   }
@@ -295,7 +328,10 @@ class ScriptReader {
     const input = outer.name === 'xargs' ? echoOutput(upstream.at(-1)).split(/\s+/) : []
     for (const [program = unknownText, ...args] of wrappedPrograms(outer.name, outer.args)) {
       const name = baseName(program)
-      const nested = createCall({ upstream, substitutions, name, args: [...args, ...input] })
+      const nested = createCall({
+        ...{ upstream, substitutions, name, args: [...args, ...input] },
+        shell: this.#shell,
+      })
       found.push(nested)
       pushAll(found, this.#unwrap(nested))
     }
@@ -344,7 +380,7 @@ function pushAll<T>(list: T[], more: readonly T[]): void {
 
 function createCall(members: Partial<ShellCall>): ShellCall {
   const files = { writes: [], reads: [], input: undefined }
-  const context = { assignments: new Map<string, string>(), upstream: [], substitutions: [] }
+  const context = { assignments: new Map<string, string>(), upstream: [], substitutions: [], shell: topShell }
   return { name: ':', args: [], ...files, ...context, ...members }
 }
 

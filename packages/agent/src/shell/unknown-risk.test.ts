@@ -153,6 +153,42 @@ test('what is read elsewhere, and what is changed after a return, is not changed
     expect(await patternRisk(command, server), command).toBe('LOW')
 })
 
+test.each([
+  ['(cd /etc; ls); echo x > a', 'LOW'],
+  ['( (cd /etc); ls ); echo x > a', 'LOW'],
+  ['echo $(cd /etc; ls) > a; echo x > b', 'LOW'],
+  ['echo `cd /etc; ls` > a; echo x > b', 'LOW'],
+  ['diff <(cd /etc; ls) list; echo x > a', 'LOW'],
+  ['cd /etc | cat; echo x > a', 'LOW'],
+  ['true | cd /etc; echo x > a', 'LOW'],
+  ['cd /etc & echo x > a', 'LOW'],
+  ['bash -c "cd /etc; ls"; echo x > a', 'LOW'],
+  ['env -C /etc ls; echo x > a', 'LOW'],
+  ['{ cd /etc; ls; }; echo x > a', 'HIGH'],
+  ['(cd /etc; echo x > a); echo x > b', 'HIGH'],
+  ['cd /etc; (echo x > a)', 'HIGH'],
+  ['cd /etc; (cd cron.d; ls); echo x > a', 'HIGH'],
+  ['cd /; ( (cd etc; echo x > a) )', 'HIGH'],
+  ['cd /etc | tee a; cd /etc; true | tee a', 'HIGH'],
+  ['echo $(cd /etc; echo x > a)', 'HIGH'],
+  ['cd /etc && echo x | tee a', 'HIGH'],
+  ['cd /etc; echo x > a & wait', 'HIGH'],
+  ['cd /etc; bash -c "echo x > a"', 'HIGH'],
+  ['bash -c "cd /etc; echo x > a"', 'HIGH'],
+  ['command cd /etc; echo x > a', 'HIGH'],
+  ['builtin cd /etc; echo x > a', 'HIGH'],
+  ['eval "cd /etc"; echo x > a', 'HIGH'],
+  ['time cd /etc; echo x > a', 'HIGH'],
+  ['if cd /etc; then echo x > a; fi', 'HIGH'],
+  ['env -C /etc bash -c "echo x > a"', 'HIGH'],
+  ['env -C / env -C etc touch a', 'HIGH'],
+] as const)(
+  'a directory is entered by the shell process alone that does it: %s is %s',
+  async (command, risk) => {
+    expect(await patternRisk(command, server)).toBe(risk)
+  },
+)
+
 test('what programs do not see may be searched for', async () => {
   for (const command of ['grep -rn key /srv/agents', 'cp -r /srv/agents copy'])
     expect(await patternRisk(command, { ...server, isHidden: true }), command).toBe('LOW')
