@@ -13,7 +13,6 @@ import {
 } from '../core/file-access.ts'
 import type { ToolAction, ToolContext, ToolFactory } from '../core/tool.ts'
 import { ToolError } from '../core/tool-failure.ts'
-import { countOccurrences } from '../core/truncate.ts'
 import {
   decodeText,
   encodeChange,
@@ -26,7 +25,7 @@ import {
 import { countLines, pluralize, textForEvent } from './lines.ts'
 import { findSimilarLines } from './match-lines.ts'
 import { brokenByChange } from './syntax-check.ts'
-import { describeLines, findOffsets, replacePlaces, toleranceNote } from './text-changes.ts'
+import { describeLines, exactPlaces, replacePlaces, toleranceNote } from './text-changes.ts'
 
 /** Replaces a text that occurs as often as expected; an empty old text creates the file. */
 export const openEdit: ToolFactory = (context) =>
@@ -73,34 +72,28 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string, con
     throw new ToolError('The old and the new text are the same, so nothing would change.')
   const oldFile = requireText(file_path, (await readExistingFile(real)).bytes)
   const [oldText, newText] = [normalizeLineEnds(old_string, oldFile), normalizeLineEnds(new_string, oldFile)]
-  const exactCount = countOccurrences(oldFile.text, oldText)
-  const similar =
-    exactCount > 0 ? { places: [], tolerated: [] } : findSimilarLines(oldFile.text, oldText, newText)
-  const count = exactCount + similar.places.length
+  const exact = exactPlaces(oldFile.text, oldText, newText)
+  const { places, tolerated } =
+    exact.length > 0 ? { places: exact, tolerated: [] } : findSimilarLines(oldFile.text, oldText, newText)
+  const count = places.length
   if (count === 0)
     throw new ToolError(
       `The old text does not occur in ${file_path}. Read the file to see what is there exactly.`,
     )
-  if (count !== expectedCount) {
-    const places =
-      exactCount > 0 ? findOffsets(oldFile.text, oldText).map((from) => ({ from })) : similar.places
+  if (count !== expectedCount)
     throw new ToolError(
       `The old text occurs ${count} times in ${file_path}, but ${expectedCount} were expected: in ${describeLines(oldFile.text, places)}. Add lines around it, or expect ${count}.`,
     )
-  }
-  const text =
-    exactCount > 0
-      ? oldFile.text.replaceAll(oldText, () => newText)
-      : replacePlaces(oldFile.text, similar.places)
-  if (exactCount === 0 && text === oldFile.text)
+  const text = replacePlaces(oldFile.text, places)
+  if (exact.length === 0 && text === oldFile.text)
     throw new ToolError(
-      `The old text differs from ${file_path} only in ${similar.tolerated.join(', ')}, and nothing would change.`,
+      `The old text differs from ${file_path} only in ${tolerated.join(', ')}, and nothing would change.`,
     )
   const changed = encodeChange(oldFile, text)
   await replaceFile(real, checkFileSize(file_path, changed.bytes))
   const issue = await brokenByChange(file_path, { before: oldFile.text, after: text }, context)
   return {
-    content: `Changed ${file_path} in ${pluralize(count, 'place')}.${toleranceNote(similar.tolerated)}${changed.note}${issue}`,
+    content: `Changed ${file_path} in ${pluralize(count, 'place')}.${toleranceNote(tolerated)}${changed.note}${issue}`,
     file_path: real,
     is_new_file: false,
     replacements_made: count,

@@ -13,11 +13,13 @@ type UnicodeEncoding = 'utf-8' | 'utf-8-bom' | 'utf-16le' | 'utf-16be'
 export type Encoding = 'utf-8' | 'utf-8-bom' | 'utf-16le' | 'utf-16be' | 'unknown-8-bit' | SingleByteEncoding
 
 export interface TextFile {
-  /** With `\n` line ends when `lineEnd` is `\r\n`; otherwise as in the file. */
+  /** With `\n` line ends when all are `\r\n`, or all `\r`; otherwise as in the file. */
   readonly text: string
   readonly encoding: Encoding
-  readonly lineEnd: '\n' | '\r\n'
+  readonly lineEnd: LineEnd
 }
+
+type LineEnd = '\n' | '\r\n' | '\r'
 
 export const utf8Format: Omit<TextFile, 'text'> = { encoding: 'utf-8', lineEnd: '\n' }
 
@@ -30,8 +32,14 @@ export function decodeText(bytes: Buffer): TextFile | undefined {
   const encoding = detectEncoding(bytes)
   if (encoding === undefined) return undefined
   const text = decodeBytes(bytes, encoding)
-  const lineEnd = text.includes('\r\n') && !/(?:^|[^\r])\n/.test(text) ? '\r\n' : '\n'
-  return { text: lineEnd === '\n' ? text : text.replaceAll('\r\n', '\n'), encoding, lineEnd }
+  const lineEnd = detectLineEnd(text)
+  return { text: lineEnd === '\n' ? text : text.replaceAll(lineEnd, '\n'), encoding, lineEnd }
+}
+
+/** `\n` also for a file of several. */
+function detectLineEnd(text: string): LineEnd {
+  if (!text.includes('\n')) return text.includes('\r') ? '\r' : '\n'
+  return text.includes('\r\n') && !/(?:^|[^\r])\n/.test(text) ? '\r\n' : '\n'
 }
 
 /** The text of a file; throws ToolError when it is binary. */
@@ -96,12 +104,14 @@ function hasNewCharacters(before: string, after: string): boolean {
 
 /** The text with the line ends of the file. */
 export function restoreLineEnds({ text, lineEnd }: Pick<TextFile, 'text' | 'lineEnd'>): string {
-  return lineEnd === '\n' ? text : text.replaceAll('\n', '\r\n')
+  return lineEnd === '\n' ? text : text.replaceAll('\n', lineEnd)
 }
 
 /** A text of a model, with the line ends of `TextFile.text`. */
 export function normalizeLineEnds(input: string, { lineEnd }: Pick<TextFile, 'lineEnd'>): string {
-  return lineEnd === '\n' ? input : input.replaceAll('\r\n', '\n')
+  if (lineEnd === '\n') return input
+  const text = input.replaceAll('\r\n', '\n')
+  return lineEnd === '\r' ? text.replaceAll('\r', '\n') : text
 }
 
 function detectEncoding(bytes: Buffer): Encoding | undefined {

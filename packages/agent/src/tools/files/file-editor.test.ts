@@ -253,6 +253,11 @@ test.each([
   ['', 0, 'x', 'x\n'],
   ['a\r\nb\r\n', 1, 'x\ny', 'a\r\nx\r\ny\r\nb\r\n'],
   ['a\r\nb', 2, 'x\r\ny', 'a\r\nb\r\nx\r\ny'],
+  ['a\rb\r', 1, 'x\ny', 'a\rx\ry\rb\r'],
+  // Of several line ends, those of the line before.
+  ['a\r\nb\nc\n', 1, 'x\ny', 'a\r\nx\r\ny\r\nb\nc\n'],
+  ['a\r\nb\nc\n', 2, 'x\ny', 'a\r\nb\nx\ny\nc\n'],
+  ['a\r\nb\nc\n', 0, 'x\ny', 'x\r\ny\r\na\r\nb\nc\n'],
 ])('into %j after line %d goes %j', async (before, insert_line, new_str, after) => {
   const path = await file('a.txt', before)
   expect(await run({ command: 'insert', path, insert_line, new_str })).toMatchObject({
@@ -285,6 +290,13 @@ test('encoding and line ends of a file stay', async () => {
   const mixed = await file('mixed.txt', 'a\r\nb\r\nc\nd\n')
   await run({ command: 'str_replace', path: mixed, old_str: 'a\nb', new_str: 'A\nB' })
   expect(await readFile(mixed, 'utf8')).toBe('A\r\nB\r\nc\nd\n')
+  await run({ command: 'str_replace', path: mixed, old_str: 'A', new_str: '1\n2' })
+  await run({ command: 'str_replace', path: mixed, old_str: 'd', new_str: '3\n4' })
+  expect(await readFile(mixed, 'utf8')).toBe('1\r\n2\r\nB\r\nc\n3\n4\n')
+  const old = await file('old.txt', 'one\rtwo\rthree\r')
+  expect((await run({ command: 'view', path: old })).outputText).toContain('     2\ttwo\n     3\tthree')
+  await run({ command: 'str_replace', path: old, old_str: 'one\ntwo', new_str: '1\nand\n2' })
+  expect(await readFile(old, 'utf8')).toBe('1\rand\r2\rthree\r')
 })
 
 test('mode bits stay, and no temporary file is left', async () => {

@@ -21,6 +21,19 @@ export function lineNumberAt(text: string, at: number): number {
   return countOccurrences(text.slice(0, at), '\n') + 1
 }
 
+/** The end of the line at an offset, or of the one before when it has none: in a file of several ends. */
+export function lineEndAt(text: string, at: number): '\n' | '\r\n' {
+  const next = text.indexOf('\n', at)
+  const end = next === -1 ? text.lastIndexOf('\n') : next
+  return end > 0 && text[end - 1] === '\r' ? '\r\n' : '\n'
+}
+
+/** A new text for a place of a file: with the line ends that are there, unless it has `\r\n` itself. */
+export function withLineEndsAt(file: string, at: number, input: string): string {
+  const isPlain = file.includes('\r\n') && !input.includes('\r\n')
+  return isPlain ? input.replaceAll('\n', lineEndAt(file, at)) : input
+}
+
 /**
  * The lines from `first` to `last` (from 1, inclusive), prefixed by their numbers and `separator`; the middle
  * is omitted if too long. `hint`: how to see the omitted lines.

@@ -1,7 +1,7 @@
 import type { ToolAction } from '../core/tool.ts'
 import { ToolError } from '../core/tool-failure.ts'
 import { normalizeLineEnds, type TextFile } from './encoding.ts'
-import { countLines, lineNumberAt, lineOffset } from './lines.ts'
+import { countLines, lineEndAt, lineNumberAt, lineOffset, withLineEndsAt } from './lines.ts'
 import { type EditPlace, findSimilarLines, type Tolerance } from './match-lines.ts'
 
 type EditCommand = Omit<ToolAction<'FileEditorAction'>, 'kind'>
@@ -30,7 +30,7 @@ export function replaceUnique(
   if (oldText === newText) throw new ToolError('old_str and new_str are the same, so nothing would change.')
   const [search, replacement] = [normalizeLineEnds(oldText, file), normalizeLineEnds(newText, file)]
   const offsets = findOffsets(file.text, search)
-  const exact = offsets.map((from) => ({ from, to: from + search.length, replacement }))
+  const exact = offsets.map((from) => exactPlace(file.text, from, search, replacement))
   const { places, tolerated } =
     exact.length > 0 ? { places: exact, tolerated: [] } : findSimilarLines(file.text, search, replacement)
   const [place, ...others] = places
@@ -48,6 +48,18 @@ export function replaceUnique(
       `old_str differs from ${path} only in ${tolerated.join(', ')}, and with new_str nothing would change.`,
     )
   return { text, from: place.from, to: place.from + place.replacement.length, note: toleranceNote(tolerated) }
+}
+
+/** The places of a text, one after the other. */
+export function exactPlaces(text: string, search: string, replacement: string): EditPlace[] {
+  const places: EditPlace[] = []
+  for (let at = text.indexOf(search); at !== -1; at = text.indexOf(search, at + search.length))
+    places.push(exactPlace(text, at, search, replacement))
+  return places
+}
+
+function exactPlace(text: string, from: number, search: string, replacement: string): EditPlace {
+  return { from, to: from + search.length, replacement: withLineEndsAt(text, from, replacement) }
 }
 
 /** The text with its places replaced. Throws ToolError when they overlap. */
@@ -100,8 +112,8 @@ export function insertAfterLine(
     throw new ToolError(`insert_line is ${line}, but the file has lines 0 (the top) to ${total}.`)
   const from = lineOffset(file.text, line + 1)
   const isAfterOpenLine = from > 0 && file.text[from - 1] !== '\n'
-  const inserted = normalizeLineEnds(newText, file)
-  const end = file.text.includes('\r\n') ? '\r\n' : '\n'
+  const inserted = withLineEndsAt(file.text, Math.max(0, from - 1), normalizeLineEnds(newText, file))
+  const end = lineEndAt(file.text, Math.max(0, from - 1))
   const insertedText = isAfterOpenLine ? end + inserted : inserted.endsWith('\n') ? inserted : inserted + end
   const text = file.text.slice(0, from) + insertedText + file.text.slice(from)
   return { text, from, to: from + insertedText.length - 1, note: '' }

@@ -98,6 +98,8 @@ test.each([
     ['@@', '-import x  # a - b "c"', '+import y  # a - b "c"'],
     'import y  # a – b “c”\n',
   ],
+  ['CR alone', 'a\rb\r', ['@@', ' a', '-b', '+c', '+d'], 'a\rc\rd\r'],
+  ['several line ends', 'a\r\nb\nc\n', ['@@ a', '+x', '+y', '@@', ' c', '+z'], 'a\r\nx\r\ny\r\nb\nc\nz\n'],
   ['CR LF', 'a\r\nb\r\n', ['@@', ' a', '-b', '+c'], 'a\r\nc\r\n'],
 ])('an update: %s', async (_, before, lines, after) => {
   await file('a.txt', before)

@@ -1,4 +1,5 @@
 import { ToolError } from '../core/tool-failure.ts'
+import { withLineEndsAt } from '../files/lines.ts'
 import { findSimilarLines, type Tolerance } from '../files/match-lines.ts'
 import type { Hunk } from './parse-patch.ts'
 
@@ -50,20 +51,21 @@ function afterHeaders(path: string, text: string, { headers }: Hunk, from: numbe
 function findHunk(path: string, text: string, hunk: Hunk, from: number): HunkPlace {
   const oldText = joinLines(hunk.oldLines)
   const replacement = joinLines(hunk.newLines)
-  if (oldText === '') {
-    const at = hunk.headers.length === 0 || hunk.isAtEnd ? text.length : from
-    return { from: at, to: at, replacement, tolerated: [] }
-  }
+  const place = (at: number) => ({
+    ...{ from: at, to: at + oldText.length, tolerated: [] },
+    replacement: withLineEndsAt(text, Math.max(0, oldText === '' ? at - 1 : at), replacement),
+  })
+  if (oldText === '') return place(hunk.headers.length === 0 || hunk.isAtEnd ? text.length : from)
   const exact = hunk.isAtEnd ? lastPlace(text, oldText, from) : firstPlace(text, oldText, from)
-  if (exact !== undefined) return { from: exact, to: exact + oldText.length, replacement, tolerated: [] }
+  if (exact !== undefined) return place(exact)
   const { places, tolerated } = findSimilarLines(text.slice(from), oldText, replacement)
-  const [place, ...others] = hunk.isAtEnd ? places.filter(({ to }) => from + to === text.length) : places
-  if (place === undefined) throw new ToolError(`These lines do not occur in ${path}:\n${oldText}`)
+  const [similar, ...others] = hunk.isAtEnd ? places.filter(({ to }) => from + to === text.length) : places
+  if (similar === undefined) throw new ToolError(`These lines do not occur in ${path}:\n${oldText}`)
   if (others.length > 0)
     throw new ToolError(
       `Lines like these occur more than once in ${path}. Add lines, or @@ with a line before:\n${oldText}`,
     )
-  return { from: from + place.from, to: from + place.to, replacement: place.replacement, tolerated }
+  return { from: from + similar.from, to: from + similar.to, replacement: similar.replacement, tolerated }
 }
 
 /** The first offset of whole lines. */
