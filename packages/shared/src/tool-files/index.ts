@@ -4,6 +4,7 @@ export {
   filesFor,
   inRealDirectory,
   isReadable,
+  link,
   lstat,
   makeDirectory,
   makeRealDirectory,

@@ -2,8 +2,8 @@ import { Stats, statSync } from 'node:fs'
 
 /** Functions of `node:fs/promises` that the file thread does, by the synchronous function of that name. */
 export const fileOperations = [
-  ...['lstat', 'mkdir', 'mkdtemp', 'readdir', 'readlink', 'realpath', 'rename', 'rm', 'rmdir', 'stat'],
-  ...['symlink', 'unlink', 'utimes'],
+  ...['link', 'lstat', 'mkdir', 'mkdtemp', 'readdir', 'readlink', 'realpath', 'rename', 'rm'],
+  ...['rmdir', 'stat', 'symlink', 'unlink', 'utimes'],
 ] as const
 
 export interface FileRequest {

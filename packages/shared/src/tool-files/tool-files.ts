@@ -65,7 +65,7 @@ const operations = Object.fromEntries(
         : await current.thread.call(name, args),
   ]),
 ) as unknown as Pick<Files, (typeof fileOperations)[number]>
-export const { lstat, mkdir, mkdtemp, readdir, readlink, realpath, rename } = operations
+export const { link, lstat, mkdir, mkdtemp, readdir, readlink, realpath, rename } = operations
 export const { rm, rmdir, stat, symlink, unlink, utimes } = operations
 
 /** Flags of `open` that hold for an open file too. */
@@ -76,22 +76,18 @@ const namedFlags: Readonly<Record<string, number>> = {
   wx: constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL,
 }
 
-/**
- * As in `node:fs/promises`; flags are numbers, or `r`, `w`, `wx`. Never waits for the other end of a pipe: a
- * few of them, put in the place of files, would hold all threads that access files.
- */
+/** As in `node:fs/promises`; flags are numbers, or `r`, `w`, `wx`. */
 export async function open(
   path: PathLike,
   flags: string | number = 'r',
   mode?: Mode,
 ): Promise<systemFiles.FileHandle> {
-  const allFlags = toNumber(flags) | constants.O_NONBLOCK
-  if (current === undefined) return await systemFiles.open(path, allFlags, mode)
-  const fd = await openAsUser(path, allFlags, mode)
+  if (current === undefined) return await systemFiles.open(path, flags, mode)
+  const fd = await openAsUser(path, flags, mode)
   try {
     // The same file, which that user could open: opened again by its descriptor, whatever its path leads to
     // now.
-    return await systemFiles.open(`/proc/self/fd/${fd}`, allFlags & lastingFlags)
+    return await systemFiles.open(`/proc/self/fd/${fd}`, toNumber(flags) & lastingFlags)
   } finally {
     close(fd)
   }

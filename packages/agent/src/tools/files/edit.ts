@@ -9,8 +9,8 @@ import {
   maxFileBytes,
   readExistingFile,
   readFileIfExists,
-  replaceFile,
 } from '../core/file-access.ts'
+import { replaceLinkedFile } from '../core/linked-files.ts'
 import type { ToolAction, ToolContext, ToolFactory } from '../core/tool.ts'
 import { ToolError } from '../core/tool-failure.ts'
 import {
@@ -90,7 +90,7 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string, con
       `The old text differs from ${file_path} only in ${tolerated.join(', ')}, and nothing would change.`,
     )
   const changed = encodeChange(oldFile, text)
-  await replaceFile(real, checkFileSize(file_path, changed.bytes))
+  await replaceLinkedFile(real, checkFileSize(file_path, changed.bytes), context.workspace)
   const issue = await brokenByChange(file_path, { before: oldFile.text, after: text }, context)
   return {
     content: `Changed ${file_path} in ${pluralize(count, 'place')}.${toleranceNote(tolerated)}${changed.note}${issue}`,
@@ -128,7 +128,7 @@ async function writeContent(
   const { bytes, note } = encodeChange({ text: '', encoding: likeOld.encoding, lineEnd: '\n' }, content)
   const encoded = checkFileSize(file_path, bytes)
   await makeRealDirectory(dirname(real))
-  await replaceFile(real, encoded)
+  await replaceLinkedFile(real, encoded, context.workspace)
   const issue = await brokenByChange(file_path, { before: oldFile?.text, after: content }, context)
   return {
     content: `${stats === undefined ? 'Created' : 'Replaced'} ${file_path}: ${countLines(content)} lines.${note}${issue}`,

@@ -7,8 +7,8 @@ import {
   lstatIfExists,
   readExistingFile,
   readFileIfExists,
-  replaceFile,
 } from '../core/file-access.ts'
+import { replaceLinkedFile } from '../core/linked-files.ts'
 import { outputLimits } from '../core/output-limits.ts'
 import { type ToolAction, type ToolContext, textBlock } from '../core/tool.ts'
 import { ToolError } from '../core/tool-failure.ts'
@@ -123,7 +123,7 @@ export class FileEditor {
     const changed = encodeChange(oldFile, text)
     const rollback = await this.#history.push(real, bytes, checkFileSize(command.path, changed.bytes))
     try {
-      await replaceFile(real, changed.bytes)
+      await replaceLinkedFile(real, changed.bytes, this.#context.workspace)
     } catch (error) {
       await rollback()
       throw error
@@ -147,7 +147,7 @@ export class FileEditor {
       throw new ToolError(
         `${command.path} was changed by something else after the last edit, and an undo would lose that. View the file and take the edit back with str_replace.`,
       )
-    await replaceFile(real, version.bytes)
+    await replaceLinkedFile(real, version.bytes, this.#context.workspace)
     await version.remove()
     const oldFile = current && decodeText(current.bytes)
     const newFile = decodeText(version.bytes)

@@ -324,6 +324,24 @@ test('another name of the same file keeps its content, so a link from outside is
   expect(await readFile(join(fixtures.outside, 'secret'), 'utf8')).toBe('one')
 })
 
+test('hard links within the workspace stay links of one file, also when an edit is undone', async () => {
+  const path = await file('a.txt', 'one')
+  await mkdir(fixtures.path('d'))
+  const other = fixtures.path('d/b.txt')
+  await link(path, other)
+  await link(path, join(fixtures.outside, 'c.txt'))
+  await run({ command: 'str_replace', path, old_str: 'one', new_str: 'two' })
+  expect(await readFile(other, 'utf8')).toBe('two')
+  await run({ command: 'str_replace', path: other, old_str: 'two', new_str: 'three' })
+  expect(await readFile(path, 'utf8')).toBe('three')
+  await run({ command: 'undo_edit', path: other })
+  expect(await readFile(path, 'utf8')).toBe('two')
+  expect((await stat(path)).ino).toBe((await stat(other)).ino)
+  expect(await readFile(join(fixtures.outside, 'c.txt'), 'utf8')).toBe('one')
+  const names = await readdir(fixtures.directory, { recursive: true })
+  expect(names.sort()).toEqual(['a.txt', 'd', 'd/b.txt'])
+})
+
 test('edits are undone one after another, by another process of the same conversation too', async () => {
   const path = await file('a.txt', '0')
   for (let at = 0; at < 12; at++)

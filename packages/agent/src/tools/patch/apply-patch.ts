@@ -20,8 +20,8 @@ import {
   moveFile,
   readExistingFile,
   removeFile,
-  replaceFile,
 } from '../core/file-access.ts'
+import { replaceLinkedFile } from '../core/linked-files.ts'
 import { outputLimits } from '../core/output-limits.ts'
 import { type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
 import { failureText, ToolError } from '../core/tool-failure.ts'
@@ -187,7 +187,7 @@ async function prepareUpdate(
   return {
     summary: `M ${moveTo ?? path}${moveTo === undefined ? '' : ` (moved from ${path})`}${toleranceNote(tolerated)}${changed.note}`,
     apply: async () => {
-      await replaceFile(real, changed.bytes)
+      await replaceLinkedFile(real, changed.bytes, context.workspace)
       isWritten = true
       if (target === real) return
       await makeRealDirectory(dirname(target))
@@ -196,7 +196,7 @@ async function prepareUpdate(
     },
     revert: async () => {
       if (isMoved) await moveFile(target, real)
-      if (isWritten) await replaceFile(real, bytes)
+      if (isWritten) await replaceLinkedFile(real, bytes, context.workspace)
     },
     check: () => brokenByChange(moveTo ?? path, { before: oldFile.text, after: text }, context),
   }
