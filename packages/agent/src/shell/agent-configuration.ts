@@ -41,7 +41,7 @@ export function editsAgentConfiguration(action: Action, workspace?: string): boo
   // The kind of a patch is in no union.
   const { kind, patch }: { readonly kind: string; readonly patch?: unknown } = action
   if (kind === 'ApplyPatchAction') {
-    const lines = String(patch).matchAll(/^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.*)$/gm)
+    const lines = String(patch).matchAll(/^\s*\*\*\* (?:(?:Add|Update|Delete|Undo) File|Move to): (.*)$/gm)
     return [...lines].some(([, path = '']) => leads(path.trim()))
   }
   if (action.kind === 'FileEditorAction') return action.command !== 'view' && leads(action.path)

@@ -314,6 +314,8 @@ test('a file tool that changes what configures agents is HIGH by text, and readi
       { kind: 'WriteFileAction', file_path: '.agents/agents/a.md', content: '' },
       patch('*** Delete File: .openhands/hooks.json'),
       patch('*** Update File: a\n*** Move to: .openhands/hooks.json'),
+      patch('  *** Update File: .openhands/hooks.json'),
+      patch('*** Undo File: .openhands/hooks.json'),
     ])
       expect(await rate(kind, high), JSON.stringify(high)).toBe('HIGH')
     for (const other of [
