@@ -130,6 +130,9 @@ export function checkFileSize(path: string, bytes: Buffer): Buffer {
   )
 }
 
+/** -1 stands for the owner that a new file has. */
+type Owned = Pick<Stats, 'mode' | 'uid' | 'gid'>
+
 /**
  * Creates a file with a mode less the umask, or with the mode and owner of another; rejects with ToolError
  * when the path exists.
@@ -137,7 +140,7 @@ export function checkFileSize(path: string, bytes: Buffer): Buffer {
 export async function createFile(
   real: string,
   bytes: Uint8Array,
-  like: number | Stats = 0o666,
+  like: number | Owned = 0o666,
 ): Promise<void> {
   await inRealDirectory(real, (path) => writeNewFile(path, bytes, like)).catch((error: unknown) => {
     if (errorCode(error) === 'EEXIST') throw new ToolError(`${real} is already there.`)
@@ -145,7 +148,7 @@ export async function createFile(
   })
 }
 
-async function writeNewFile(path: string, bytes: Uint8Array, like: number | Stats): Promise<void> {
+async function writeNewFile(path: string, bytes: Uint8Array, like: number | Owned): Promise<void> {
   const file = await open(path, 'wx', typeof like === 'number' ? like : 0o600)
   try {
     await file.writeFile(bytes)
@@ -166,3 +169,10 @@ async function writeNewFile(path: string, bytes: Uint8Array, like: number | Stat
 
 /** Serializes reading and writing of a file, by real path, so that no edit of this process is lost. */
 export const fileMutex = new KeyedMutex()
+
+/** Runs work that changes files: in the order of their paths, so that two such never wait for each other. */
+export async function withFileLocks<T>(paths: readonly string[], work: () => Promise<T>): Promise<T> {
+  const [path, ...others] = [...new Set(paths)].sort()
+  if (path === undefined) return await work()
+  return await fileMutex.runExclusive(path, () => withFileLocks(others, work))
+}

@@ -13,6 +13,7 @@ import {
 import { replaceLinkedFile } from '../core/linked-files.ts'
 import type { ToolAction, ToolContext, ToolFactory } from '../core/tool.ts'
 import { ToolError } from '../core/tool-failure.ts'
+import { EditHistory, withHistory } from './edit-history.ts'
 import {
   decodeText,
   encodeChange,
@@ -54,7 +55,8 @@ async function createNewFile(
       `${file_path} exists already. To change it, give the old text that is to be replaced.`,
     )
   await makeRealDirectory(dirname(real))
-  await createFile(real, bytes)
+  const history = new EditHistory(context.directory)
+  await withHistory(history, real, { before: undefined, after: bytes }, () => createFile(real, bytes))
   const issue = await brokenByChange(file_path, { before: undefined, after: new_string }, context)
   return {
     content: `Created ${file_path}.${issue}`,
@@ -70,7 +72,8 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string, con
   const { file_path, old_string, new_string, expected_replacements: expectedCount } = action
   if (old_string === new_string)
     throw new ToolError('The old and the new text are the same, so nothing would change.')
-  const oldFile = requireText(file_path, (await readExistingFile(real)).bytes)
+  const { bytes, stats } = await readExistingFile(real)
+  const oldFile = requireText(file_path, bytes)
   const [oldText, newText] = [normalizeLineEnds(old_string, oldFile), normalizeLineEnds(new_string, oldFile)]
   const exact = exactPlaces(oldFile.text, oldText, newText)
   const { places, tolerated } =
@@ -90,7 +93,11 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string, con
       `The old text differs from ${file_path} only in ${tolerated.join(', ')}, and nothing would change.`,
     )
   const changed = encodeChange(oldFile, text)
-  await replaceLinkedFile(real, checkFileSize(file_path, changed.bytes), context.workspace)
+  const after = checkFileSize(file_path, changed.bytes)
+  const history = new EditHistory(context.directory)
+  await withHistory(history, real, { before: { bytes, mode: stats.mode }, after }, () =>
+    replaceLinkedFile(real, after, context.workspace),
+  )
   const issue = await brokenByChange(file_path, { before: oldFile.text, after: text }, context)
   return {
     content: `Changed ${file_path} in ${pluralize(count, 'place')}.${toleranceNote(tolerated)}${changed.note}${issue}`,
@@ -128,7 +135,11 @@ async function writeContent(
   const { bytes, note } = encodeChange({ text: '', encoding: likeOld.encoding, lineEnd: '\n' }, content)
   const encoded = checkFileSize(file_path, bytes)
   await makeRealDirectory(dirname(real))
-  await replaceLinkedFile(real, encoded, context.workspace)
+  const write = () => replaceLinkedFile(real, encoded, context.workspace)
+  const before = old && { bytes: old.bytes, mode: old.stats.mode }
+  // What is too large to be read has no undo.
+  if (stats !== undefined && old === undefined) await write()
+  else await withHistory(new EditHistory(context.directory), real, { before, after: encoded }, write)
   const issue = await brokenByChange(file_path, { before: oldFile?.text, after: content }, context)
   return {
     content: `${stats === undefined ? 'Created' : 'Replaced'} ${file_path}: ${countLines(content)} lines.${note}${issue}`,

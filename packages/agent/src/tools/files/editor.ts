@@ -1,25 +1,20 @@
 import { dirname, isAbsolute, join } from 'node:path'
 import type { ImageContent, TextContent } from '@slipway/protocol'
-import {
-  checkFileSize,
-  createFile,
-  fileMutex,
-  lstatIfExists,
-  readExistingFile,
-  readFileIfExists,
-} from '../core/file-access.ts'
+import { makeRealDirectory } from '@slipway/shared/tool-files'
+import { checkFileSize, createFile, fileMutex, lstatIfExists, readExistingFile } from '../core/file-access.ts'
 import { replaceLinkedFile } from '../core/linked-files.ts'
 import { outputLimits } from '../core/output-limits.ts'
 import { type ToolAction, type ToolContext, textBlock } from '../core/tool.ts'
 import { ToolError } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
-import { EditHistory } from './edit-history.ts'
+import { EditHistory, withHistory } from './edit-history.ts'
 import { decodeText, encodeChange, encodeText, requireText, restoreLineEnds, utf8Format } from './encoding.ts'
 import { countLines, numberLines, pluralize, snippetAround, textForEvent } from './lines.ts'
 import { entryLabel, listDirectory } from './listing.ts'
 import { readImage } from './read-image.ts'
 import { brokenByChange } from './syntax-check.ts'
 import { changedRange, insertAfterLine, replaceUnique } from './text-changes.ts'
+import { undoLastChange } from './undo.ts'
 
 const maxChars = outputLimits.file_editor
 const maxListedEntries = 1000
@@ -40,9 +35,12 @@ interface EditorResult {
 export class FileEditor {
   readonly #context: ToolContext
   readonly #history: EditHistory
+  readonly #isAlone: boolean
 
-  constructor(context: ToolContext) {
+  /** `isAlone`: a command changes its path and no other. */
+  constructor(context: ToolContext, isAlone = false) {
     this.#context = context
+    this.#isAlone = isAlone
     this.#history = new EditHistory(context.directory)
   }
 
@@ -50,10 +48,10 @@ export class FileEditor {
     await this.#assertAbsolute(command.path)
     if (command.command === 'view') return await this.#view(command, signal)
     const real = await this.#context.workspace.resolve(command.path, 'write')
-    return await fileMutex.runExclusive(real, () => {
-      if (command.command === 'create') return this.#create(command, real)
-      return command.command === 'undo_edit' ? this.#undo(command, real) : this.#edit(command, real)
-    })
+    if (command.command === 'undo_edit') return await this.#undo(command, real)
+    return await fileMutex.runExclusive(real, () =>
+      command.command === 'create' ? this.#create(command, real) : this.#edit(command, real),
+    )
   }
 
   async #assertAbsolute(path: string): Promise<void> {
@@ -104,11 +102,9 @@ export class FileEditor {
       throw new ToolError(
         `${path} is already there, so it cannot be created. Change it with str_replace or insert.`,
       )
-    const parent = dirname(real)
-    if (!(await lstatIfExists(parent))?.isDirectory())
-      throw new ToolError(`The directory ${parent} is not there. Create it first, then the file.`)
-    await createFile(real, checkFileSize(path, encodeText({ ...utf8Format, text: newText })))
-    await this.#history.clear(real)
+    const bytes = checkFileSize(path, encodeText({ ...utf8Format, text: newText }))
+    await makeRealDirectory(dirname(real))
+    await withHistory(this.#history, real, { before: undefined, after: bytes }, () => createFile(real, bytes))
     const issue = await brokenByChange(path, { before: undefined, after: newText }, this.#context)
     const created = `Created ${path} with ${pluralize(countLines(newText), 'line')}.${issue}`
     const content = [textBlock(created)]
@@ -116,18 +112,15 @@ export class FileEditor {
   }
 
   async #edit(command: EditorCommand, real: string): Promise<EditorResult> {
-    const { bytes } = await readExistingFile(real)
+    const { bytes, stats } = await readExistingFile(real)
     const oldFile = requireText(command.path, bytes)
     const { text, from, to, note } =
       command.command === 'insert' ? insertAfterLine(command, oldFile) : replaceUnique(command, oldFile)
     const changed = encodeChange(oldFile, text)
-    const rollback = await this.#history.push(real, bytes, checkFileSize(command.path, changed.bytes))
-    try {
-      await replaceLinkedFile(real, changed.bytes, this.#context.workspace)
-    } catch (error) {
-      await rollback()
-      throw error
-    }
+    const after = checkFileSize(command.path, changed.bytes)
+    await withHistory(this.#history, real, { before: { bytes, mode: stats.mode }, after }, () =>
+      replaceLinkedFile(real, after, this.#context.workspace),
+    )
     const change = { before: oldFile.text, after: text }
     const issue = await brokenByChange(command.path, change, this.#context)
     const message = `${command.path} is changed.${note}${changed.note}${issue}${surroundings(text, { from, to })}`
@@ -139,25 +132,21 @@ export class FileEditor {
   }
 
   async #undo(command: EditorCommand, real: string): Promise<EditorResult> {
-    const version = await this.#history.latest(real)
-    if (version === undefined)
-      throw new ToolError(`There is no edit of ${command.path} that could be undone.`)
-    const current = await readFileIfExists(real)
-    if (current !== undefined && !version.isChangedTo(current.bytes))
-      throw new ToolError(
-        `${command.path} was changed by something else after the last edit, and an undo would lose that. View the file and take the edit back with str_replace.`,
-      )
-    await replaceLinkedFile(real, version.bytes, this.#context.workspace)
-    await version.remove()
-    const oldFile = current && decodeText(current.bytes)
-    const newFile = decodeText(version.bytes)
+    const { workspace } = this.#context
+    const options = { history: this.#history, workspace, isAlone: this.#isAlone }
+    const { before, after, partner } = await undoLastChange(command.path, real, options)
+    const oldFile = before && decodeText(before)
+    const newFile = after && decodeText(after)
     const snippetText =
       oldFile === undefined || newFile === undefined
         ? ''
         : surroundings(newFile.text, changedRange(oldFile.text, newFile.text))
+    const state =
+      after === undefined ? ' It is not there now.' : before === undefined ? ' It is there again.' : ''
+    const moved = partner === undefined ? '' : ` With it, the move from or to ${partner} is taken back.`
     return editorResult(command, {
-      content: [textBlock(`The last edit of ${command.path} is undone.${snippetText}`)],
-      prev_exist: current !== undefined,
+      content: [textBlock(`The last edit of ${command.path} is undone.${state}${moved}${snippetText}`)],
+      prev_exist: before !== undefined,
       old_content: textForEvent(oldFile && restoreLineEnds(oldFile)),
       new_content: textForEvent(newFile && restoreLineEnds(newFile)),
     })

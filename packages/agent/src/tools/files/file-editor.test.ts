@@ -20,6 +20,7 @@ import sharp from 'sharp'
 import { beforeEach, expect, test } from 'vitest'
 import type { Tool } from '../core/tool.ts'
 import { ToolFixtures } from '../testing/fixtures.ts'
+import { openEdit, openWriteFile } from './edit.ts'
 import { openFileEditor } from './file-editor.ts'
 
 let fixtures: ToolFixtures
@@ -180,15 +181,13 @@ test('a new file has exactly the requested text', async () => {
   expect((await stat(path)).mode & 0o777).toBe(0o666 & ~process.umask())
 })
 
-test('what is there is not created again, and no directory is made on the way', async () => {
+test('what is there is not created again, nor a file below a file', async () => {
   const path = await file('a.txt', 'old')
   expect(await runExpectingFailure({ command: 'create', path, file_text: 'new' })).toMatch(/already there/)
   expect(await runExpectingFailure({ command: 'create', path: fixtures.directory, file_text: '' })).toMatch(
     /already there/,
   )
-  expect(
-    await runExpectingFailure({ command: 'create', path: fixtures.path('x/y.txt'), file_text: '' }),
-  ).toMatch(/directory/)
+  await runExpectingFailure({ command: 'create', path: fixtures.path('a.txt/b.txt'), file_text: '' })
   expect(await runExpectingFailure({ command: 'create', path: fixtures.path('b.txt') })).toMatch(/file_text/)
   expect(await readFile(path, 'utf8')).toBe('old')
 })
@@ -355,15 +354,45 @@ test('edits are undone one after another, by another process of the same convers
   expect(await readFile(path, 'utf8')).toBe('2')
 })
 
-test('a file that was removed comes back by undo, and a created one has nothing to undo', async () => {
+test('a file that was removed comes back by undo, with its mode', async () => {
   const path = await file('a.txt', 'one')
+  await chmod(path, 0o675)
   await run({ command: 'str_replace', path, old_str: 'one', new_str: 'two' })
   await rm(path)
   expect(await run({ command: 'undo_edit', path })).toMatchObject({ prev_exist: false, new_content: 'one' })
+  expect((await stat(path)).mode & 0o777).toBe(0o675)
+})
+
+test('a new file gets its folders, and its creation is undone unless something else changed it', async () => {
+  const path = fixtures.path('x/y/new.txt')
+  const create = () => run({ command: 'create', path, file_text: 'one' })
+  expect(await create()).toMatchObject({ is_error: false, prev_exist: false })
   await run({ command: 'str_replace', path, old_str: 'one', new_str: 'two' })
+  await run({ command: 'undo_edit', path })
+  const undone = await run({ command: 'undo_edit', path })
+  expect(undone).toMatchObject({ is_error: false, old_content: 'one', new_content: null })
+  expect(undone.outputText).toMatch(/not there now/)
+  expect(await readdir(fixtures.path('x/y'))).toEqual([])
+  expect(await runExpectingFailure({ command: 'undo_edit', path })).toMatch(/no edit/)
+  await create()
+  await writeFile(path, 'of the user')
+  expect(await runExpectingFailure({ command: 'undo_edit', path })).toMatch(/changed by something else/)
   await rm(path)
-  await run({ command: 'create', path, file_text: 'new' })
-  await runExpectingFailure({ command: 'undo_edit', path })
+  expect(await runExpectingFailure({ command: 'undo_edit', path })).toMatch(/removed by something else/)
+})
+
+test('changes by the other tools for files are undone too', async () => {
+  const path = fixtures.path('d/a.txt')
+  const edit = await fixtures.tool(openEdit)
+  const write = await fixtures.tool(openWriteFile)
+  const undo = () => run({ command: 'undo_edit', path })
+  await fixtures.run(write, 'WriteFileObservation', { file_path: 'd/a.txt', content: 'one' })
+  await fixtures.run(write, 'WriteFileObservation', { file_path: path, content: 'two' })
+  await fixtures.run(edit, 'EditObservation', { file_path: path, old_string: 'two', new_string: 'three' })
+  const contents = [await undo(), await undo(), await undo()].map(({ new_content }) => new_content)
+  expect(contents).toEqual(['two', 'one', null])
+  await fixtures.run(edit, 'EditObservation', { file_path: path, old_string: '', new_string: 'x' })
+  expect(await undo()).toMatchObject({ is_error: false, new_content: null })
 })
 
 test('an edit that was refused leaves nothing to undo', async () => {

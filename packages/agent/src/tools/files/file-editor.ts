@@ -50,7 +50,7 @@ function withAbsolutePaths(tool: Tool, { directory }: Workspace): Tool {
 }
 
 function editorMembers(context: ToolContext, prepare?: (command: EditorCommand) => Promise<void>) {
-  const editor = new FileEditor(context)
+  const editor = new FileEditor(context, prepare !== undefined)
   return {
     resources: ({ path }: EditorCommand) => [`file:${resolve(context.workspace.directory, path)}`],
     run: async (command: EditorCommand, signal: AbortSignal) => {

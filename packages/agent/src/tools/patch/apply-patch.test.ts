@@ -1,4 +1,4 @@
-import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type ApplyPatchObservation, applyPatchObservation } from '@slipway/protocol'
 import { beforeEach, expect, test } from 'vitest'
@@ -163,6 +163,59 @@ test('a failure while writing takes back what was written', async () => {
   expect(await allFiles()).toEqual(['a.txt', 'gone.txt', 'read-only.txt'])
   expect([await content('a.txt'), await content('gone.txt')]).toEqual(['a\n', 'c\n'])
   expect((await stat(fixtures.path('a.txt'))).mode & 0o777).toBe(0o640)
+})
+
+test('a change, a removal and a move are undone, one call each', async () => {
+  await file('a.txt', 'a\n')
+  await file('gone.txt', 'c\n')
+  await chmod(fixtures.path('gone.txt'), 0o640)
+  await mkdir(fixtures.path('d'))
+  await file('d/old.txt', 'from\n')
+  const before = await allFiles()
+  await apply(
+    ...['*** Delete File: gone.txt', ...update('a.txt', '@@', '-a', '+b')],
+    ...update('d/old.txt', '*** Move to: new.txt', '@@', '-from', '+to'),
+    ...['*** Add File: added.txt', '+x'],
+  )
+  await rm(fixtures.path('d'), { recursive: true })
+  for (const name of ['gone.txt', 'a.txt', 'added.txt'])
+    expect(await apply(`*** Undo File: ${name}`)).toMatchObject({ is_error: false })
+  const moved = await apply('*** Undo File: new.txt')
+  expect(moved.message).toContain(`D new.txt (moved from or to ${fixtures.path('d/old.txt')})`)
+  expect(await allFiles()).toEqual(before)
+  expect([await content('a.txt'), await content('gone.txt'), await content('d/old.txt')]).toEqual([
+    ...['a\n', 'c\n', 'from\n'],
+  ])
+  expect((await stat(fixtures.path('gone.txt'))).mode & 0o777).toBe(0o640)
+  expect(await apply('*** Undo File: d/old.txt')).toMatchObject({ is_error: true })
+})
+
+test('an undo never loses what something else wrote, at either path of a move', async () => {
+  await file('old.txt', 'from\n')
+  await file('gone.txt', 'c\n')
+  await apply('*** Delete File: gone.txt', ...update('old.txt', '*** Move to: new.txt', '@@', '-from', '+to'))
+  await file('gone.txt', 'of the user\n')
+  expect((await apply('*** Undo File: gone.txt')).message).toMatch(/changed by something else/)
+  await file('old.txt', 'of the user\n')
+  for (const name of ['old.txt', 'new.txt'])
+    expect((await apply(`*** Undo File: ${name}`)).message).toMatch(/old\.txt was changed by something else/)
+  await rm(fixtures.path('old.txt'))
+  await apply(...update('new.txt', '@@', '-to', '+later'))
+  expect((await apply('*** Undo File: old.txt')).message).toMatch(/changed after the move/)
+  expect(await allFiles()).toEqual(['gone.txt', 'new.txt'])
+  await apply('*** Undo File: new.txt')
+  expect(await apply('*** Undo File: old.txt')).toMatchObject({ is_error: false })
+  expect([await content('gone.txt'), await content('old.txt')]).toEqual(['of the user\n', 'from\n'])
+})
+
+test('an undo stands alone, and a patch that fails leaves nothing to undo', async () => {
+  await file('a.txt', 'a\n')
+  const alone = await apply('*** Undo File: a.txt', '*** Add File: b.txt', '+x')
+  expect(alone.message).toMatch(/stands alone/)
+  await file('read-only.txt', 'b\n')
+  await chmod(fixtures.path('read-only.txt'), 0o444)
+  await apply(...update('a.txt', '@@', '-a', '+x'), ...update('read-only.txt', '@@', '-b', '+x'))
+  expect((await apply('*** Undo File: a.txt')).message).toMatch(/no edit/)
 })
 
 test.each(["<<'EOF'\n", 'apply_patch <<EOF\n', '<<"EOF"\n'])(

@@ -15,20 +15,22 @@ import { toolDescription } from '../core/define-tool.ts'
 import {
   checkFileSize,
   createFile,
-  fileMutex,
   lstatIfExists,
   moveFile,
   readExistingFile,
   removeFile,
+  withFileLocks,
 } from '../core/file-access.ts'
 import { replaceLinkedFile } from '../core/linked-files.ts'
 import { outputLimits } from '../core/output-limits.ts'
 import { type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
 import { failureText, ToolError } from '../core/tool-failure.ts'
 import { truncateMiddle } from '../core/truncate.ts'
+import { EditHistory, type FileChange } from '../files/edit-history.ts'
 import { encodeChange, encodeText, requireText, utf8Format } from '../files/encoding.ts'
 import { brokenByChange } from '../files/syntax-check.ts'
 import { toleranceNote } from '../files/text-changes.ts'
+import { undoLastChange } from '../files/undo.ts'
 import { type FilePatch, parsePatch } from './parse-patch.ts'
 import { patchText } from './patch-text.ts'
 
@@ -87,6 +89,8 @@ function patchedPaths({ patch }: ApplyPatchAction, { workspace }: ToolContext): 
 /** A step that can be taken back. */
 interface Change {
   readonly summary: string
+  /** For the undo, by real path. */
+  readonly versions: readonly (readonly [path: string, change: FileChange])[]
   apply(): Promise<void>
   revert(): Promise<void>
   /** What the change broke, for the model. */
@@ -96,6 +100,8 @@ interface Change {
 /** Applies all changes of a patch or none; returns what was done. Rejects with ToolError and the like. */
 async function applyPatch(patch: string, context: ToolContext): Promise<string> {
   const patches = parsePatch(patch)
+  const undone = patches.flatMap((one) => (one.kind === 'undo' ? [one.path] : []))
+  if (undone.length > 0) return await undo(undone, patches.length, context)
   const targets = await Promise.all(
     patches.flatMap((one) => [
       context.workspace.resolve(one.path, 'write'),
@@ -106,11 +112,15 @@ async function applyPatch(patch: string, context: ToolContext): Promise<string> 
   )
   if (new Set(targets).size < targets.length)
     throw new ToolError('The patch has two parts for the same file.')
-  return await withLocks([...targets].sort(), async () => {
+  return await withFileLocks(targets, async () => {
     const changes: Change[] = []
-    for (const one of patches) changes.push(await prepare(one, context))
+    for (const one of patches) if (one.kind !== 'undo') changes.push(await prepare(one, context))
     const done: Change[] = []
+    const history = new EditHistory(context.directory)
+    const rollbacks: (() => Promise<void>)[] = []
     try {
+      for (const [path, version] of changes.flatMap(({ versions }) => versions))
+        rollbacks.push(await history.push(path, version))
       for (const change of changes) {
         done.unshift(change)
         await change.apply()
@@ -118,6 +128,7 @@ async function applyPatch(patch: string, context: ToolContext): Promise<string> 
     } catch (error) {
       // What cannot be taken back does not keep the rest from it.
       for (const change of done) await change.revert().catch(() => {})
+      for (const rollback of rollbacks) await rollback().catch(() => {})
       throw error
     }
     const issues = await Promise.all(changes.map((change) => change.check()))
@@ -125,27 +136,36 @@ async function applyPatch(patch: string, context: ToolContext): Promise<string> 
   })
 }
 
-/** In the order of the paths, so that two patches never wait for each other. */
-async function withLocks<T>([path, ...others]: readonly string[], work: () => Promise<T>): Promise<T> {
-  if (path === undefined) return await work()
-  return await fileMutex.runExclusive(path, () => withLocks(others, work))
+/** Takes back the last change of one file. */
+async function undo([path = '']: readonly string[], parts: number, context: ToolContext): Promise<string> {
+  if (parts > 1) throw new ToolError('"*** Undo File: " stands alone in its patch.')
+  const { workspace, directory } = context
+  const real = await workspace.resolve(path, 'write')
+  const { before, after, partner } = await undoLastChange(path, real, {
+    history: new EditHistory(directory),
+    workspace,
+  })
+  const mark = after === undefined ? 'D' : before === undefined ? 'A' : 'M'
+  return `Done: the last change is taken back.\n${mark} ${path}${partner === undefined ? '' : ` (moved from or to ${partner})`}`
 }
 
 /** Reads and computes everything that may fail before the first file is written. */
-async function prepare(patch: FilePatch, context: ToolContext): Promise<Change> {
+async function prepare(patch: Exclude<FilePatch, { kind: 'undo' }>, context: ToolContext): Promise<Change> {
   const real = await context.workspace.resolve(patch.path, 'write')
   if (patch.kind === 'add') return await prepareAdd(patch, real, context)
   const { bytes, stats } = await readExistingFile(real)
+  const before = { bytes, mode: stats.mode }
   if (patch.kind === 'delete')
     return {
       summary: `D ${patch.path}`,
+      versions: [[real, { before, after: undefined }]],
       apply: () => removeFile(real),
       revert: async () => {
         if ((await lstatIfExists(real)) === undefined) await createFile(real, bytes, stats)
       },
       check: async () => '',
     }
-  return await prepareUpdate(patch, real, bytes, context)
+  return await prepareUpdate(patch, real, before, context)
 }
 
 async function prepareAdd(
@@ -158,6 +178,7 @@ async function prepareAdd(
   let isCreated = false
   return {
     summary: `A ${path}`,
+    versions: [[real, { before: undefined, after: bytes }]],
     apply: async () => {
       await makeRealDirectory(dirname(real))
       await createFile(real, bytes)
@@ -173,10 +194,10 @@ async function prepareAdd(
 async function prepareUpdate(
   { path, moveTo, hunks }: Extract<FilePatch, { kind: 'update' }>,
   real: string,
-  bytes: Buffer,
+  before: { readonly bytes: Buffer; readonly mode: number },
   context: ToolContext,
 ): Promise<Change> {
-  const oldFile = requireText(path, bytes)
+  const oldFile = requireText(path, before.bytes)
   const { text, tolerated } = patchText(path, oldFile.text, hunks)
   const changed = encodeChange(oldFile, text)
   checkFileSize(path, changed.bytes)
@@ -186,6 +207,13 @@ async function prepareUpdate(
   let isMoved = false
   return {
     summary: `M ${moveTo ?? path}${moveTo === undefined ? '' : ` (moved from ${path})`}${toleranceNote(tolerated)}${changed.note}`,
+    versions:
+      target === real
+        ? [[real, { before, after: changed.bytes }]]
+        : [
+            [real, { before, after: undefined, partner: target }],
+            [target, { before: undefined, after: changed.bytes, partner: real }],
+          ],
     apply: async () => {
       await replaceLinkedFile(real, changed.bytes, context.workspace)
       isWritten = true
@@ -196,7 +224,7 @@ async function prepareUpdate(
     },
     revert: async () => {
       if (isMoved) await moveFile(target, real)
-      if (isWritten) await replaceLinkedFile(real, bytes, context.workspace)
+      if (isWritten) await replaceLinkedFile(real, before.bytes, context.workspace)
     },
     check: () => brokenByChange(moveTo ?? path, { before: oldFile.text, after: text }, context),
   }

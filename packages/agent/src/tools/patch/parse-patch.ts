@@ -4,6 +4,8 @@ import { ToolError } from '../core/tool-failure.ts'
 export type FilePatch =
   | { readonly kind: 'add'; readonly path: string; readonly text: string }
   | { readonly kind: 'delete'; readonly path: string }
+  /** Takes back the last change of the file. */
+  | { readonly kind: 'undo'; readonly path: string }
   | {
       readonly kind: 'update'
       readonly path: string
@@ -49,11 +51,12 @@ class PatchParser {
     while (this.#at < this.#lines.length) {
       const line = this.#next()
       if (line.trim() === '') continue
-      const [, action, path] = /^\s*\*\*\* (Add|Delete|Update) File: (.*\S)\s*$/.exec(line) ?? []
+      const [, action, path] = /^\s*\*\*\* (Add|Delete|Update|Undo) File: (.*\S)\s*$/.exec(line) ?? []
       if (path === undefined)
         throw this.#failure('"*** Add File: ", "*** Update File: " or "*** Delete File: " with a path')
       if (action === 'Add') patches.push({ kind: 'add', path, text: this.#readAdded() })
       else if (action === 'Delete') patches.push({ kind: 'delete', path })
+      else if (action === 'Undo') patches.push({ kind: 'undo', path })
       else patches.push(this.#readUpdate(path))
     }
     if (patches.length === 0) throw new ToolError('The patch changes no file.')
@@ -118,7 +121,7 @@ class PatchParser {
   /** Whether only blank lines stand before the next file or the end. */
   #isBeforeFile(): boolean {
     const next = this.#lines.slice(this.#at).find((line) => line.trim() !== '')
-    return next === undefined || /^\*\*\* (?:Add|Delete|Update) File: /.test(next)
+    return next === undefined || /^\*\*\* (?:Add|Delete|Update|Undo) File: /.test(next)
   }
 
   #peek(): string | undefined {
