@@ -25,6 +25,7 @@ import {
 } from './encoding.ts'
 import { countLines, pluralize, textForEvent } from './lines.ts'
 import { findSimilarLines } from './match-lines.ts'
+import { nearestLines } from './nearest-lines.ts'
 import { brokenByChange } from './syntax-check.ts'
 import { describeLines, exactPlaces, replacePlaces, toleranceNote } from './text-changes.ts'
 
@@ -81,7 +82,7 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string, con
   const count = places.length
   if (count === 0)
     throw new ToolError(
-      `The old text does not occur in ${file_path}. Read the file to see what is there exactly.`,
+      `The old text does not occur in ${file_path}. It has to be there exactly, with its white space.${nearestLines(oldFile.text, oldText)}`,
     )
   if (count !== expectedCount)
     throw new ToolError(

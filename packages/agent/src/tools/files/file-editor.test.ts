@@ -238,6 +238,14 @@ test.each([
   expect(await readFile(path, 'utf8')).toBe('one\n')
 })
 
+test('a text that does not occur is answered with the nearest lines and what differs', async () => {
+  const path = await file('a.ts', 'one()\nif (a) {\n  two(\u200bx)\n}\n')
+  const args = { command: 'str_replace', path, old_str: 'if (a) {\n  two(x)\n', new_str: '' }
+  const failure = await runExpectingFailure(args)
+  expect(failure).toContain('The nearest lines are 2 to 3:\n     2\tif (a) {\n     3\t  two(\u200bx)')
+  expect(failure).toContain('Line 3 differs: an invisible character (the file has U+200B).')
+})
+
 test('a replacement is literal', async () => {
   const path = await file('a.txt', 'cost')
   await run({ command: 'str_replace', path, old_str: 'cost', new_str: "$& $1 $' $$" })

@@ -290,7 +290,7 @@ const plainForms: readonly (readonly [RegExp, string])[] = [
 ]
 
 /** Each typographic quote, dash and blank as its ASCII form, so that lengths stay. */
-function plainCharacters(text: string): string {
+export function plainCharacters(text: string): string {
   return /^[\0-\x7f]*$/.test(text)
     ? text
     : plainForms.reduce((done, [form, plain]) => done.replace(form, plain), text)

@@ -3,6 +3,7 @@ import { ToolError } from '../core/tool-failure.ts'
 import { normalizeLineEnds, type TextFile } from './encoding.ts'
 import { countLines, lineEndAt, lineNumberAt, lineOffset, withLineEndsAt } from './lines.ts'
 import { type EditPlace, findSimilarLines, type Tolerance } from './match-lines.ts'
+import { nearestLines } from './nearest-lines.ts'
 
 type EditCommand = Omit<ToolAction<'FileEditorAction'>, 'kind'>
 
@@ -36,7 +37,7 @@ export function replaceUnique(
   const [place, ...others] = places
   if (place === undefined)
     throw new ToolError(
-      `old_str does not occur in ${path}. It has to be there exactly, with its white space; view the file to see what is there.`,
+      `old_str does not occur in ${path}. It has to be there exactly, with its white space.${nearestLines(file.text, search)}`,
     )
   if (others.length > 0)
     throw new ToolError(

@@ -1,6 +1,7 @@
 import { ToolError } from '../core/tool-failure.ts'
 import { withLineEndsAt } from '../files/lines.ts'
 import { findSimilarLines, type Tolerance } from '../files/match-lines.ts'
+import { nearestLines } from '../files/nearest-lines.ts'
 import type { Hunk } from './parse-patch.ts'
 
 interface PatchedText {
@@ -60,7 +61,8 @@ function findHunk(path: string, text: string, hunk: Hunk, from: number): HunkPla
   if (exact !== undefined) return place(exact)
   const { places, tolerated } = findSimilarLines(text.slice(from), oldText, replacement)
   const [similar, ...others] = hunk.isAtEnd ? places.filter(({ to }) => from + to === text.length) : places
-  if (similar === undefined) throw new ToolError(`These lines do not occur in ${path}:\n${oldText}`)
+  if (similar === undefined)
+    throw new ToolError(`These lines do not occur in ${path}:\n${oldText}${nearestLines(text, oldText)}`)
   if (others.length > 0)
     throw new ToolError(
       `Lines like these occur more than once in ${path}. Add lines, or @@ with a line before:\n${oldText}`,
