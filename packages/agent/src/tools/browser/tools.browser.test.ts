@@ -192,6 +192,18 @@ class BrowserFixtures implements AsyncDisposable {
   }
 }
 
+let shared: BrowserFixtures | undefined
+afterAll(async () => await shared?.[Symbol.asyncDispose]())
+
+/** One browser, without a tab, for the tests that read pages and act on them: a start takes seconds. */
+async function openShared(): Promise<BrowserFixtures> {
+  shared ??= await BrowserFixtures.open()
+  const tabs = await shared.callOk('browser_list_tabs')
+  for (const [, tab_id = ''] of tabs.matchAll(/"id": ?"([0-9a-f]{4})"/g))
+    await shared.callOk('browser_close_tab', { tab_id })
+  return shared
+}
+
 interface State {
   url: string
   title: string
@@ -285,7 +297,7 @@ test('any input becomes an http or https address or is refused', () => {
 const title = isInstalled ? 'with a browser' : 'SKIPPED because no Chromium or Chrome is installed'
 describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   test('the state lists what can be acted on, by index and in the order of the page', async () => {
-    await using trial = await BrowserFixtures.open()
+    const trial = await openShared()
     expect(await trial.navigate('/')).toContain(`The page is ${base}/ ("Form")`)
     const state = await trial.state()
     expect(state).toMatchObject({ url: `${base}/`, title: 'Form', scroll: { pixels_above: 0 } })
@@ -304,7 +316,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('a form is filled and sent', async () => {
-    await using trial = await BrowserFixtures.open()
+    const trial = await openShared()
     await trial.navigate('/')
     await trial.callOk('browser_type', { index: await trial.index('Name'), text: 'Ada & Bob' })
     await trial.callOk('browser_type', { index: await trial.index('word'), text: 'psst' })
@@ -334,7 +346,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('what cannot be typed into says so', async () => {
-    await using trial = await BrowserFixtures.open()
+    const trial = await openShared()
     await trial.navigate('/')
     for (const [name, said] of [
       ['file', 'files are not uploaded'],
@@ -354,7 +366,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('clicks reach elements with a listener, in shadow roots and in frames of other sites', async () => {
-    await using trial = await BrowserFixtures.open()
+    const trial = await openShared()
     await trial.navigate('/')
     await trial.click('Pointer')
     expect((await trial.state()).title).toBe('Clicked')
@@ -420,7 +432,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('the page scrolls, also where only a part of it does', async () => {
-    await using trial = await BrowserFixtures.open()
+    const trial = await openShared()
     await trial.navigate('/')
     await trial.callOk('browser_scroll', { direction: 'down' })
     const { scroll } = await trial.state()
@@ -432,7 +444,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('long content comes in parts that join into the whole', async () => {
-    await using trial = await BrowserFixtures.open()
+    const trial = await openShared()
     await trial.navigate('/long')
     const parts: string[] = []
     for (let start: number | undefined = 0; start !== undefined; ) {
@@ -455,7 +467,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('content is Markdown, with links on request', async () => {
-    await using trial = await BrowserFixtures.open()
+    const trial = await openShared()
     await trial.navigate('/rich')
     const text = await trial.callOk('browser_get_content')
     expect(text).toBe(
@@ -484,7 +496,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('a screenshot is a JPEG that fits into an event, also of noise', async () => {
-    await using trial = await BrowserFixtures.open()
+    const trial = await openShared()
     await trial.navigate('/noise')
     const { screenshot_data } = await trial.call('browser_get_state', { include_screenshot: true })
     const bytes = Buffer.from(must(screenshot_data, 'screenshot'), 'base64')
@@ -589,7 +601,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('a page that changed its JavaScript cannot disturb what is read of it', async () => {
-    await using trial = await BrowserFixtures.open()
+    const trial = await openShared()
     await trial.navigate('/evil')
     expect(await trial.index('Still here')).toBe(0)
     expect(await trial.callOk('browser_get_content')).toContain('words')
@@ -597,7 +609,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('a huge page gives a state that fits, what is in view first', async () => {
-    await using trial = await BrowserFixtures.open()
+    const trial = await openShared()
     await trial.navigate('/huge')
     const text = await trial.callOk('browser_get_state')
     expect(text.length).toBeLessThan(50_000)
@@ -640,7 +652,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('secrets do not come out of a page', async () => {
-    await using trial = await BrowserFixtures.open()
+    const trial = await openShared()
     await trial.navigate('/secret')
     expect(await trial.callOk('browser_get_content')).toBe('key is <secret-hidden>')
   })
