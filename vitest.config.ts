@@ -2,13 +2,14 @@ import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { dropEmptySettings } from './packages/shared/src/process/environment.ts'
 import { LongTestsFirst } from './scripts/test/long-tests-first.ts'
-import { globs, latePasses, lateSuffixes, suffixes } from './scripts/test/suites.ts'
+import { globs, latePasses, lateSuffixes, leftToNight, suffixes } from './scripts/test/suites.ts'
 
 const dependencies = '**/node_modules/**'
 const sharedServers = 'conformance/map/**/*.process.test.ts'
 /** A test with programs of its own takes many times longer beside a load; this ends what hangs. */
 const patient = { testTimeout: 120_000, hookTimeout: 120_000 }
 const own = suffixes.filter((suffix) => !lateSuffixes.includes(suffix))
+const dependenciesAndNight = (project: string) => [dependencies, ...leftToNight(project, process.env)]
 
 // As the servers do: an empty variable of a test is one that is not set.
 dropEmptySettings(process.env)
@@ -43,7 +44,7 @@ export default defineConfig({
           ...patient,
           name: 'own',
           include: globs(own),
-          exclude: [dependencies, sharedServers, ...globs(lateSuffixes)],
+          exclude: [...dependenciesAndNight('own'), sharedServers, ...globs(lateSuffixes)],
         },
       },
       {
@@ -53,7 +54,7 @@ export default defineConfig({
       },
       ...Object.entries(latePasses).map(([name, { suffixes }]) => ({
         extends: true as const,
-        test: { ...patient, name, include: globs(suffixes), exclude: [dependencies] },
+        test: { ...patient, name, include: globs(suffixes), exclude: dependenciesAndNight(name) },
       })),
       ...(process.env.SLIPWAY_TEST_DATABASE_URL === undefined
         ? []
@@ -72,7 +73,10 @@ export default defineConfig({
                   'conformance/agent-server/runs/sub-agents.crash.test.ts',
                   'conformance/sandbox-server/sandboxes.sandbox.test.ts',
                 ],
-                exclude: [dependencies, 'conformance/agent-server/**/!(sub-agents).*.test.ts'],
+                exclude: [
+                  ...dependenciesAndNight('postgres'),
+                  'conformance/agent-server/**/!(sub-agents).*.test.ts',
+                ],
               },
             },
           ]),

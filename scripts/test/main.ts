@@ -8,7 +8,7 @@ import { cpuSeconds } from './cpu-seconds.ts'
 import { isInstalled } from './is-installed.ts'
 import { startReaper } from './reaper.ts'
 import { countLine, describeFailures, describeRun, mergeResults, type RunResults } from './results.ts'
-import { dailyProjects, latePasses, needs } from './suites.ts'
+import { dailyProjects, latePasses, needs, nightlyFiles } from './suites.ts'
 
 // The tests of a person (`npm test`), all of them (`npm run test:all`), or those that a change reaches
 // (`npm run test:changed`). Further arguments are Vitest's: files, `-t <name>`, `--project <name>`.
@@ -93,6 +93,8 @@ function printEnd(results: RunResults): void {
     const kinds = Object.entries(needs).map(([suffix, need]) => `  .${suffix}: ${need}`)
     lines.push('`npm run test:all` adds the files that need', ...kinds, '')
   }
+  if (mode === 'all' && args.length === 0 && process.env.SLIPWAY_NIGHTLY !== '1')
+    lines.push(`Left to .ci/nightly: ${nightlyFiles.length} files, which scripts/test/suites.ts names`, '')
   const cpuText = cpu === undefined ? '' : `, CPU ${cpu.toFixed(0)} s`
   lines.push(
     `Time: ${wall.toFixed(0)} s${cpuText} (1 GiB of SHA-256 here: ${calibration.toFixed(1)} s)`,

@@ -43,6 +43,69 @@ export const longFiles: readonly string[] = [
   'conformance/map/operations/f31-persistence.process.test.ts',
 ]
 
+interface NightlyFile {
+  /** From the root of the repository. */
+  readonly file: string
+  /** Where other projects run the file too, the one that leaves it to the night. */
+  readonly project?: string
+  readonly why: string
+}
+
+/**
+ * What a whole `npm run test:all` leaves to `.ci/nightly`, so that it stays below 25 minutes: what shows
+ * least per CPU second. A file that a command names runs at any time.
+ */
+export const nightlyFiles: readonly NightlyFile[] = [
+  {
+    file: 'conformance/sandbox-server/docker-recovery.docker.test.ts',
+    why: 'the kills of sandbox-server/recovery.crash on a second backend',
+  },
+  {
+    file: 'packages/sandbox-server/src/backends/docker/restart.docker.test.ts',
+    why: 'restarts of an engine, which the contract of the backend replaces by answers of one',
+  },
+  {
+    file: 'packages/sandbox-server/src/backends/docker/podman.docker.test.ts',
+    why: 'the contract of docker-backend.docker on a second engine',
+  },
+  {
+    file: 'conformance/sandbox-server/compose.docker.test.ts',
+    why: 'an installation by Docker Compose: its parts run in container-engines.docker and in replicas.pg',
+  },
+  {
+    file: 'conformance/sandbox-server/chart.k8s.test.ts',
+    why: 'an installation by Helm: its parts run in kubernetes.k8s',
+  },
+  {
+    file: 'conformance/clients/openapi-documents.python.test.ts',
+    why: 'a second generator of clients, of the documents that openapi-documents.process reads',
+  },
+  {
+    file: 'conformance/sandbox-server/sandboxes.sandbox.test.ts',
+    project: 'postgres',
+    why: 'a second storage: storage.pg and replicas.pg have what depends on it',
+  },
+  {
+    file: 'conformance/agent-server/runs/sub-agents.crash.test.ts',
+    project: 'postgres',
+    why: 'a second storage: storage.crash.pg and takeover.crash.pg kill its servers',
+  },
+  { file: 'scripts/mutation/interruption.process.test.ts', why: 'ends of a program that runs at night' },
+  { file: 'bench/interruption.process.test.ts', why: 'ends of a program that runs at night' },
+  {
+    file: 'examples/demo-sandbox/demo.sandbox.test.ts',
+    why: 'ends of the demo, which `.ci/run` runs beside the tests',
+  },
+]
+
+/** What a project leaves out of this run. */
+export function leftToNight(project: string, env: Readonly<Record<string, string | undefined>>): string[] {
+  if (env.SLIPWAY_TEST_GATE !== '1') return []
+  return nightlyFiles.flatMap((one) =>
+    one.project === undefined || one.project === project ? [one.file] : [],
+  )
+}
+
 /** The projects that `npm test` runs; `npm run test:all` runs the others too. */
 export const dailyProjects = ['plain', 'smoke']
 
