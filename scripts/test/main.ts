@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
-import { availableParallelism, tmpdir } from 'node:os'
+import { availableParallelism, cpus, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { calibrate } from '../calibration.ts'
 import { cpuSeconds } from './cpu-seconds.ts'
@@ -21,6 +21,7 @@ import { dailyProjects, latePasses, needs, nightlyFiles } from './suites.ts'
 const [mode = 'daily', ...args] = process.argv.slice(2)
 const root = resolve(import.meta.dirname, '../..')
 const startedAt = performance.now()
+const machineAtStart = machineTimes()
 const folder = mkdtempSync(join(tmpdir(), 'slw-'))
 // Tests run programs as other users too.
 chmodSync(folder, 0o1777)
@@ -87,8 +88,9 @@ function printEnd(results: RunResults): void {
   const lines = ['', ...describeRun(results)]
   const cpu = cpuSeconds()
   const wall = (performance.now() - startedAt) / 1000
+  const busyShare = shareOfBusyCores()
   const calibration = calibrate().seconds
-  if (isWhole) recordResults({ wall, cpu, calibration }, results)
+  if (isWhole) recordResults({ wall, cpu, busyShare, calibration }, results)
   if (mode === 'daily' && args.length === 0) {
     const kinds = Object.entries(needs).map(([suffix, need]) => `  .${suffix}: ${need}`)
     lines.push('`npm run test:all` adds the files that need', ...kinds, '')
@@ -97,16 +99,35 @@ function printEnd(results: RunResults): void {
     lines.push(`Left to .ci/nightly: ${nightlyFiles.length} files, which scripts/test/suites.ts names`, '')
   const cpuText = cpu === undefined ? '' : `, CPU ${cpu.toFixed(0)} s`
   lines.push(
-    `Time: ${wall.toFixed(0)} s${cpuText} (1 GiB of SHA-256 here: ${calibration.toFixed(1)} s)`,
+    `Time: ${wall.toFixed(0)} s${cpuText}, cores busy ${(busyShare * 100).toFixed(0)} % (1 GiB of SHA-256 here: ${calibration.toFixed(1)} s)`,
     ...describeFailures(results.failures),
     countLine(results.count),
   )
   process.stdout.write(`${lines.join('\n')}\n`)
 }
 
+/** Of all programs of the machine since this run began: daemons and what else runs beside it too. */
+function shareOfBusyCores(): number {
+  const now = machineTimes()
+  const busy = now.busy - machineAtStart.busy
+  return busy / (busy + now.idle - machineAtStart.idle)
+}
+
+function machineTimes(): Readonly<Record<'busy' | 'idle', number>> {
+  const times = cpus().map((core) => core.times)
+  return {
+    busy: times.reduce((sum, { user, nice, sys, irq }) => sum + user + nice + sys + irq, 0),
+    idle: times.reduce((sum, { idle }) => sum + idle, 0),
+  }
+}
+
+interface RunTimes extends Readonly<Record<'wall' | 'busyShare' | 'calibration', number>> {
+  readonly cpu: number | undefined
+}
+
 /** What `npm run test:all` took, by file: the next run begins with the longest. */
 function recordResults(
-  { wall, cpu, calibration }: Readonly<Record<'wall' | 'calibration', number>> & { cpu: number | undefined },
+  { wall, cpu, busyShare, calibration }: RunTimes,
   { count, failures, files }: RunResults,
 ): void {
   const record = {
@@ -114,6 +135,7 @@ function recordResults(
     cores: availableParallelism(),
     wallSeconds: Math.round(wall),
     cpuSeconds: cpu === undefined ? cpu : Math.round(cpu),
+    busyShare: Number(busyShare.toFixed(2)),
     calibrationSeconds: calibration,
     count,
     failures,

@@ -30,17 +30,21 @@ export const lateSuffixes: readonly string[] = Object.values(latePasses).flatMap
 /** Files that take longest: they begin where no earlier run is recorded. */
 export const longFiles: readonly string[] = [
   'conformance/sandbox-server/recovery.crash.test.ts',
+  'packages/cli/src/session/session.process.test.ts',
+  'conformance/installed/day.process.test.ts',
   'conformance/readme/guides.process.test.ts',
   'conformance/sandbox-server/event-ingest.crash.test.ts',
-  'packages/cli/src/session/session.process.test.ts',
-  'conformance/contract/contract.crash.test.ts',
-  'packages/sandbox-server/src/backends/process/process-backend.sandbox.test.ts',
-  'packages/cli/src/session/private-server.process.test.ts',
-  'packages/agent/src/tools/browser/tools.browser.test.ts',
-  'packages/cli/src/commands/sandboxes.sandbox.test.ts',
-  'conformance/sandbox-server/conversations.sandbox.test.ts',
-  'conformance/installed/day.process.test.ts',
   'conformance/map/operations/f31-persistence.process.test.ts',
+  'conformance/sandbox-server/kubernetes.k8s.test.ts',
+  'conformance/agent-server/runs/recovery.crash.test.ts',
+  'conformance/contract/contract.crash.test.ts',
+  'packages/agent/src/tools/browser/tools.browser.test.ts',
+  'conformance/sandbox-server/conversations.sandbox.test.ts',
+  'conformance/sandbox-server/container-engines.docker.test.ts',
+  'conformance/repositories/hostile.sandbox.test.ts',
+  'packages/cli/src/session/private-server.process.test.ts',
+  'packages/sandbox-server/src/backends/process/process-backend.sandbox.test.ts',
+  'packages/cli/src/commands/sandboxes.sandbox.test.ts',
 ]
 
 interface NightlyFile {
