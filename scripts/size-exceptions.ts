@@ -11,10 +11,5 @@ export const sizeExceptions: Readonly<Record<string, number>> = {
   'console/src/conversation/composer.tsx Composer': 158,
   'console/src/conversation/filter-bar.tsx FilterBar': 129,
   'console/src/list/page.tsx ListPage': 185,
-  'sandbox-server/src/handlers/app-conversations.ts appConversationHandlers': 103,
-  'sandbox-server/src/handlers/events.ts eventHandlers': 91,
-  'sandbox-server/src/handlers/keys.ts keyHandlers': 174,
-  'sandbox-server/src/handlers/settings.ts settingsHandlers': 92,
-  'sandbox-server/src/serve.ts serve': 214,
   'storage/src/sqlite/storage.ts openStorage': 91,
 }

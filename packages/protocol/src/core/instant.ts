@@ -101,3 +101,8 @@ function farMilliseconds(instant: Instant): number {
 }
 
 const lastWritable = parseInstant('9999-12-31T23:59:59.95Z') ?? maxInstant
+
+/** Null for null. */
+export function formatNullableInstant(instant: Instant | null): string | null {
+  return instant === null ? null : formatInstant(instant)
+}

@@ -2,8 +2,12 @@ import { createApp, type Handlers, listen, type RecentAudit } from '@slipway/htt
 import { type Route, type Scope, sandboxServerRoutes } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage/control-plane'
 import { expect, onTestFinished, test } from 'vitest'
-import { keyHandlers } from '../handlers/keys.ts'
-import { sandboxHandlers } from '../handlers/sandboxes.ts'
+import { auditHandlers } from '../admin/audit-handlers.ts'
+import { keyHandlers } from '../admin/key-handlers.ts'
+import { organizationHandlers } from '../admin/organization-handlers.ts'
+import { quotaHandlers } from '../admin/quota-handlers.ts'
+import { userHandlers } from '../admin/user-handlers.ts'
+import { sandboxHandlers } from '../sandboxes/handlers.ts'
 import { openTestControlPlane } from '../testing/fixtures.ts'
 import { issueApiKey } from './api-keys.ts'
 import { Authenticator } from './authenticator.ts'
@@ -79,16 +83,17 @@ async function openServer() {
     }),
   }
   const real = {
-    ...keyHandlers({
+    ...keyHandlers({ users, now }),
+    ...userHandlers({ users, removeUser: async (id) => void removed.push(id), now }),
+    ...organizationHandlers({ users, now }),
+    ...quotaHandlers({
       users,
       sandboxes: { listRunning: async () => [] } as never,
       quota: { status: async () => ({ limit: null, used: 0, resetAt: now() }) } as never,
       storageQuota: { status: async () => ({ conversations: 0, bytes: 0 }) } as never,
       maxSandboxes: 1,
-      removeUser: async (id) => void removed.push(id),
-      recentAudit: recentAudit as never,
-      now,
     }),
+    ...auditHandlers({ recentAudit: recentAudit as never }),
     ...sandboxHandlers({ sandboxes: sandboxVerbs as never, specs: {} as never, lookupSecrets: {} as never }),
   }
   const answer = () => ({ json: null })

@@ -30,21 +30,23 @@ import {
   type Scope,
 } from '@slipway/storage/control-plane'
 import type { QuotaSlot } from '../accounts/quota.ts'
+import { scriptConsentHandlers } from '../accounts/script-consent-handlers.ts'
 import { ScriptConsents } from '../accounts/script-consents.ts'
 import { StorageQuota } from '../accounts/storage-quota.ts'
 import { AgentCalls } from '../conversations/agent-calls.ts'
 import { Conversations } from '../conversations/conversations.ts'
 import { ConversationDownloads } from '../conversations/download.ts'
+import { eventHandlers } from '../conversations/event-handlers.ts'
+import { appConversationHandlers } from '../conversations/handlers.ts'
 import { PendingMessages } from '../conversations/pending-messages.ts'
 import { RemovedConversations } from '../conversations/records/removed-conversations.ts'
-import { appConversationHandlers } from '../handlers/app-conversations.ts'
-import { eventHandlers } from '../handlers/events.ts'
-import { scriptConsentHandlers } from '../handlers/script-consents.ts'
-import { startTaskHandlers } from '../handlers/start-tasks.ts'
-import { webhookHandlers } from '../handlers/webhooks.ts'
+import { timelineHandlers } from '../conversations/timeline-handlers.ts'
+import { workspaceHandlers } from '../conversations/workspace-handlers.ts'
 import { type BodyLimits, EventIngest } from '../ingest/event-ingest.ts'
+import { webhookHandlers } from '../ingest/handlers.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import { ConversationStarter } from '../start/conversation-starter.ts'
+import { startTaskHandlers } from '../start/handlers.ts'
 import type { CheckModelAddress } from '../start/model-address.ts'
 import { defaultPrepareTimeouts, type PrepareTimeouts } from '../start/prepare-workspace.ts'
 import { temporaryDirectory } from './fixtures.ts'
@@ -351,17 +353,17 @@ export async function openTestServer(
     bodyLimits: options.bodyLimits,
     onRemoved: (id, sandbox) => void conversations.removeFromSandbox(id, sandbox),
   })
+  const calls = new AgentCalls(common)
   const routes = { ...appConversationRoutes, ...webhookRoutes, ...scriptConsentRoutes }
   const handlers = {
     ...appConversationHandlers({
-      conversations,
-      accounts,
-      pendingMessages,
-      calls: new AgentCalls(common),
+      ...{ conversations, accounts, pendingMessages, calls },
       downloads: new ConversationDownloads(storage),
     }),
+    ...workspaceHandlers({ conversations, calls }),
     ...startTaskHandlers({ starter, startTasks: controlPlane.startTasks }),
     ...eventHandlers({ conversations, storage }),
+    ...timelineHandlers({ conversations, storage }),
     ...webhookHandlers({ ingest, pendingMessages }),
     ...scriptConsentHandlers({ consents: scriptConsents, trust: options.scriptTrust ?? 'always' }),
   }

@@ -2,11 +2,11 @@ import type { Handlers } from '@slipway/http'
 import { Problem, type sandboxServerRoutes } from '@slipway/protocol'
 import type { Accounts } from '../accounts/accounts.ts'
 import { type Caller, getCaller, hideSessionKey } from '../auth/authenticator.ts'
-import type { AgentCalls } from '../conversations/agent-calls.ts'
-import type { Conversations } from '../conversations/conversations.ts'
-import type { ConversationDownloads } from '../conversations/download.ts'
-import type { PendingMessages } from '../conversations/pending-messages.ts'
-import { toHexId } from '../conversations/records/conversation-ids.ts'
+import type { AgentCalls } from './agent-calls.ts'
+import type { Conversations } from './conversations.ts'
+import type { ConversationDownloads } from './download.ts'
+import type { PendingMessages } from './pending-messages.ts'
+import { toHexId } from './records/conversation-ids.ts'
 
 const success = { json: { success: true } }
 
@@ -66,34 +66,6 @@ export function appConversationHandlers(deps: {
       })
       await calls.switchModel(row, { name, llm }, request.signal)
       return success
-    },
-    async readAppFile(request) {
-      const { params, query, signal } = request
-      const [row] = await conversations.findOwned(getCaller(request), [params.conversation_id])
-      return { json: row === undefined ? '' : await calls.readFile(row, query.file_path, signal) }
-    },
-    async listAppFiles(request) {
-      return { json: await calls.listFiles(await getOwned(request), request.query.path, request.signal) }
-    },
-    async appGitChanges(request) {
-      const { query } = request
-      const changes = await calls.call(await getOwned(request), request.signal, ({ client }, signal) =>
-        client.call('gitChanges', { query, signal }),
-      )
-      return { json: changes }
-    },
-    async appGitDiff(request) {
-      const { query } = request
-      const diff = await calls.call(await getOwned(request), request.signal, ({ client }, signal) =>
-        client.call('gitDiff', { query, signal }),
-      )
-      return { json: diff }
-    },
-    async appSkills(request) {
-      return { json: { skills: await calls.skills(await getOwned(request), request.signal) } }
-    },
-    async appHooks(request) {
-      return { json: { hooks: await calls.hooks(await getOwned(request), request.signal) } }
     },
     async downloadAppConversation(request) {
       const row = await getOwned(request)

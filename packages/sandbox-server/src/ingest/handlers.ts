@@ -2,7 +2,7 @@ import type { Handlers } from '@slipway/http'
 import { invalidInput, type sandboxServerRoutes } from '@slipway/protocol'
 import { getCallingSandbox } from '../auth/authenticator.ts'
 import type { PendingMessages } from '../conversations/pending-messages.ts'
-import type { EventIngest } from '../ingest/event-ingest.ts'
+import type { EventIngest } from './event-ingest.ts'
 
 const success = { json: { success: true } }
 

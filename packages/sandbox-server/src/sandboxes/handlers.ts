@@ -10,9 +10,9 @@ import { everyOwner, ownedBy, type SandboxRow, type Scope } from '@slipway/stora
 import type { LookupSecrets } from '../accounts/lookup-secrets.ts'
 import { isWithinReach } from '../auth/admin-reach.ts'
 import { getCaller, hideSessionKey } from '../auth/authenticator.ts'
-import type { Sandboxes } from '../sandboxes/sandboxes.ts'
-import { parseSandboxStatus } from '../sandboxes/state/sandbox-repository.ts'
-import type { SandboxSpecs } from '../sandboxes/state/specs.ts'
+import type { Sandboxes } from './sandboxes.ts'
+import { parseSandboxStatus } from './state/sandbox-repository.ts'
+import type { SandboxSpecs } from './state/specs.ts'
 
 const success = { json: { success: true } }
 

@@ -1,7 +1,7 @@
 import type { Handlers, Readiness } from '@slipway/http'
 import type { Problem, sandboxServerRoutes } from '@slipway/protocol'
 import type { Backend } from '../backends/backend.ts'
-import webClientConfig from '../server/web-client-config.json' with { type: 'json' }
+import webClientConfig from './web-client-config.json' with { type: 'json' }
 
 export function healthHandlers(deps: {
   readonly version: string

@@ -5,9 +5,9 @@ import { expect, onTestFinished, test } from 'vitest'
 import { issueApiKey } from '../auth/api-keys.ts'
 import { Authenticator } from '../auth/authenticator.ts'
 import { sandboxProxyRoute } from '../network/sandbox-proxy.ts'
-import type { SandboxesOptions } from '../sandboxes/state/context.ts'
-import { createFixture, createSpecs, eventually } from '../sandboxes/testing/sandboxes-fixture.ts'
-import { sandboxHandlers } from './sandboxes.ts'
+import { sandboxHandlers } from './handlers.ts'
+import type { SandboxesOptions } from './state/context.ts'
+import { createFixture, createSpecs, eventually } from './testing/sandboxes-fixture.ts'
 
 const specs = [{ env: { API_TOKEN: 'canary-spec' } }, {}]
 

@@ -2,8 +2,8 @@ import type { Handlers } from '@slipway/http'
 import type { sandboxServerRoutes } from '@slipway/protocol'
 import { ownedBy, type StartTaskRows } from '@slipway/storage/control-plane'
 import { getCaller } from '../auth/authenticator.ts'
-import type { ConversationStarter } from '../start/conversation-starter.ts'
-import { type StartStates, toStartTask } from '../start/progress.ts'
+import type { ConversationStarter } from './conversation-starter.ts'
+import { type StartStates, toStartTask } from './progress.ts'
 
 export function startTaskHandlers(deps: {
   readonly starter: ConversationStarter

@@ -1,10 +1,10 @@
 import type { Handlers } from '@slipway/http'
 import { Problem, type sandboxServerRoutes } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage/control-plane'
-import type { Accounts } from '../accounts/accounts.ts'
-import { checkProviderHost } from '../accounts/git-repository.ts'
-import type { LookupSecrets } from '../accounts/lookup-secrets.ts'
 import { getCaller, getCallingSandbox } from '../auth/authenticator.ts'
+import type { Accounts } from './accounts.ts'
+import { checkProviderHost } from './git-repository.ts'
+import type { LookupSecrets } from './lookup-secrets.ts'
 
 /** Secrets of users. Only a running sandbox of the same user gets values, and only of granted ones. */
 export function secretHandlers(deps: { readonly accounts: Accounts; readonly lookupSecrets: LookupSecrets }) {

@@ -1,7 +1,7 @@
 import type { Handlers } from '@slipway/http'
 import type { RepositoryTrust, scriptConsentRoutes } from '@slipway/protocol'
-import type { ScriptConsents } from '../accounts/script-consents.ts'
 import { getCaller } from '../auth/authenticator.ts'
+import type { ScriptConsents } from './script-consents.ts'
 
 export function scriptConsentHandlers({
   consents,

@@ -3,7 +3,8 @@ import { openStorage } from '@slipway/storage'
 import { type AppConversationRow, ownedBy } from '@slipway/storage/control-plane'
 import { expect, onTestFinished, test } from 'vitest'
 import { openTestControlPlane, temporaryDirectory } from '../testing/fixtures.ts'
-import { eventHandlers } from './events.ts'
+import { eventHandlers } from './event-handlers.ts'
+import { timelineHandlers } from './timeline-handlers.ts'
 
 const start = Date.UTC(2026, 0, 1) * 1000
 
@@ -56,7 +57,10 @@ async function openHistory() {
     })
     await storage.log.append(id, events)
   }
-  const handlers = eventHandlers({ conversations, storage })
+  const handlers = {
+    ...eventHandlers({ conversations, storage }),
+    ...timelineHandlers({ conversations, storage }),
+  }
   const caller = {
     owner: 'ann',
     org: undefined,

@@ -1,0 +1,48 @@
+import { randomUUID } from 'node:crypto'
+import type { Handlers } from '@slipway/http'
+import { formatNullableInstant, type Instant, Problem, type sandboxServerRoutes } from '@slipway/protocol'
+import type { OrgRow, UserRows } from '@slipway/storage/control-plane'
+import { AdminReach, isWithinReach } from '../auth/admin-reach.ts'
+import { getCaller } from '../auth/authenticator.ts'
+
+/** Organisations and their members. */
+export function organizationHandlers({
+  users,
+  now,
+}: {
+  readonly users: UserRows
+  readonly now: () => Instant
+}) {
+  const reach = new AdminReach(users)
+  return {
+    async listOrganizations(request) {
+      const { items, next_page_id } = await users.listOrgs(request.query)
+      const shown = items.filter(({ id }) => isWithinReach(getCaller(request), { org: id }))
+      return { json: { items: shown.map(orgInfo), next_page_id } }
+    },
+    async createOrganization({ body }) {
+      const row: OrgRow = { id: randomUUID(), ...body, created_at: now() }
+      await users.addOrg(row)
+      return { status: 201, json: orgInfo(row) }
+    },
+    async joinOrganization(request) {
+      const { org_id, user_id } = request.params
+      await reach.findOrg(getCaller(request), org_id)
+      await reach.findUser(getCaller(request), user_id)
+      await users.addMember(org_id, user_id)
+      return success
+    },
+    async leaveOrganization(request) {
+      const { org_id, user_id } = request.params
+      await reach.findOrg(getCaller(request), org_id)
+      if (await users.removeMember(org_id, user_id)) return success
+      throw new Problem('not_found', 'The user is not a member of that organisation')
+    },
+  } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
+}
+
+const success = { json: { success: true } }
+
+function orgInfo({ created_at, ...row }: OrgRow) {
+  return { ...row, created_at: formatNullableInstant(created_at) }
+}

@@ -1,0 +1,47 @@
+import type { Handlers } from '@slipway/http'
+import type { sandboxServerRoutes } from '@slipway/protocol'
+import { getCaller } from '../auth/authenticator.ts'
+import type { AgentCalls } from './agent-calls.ts'
+import type { Conversations } from './conversations.ts'
+
+/** Files, changes, skills and hooks of a conversation's workspace, which its agent server has. */
+export function workspaceHandlers(deps: {
+  readonly conversations: Pick<Conversations, 'findOwned' | 'getOwned'>
+  readonly calls: AgentCalls
+}) {
+  const { conversations, calls } = deps
+  const getOwned = (request: {
+    readonly caller: unknown
+    readonly params: { readonly conversation_id: string }
+  }) => conversations.getOwned(getCaller(request), request.params.conversation_id)
+  return {
+    async readAppFile(request) {
+      const { params, query, signal } = request
+      const [row] = await conversations.findOwned(getCaller(request), [params.conversation_id])
+      return { json: row === undefined ? '' : await calls.readFile(row, query.file_path, signal) }
+    },
+    async listAppFiles(request) {
+      return { json: await calls.listFiles(await getOwned(request), request.query.path, request.signal) }
+    },
+    async appGitChanges(request) {
+      const { query } = request
+      const changes = await calls.call(await getOwned(request), request.signal, ({ client }, signal) =>
+        client.call('gitChanges', { query, signal }),
+      )
+      return { json: changes }
+    },
+    async appGitDiff(request) {
+      const { query } = request
+      const diff = await calls.call(await getOwned(request), request.signal, ({ client }, signal) =>
+        client.call('gitDiff', { query, signal }),
+      )
+      return { json: diff }
+    },
+    async appSkills(request) {
+      return { json: { skills: await calls.skills(await getOwned(request), request.signal) } }
+    },
+    async appHooks(request) {
+      return { json: { hooks: await calls.hooks(await getOwned(request), request.signal) } }
+    },
+  } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
+}

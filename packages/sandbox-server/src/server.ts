@@ -1,0 +1,161 @@
+import type { RecentAudit } from '@slipway/http'
+import type { LogFunction } from '@slipway/protocol'
+import type { Clock } from '@slipway/shared/time'
+import type { Cipher } from '@slipway/storage'
+import type { openControlPlane } from '@slipway/storage/control-plane'
+import { Accounts } from './accounts/accounts.ts'
+import { LookupSecrets } from './accounts/lookup-secrets.ts'
+import { profileHandlers } from './accounts/profile-handlers.ts'
+import { Quota } from './accounts/quota.ts'
+import { removeUser } from './accounts/remove-user.ts'
+import { scriptConsentHandlers } from './accounts/script-consent-handlers.ts'
+import { secretHandlers } from './accounts/secret-handlers.ts'
+import { settingsHandlers } from './accounts/settings-handlers.ts'
+import { StorageQuota } from './accounts/storage-quota.ts'
+import { auditHandlers } from './admin/audit-handlers.ts'
+import { keyHandlers } from './admin/key-handlers.ts'
+import { organizationHandlers } from './admin/organization-handlers.ts'
+import { quotaHandlers } from './admin/quota-handlers.ts'
+import { userHandlers } from './admin/user-handlers.ts'
+import type { Backend } from './backends/backend.ts'
+import type { Config } from './config/config.ts'
+import { AgentCalls } from './conversations/agent-calls.ts'
+import { Conversations } from './conversations/conversations.ts'
+import { ConversationDownloads } from './conversations/download.ts'
+import { eventHandlers } from './conversations/event-handlers.ts'
+import { appConversationHandlers } from './conversations/handlers.ts'
+import { PendingMessages } from './conversations/pending-messages.ts'
+import { RemovedConversations } from './conversations/records/removed-conversations.ts'
+import { timelineHandlers } from './conversations/timeline-handlers.ts'
+import { workspaceHandlers } from './conversations/workspace-handlers.ts'
+import { EventIngest } from './ingest/event-ingest.ts'
+import { webhookHandlers } from './ingest/handlers.ts'
+import { sandboxHandlers } from './sandboxes/handlers.ts'
+import { Sandboxes } from './sandboxes/sandboxes.ts'
+import { SandboxSpecs } from './sandboxes/state/specs.ts'
+import { ConversationStarter } from './start/conversation-starter.ts'
+import { startTaskHandlers } from './start/handlers.ts'
+import { createModelAddressCheck } from './start/model-address.ts'
+import { defaultPrepareTimeouts } from './start/prepare-workspace.ts'
+
+export interface ServicesOptions {
+  readonly config: Config
+  readonly opened: Pick<Awaited<ReturnType<typeof openControlPlane>>, 'storage' | 'controlPlane'>
+  /** The data directory. */
+  readonly directory: string
+  readonly cipher: Cipher
+  readonly backends: ReadonlyMap<string, Backend>
+  /** The address of this server for agent servers, set when it listens, before the first use. */
+  readonly listenAddress: { readonly url: string; readonly port: number }
+  readonly fetch: typeof fetch
+  readonly clock: Clock
+  readonly log: LogFunction
+  readonly onStep?: ((name: string) => void) | undefined
+}
+
+export type Services = Awaited<ReturnType<typeof openServices>>
+
+/** Sandboxes, accounts and conversations of a control plane. Nothing runs before `recover` and `startReconciling`. */
+export async function openServices(options: ServicesOptions) {
+  const { config, opened, directory, cipher, backends, listenAddress, fetch, clock, log, onStep } = options
+  await using resources = new AsyncDisposableStack()
+  const { storage, controlPlane } = opened
+  const { leases, users, documents } = controlPlane
+  const now = () => clock.now() * 1000
+  const specs = new SandboxSpecs(config.specs, now())
+  const sandboxes = resources.use(
+    new Sandboxes({
+      ...{ ...config, clock, controlPlane, cipher, backends: [...backends.values()], specs, log, onStep },
+      publicUrl: () => config.publicUrl ?? listenAddress.url,
+      hostPort: () => listenAddress.port,
+      allowedOrigins: agentServerOrigins(config),
+      trustsRepositories: config.repositoryScripts === 'always',
+      diskReserve: { directory, bytes: config.diskReserveBytes },
+      maxDiskBytes: config.maxDiskBytes,
+      onRunning: (id) => pendingMessages.deliverToSandbox(id),
+    }),
+  )
+  const accounts = new Accounts({ ...config, documents, cipher })
+  const quota = new Quota({ users, rows: controlPlane.quota, limit: config.dailyLimit, now })
+  const storageQuota = new StorageQuota({
+    ...{ ...config, users, conversations: controlPlane.conversations, isShared: leases.isShared },
+    records: storage.conversations,
+  })
+  const removedConversations = new RemovedConversations(documents, leases)
+  const common = {
+    ...{ controlPlane, storage, sandboxes, accounts, storageQuota, removedConversations, fetch, log, clock },
+    conversationMutex: {
+      runExclusive: <T>(key: string, work: () => Promise<T>) =>
+        leases.runExclusive(`conversation ${key}`, work),
+    },
+  }
+  const pendingMessages = resources.use(new PendingMessages(common))
+  const starter = resources.use(
+    new ConversationStarter({
+      ...{ ...common, quota, waitMs: config.startWaitMs, limits: defaultPrepareTimeouts },
+      scriptTrust: config.repositoryScripts,
+      scriptConsents: accounts.scriptConsents,
+      deliver: (conversation) => pendingMessages.deliver(conversation),
+      checkModelAddress: createModelAddressCheck(specs, backends),
+    }),
+  )
+  const conversations = new Conversations({ ...common, starter, pendingMessages })
+  const ingest = new EventIngest({
+    ...common,
+    onRemoved: (conversation, sandbox) => void conversations.removeFromSandbox(conversation, sandbox),
+  })
+  const disposables = resources.move()
+  return {
+    ...{ config, common, specs, quota, pendingMessages, starter, conversations, ingest, now },
+    lookupSecrets: new LookupSecrets(accounts, controlPlane.sandboxes),
+    [Symbol.asyncDispose]: () => disposables.disposeAsync(),
+  }
+}
+
+/** What agent servers in sandboxes call. */
+export function sandboxFacingHandlers({ common, ingest, pendingMessages, lookupSecrets }: Services) {
+  return {
+    ...webhookHandlers({ ingest, pendingMessages }),
+    ...secretHandlers({ accounts: common.accounts, lookupSecrets }),
+  }
+}
+
+/** What callers with an API key call. */
+export function callerHandlers(services: Services, recentAudit: Pick<RecentAudit, 'read'>) {
+  const { common, specs, quota, pendingMessages, starter, conversations, lookupSecrets, config, now } =
+    services
+  const { controlPlane, storage, sandboxes, accounts, storageQuota } = common
+  const { users } = controlPlane
+  const calls = new AgentCalls(common)
+  return {
+    ...sandboxHandlers({ sandboxes, specs, lookupSecrets }),
+    ...startTaskHandlers({ starter, startTasks: controlPlane.startTasks }),
+    ...appConversationHandlers({
+      ...{ conversations, calls, pendingMessages, accounts },
+      downloads: new ConversationDownloads(storage),
+    }),
+    ...workspaceHandlers({ conversations, calls }),
+    ...eventHandlers({ conversations, storage }),
+    ...timelineHandlers({ conversations, storage }),
+    ...keyHandlers({ users, now }),
+    ...userHandlers({
+      users,
+      removeUser: (id, how) => removeUser({ controlPlane, conversations, sandboxes, starter }, id, how),
+      now,
+    }),
+    ...organizationHandlers({ users, now }),
+    ...quotaHandlers({
+      ...{ users, quota, storageQuota, maxSandboxes: config.maxSandboxes },
+      sandboxes: controlPlane.sandboxes,
+    }),
+    ...auditHandlers({ recentAudit }),
+    ...settingsHandlers({ accounts, users, sandboxes }),
+    ...profileHandlers({ accounts }),
+    ...scriptConsentHandlers({ consents: accounts.scriptConsents, trust: config.repositoryScripts }),
+  }
+}
+
+/** Origins whose pages may call agent servers: configured ones, and this server. */
+function agentServerOrigins({ allowedOrigins, publicUrl }: Config): string[] {
+  return [...allowedOrigins, ...(publicUrl === undefined ? [] : [new URL(publicUrl).origin])]
+}
