@@ -84,7 +84,7 @@ async function replaceFile(path: string, bytes: AsyncIterable<Buffer>): Promise<
   }
 }
 
-interface FoundFile {
+export interface FoundFile {
   /** Without links. */
   readonly real: string
   readonly size: number

@@ -1,11 +1,20 @@
+import { realpath } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import type { Handlers, Reply, Request } from '@slipway/http'
-import { type fileRoutes, invalidInput } from '@slipway/protocol'
+import { type fileRoutes, invalidInput, Problem } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 import { type ConversationInfoReader, withNotFoundText } from '../../core/conversations/conversation-info.ts'
 import { zipTrajectory } from '../../core/conversations/trajectory.ts'
 import { type Archive, createPatch, createTarArchive } from './archive.ts'
 import { listDirectory, listHomeLocations, listSubdirectories } from './browse.ts'
-import { contentDisposition, createDirectory, findFile, readFileBytes, saveFile } from './file-access.ts'
+import {
+  contentDisposition,
+  createDirectory,
+  type FoundFile,
+  findFile,
+  readFileBytes,
+  saveFile,
+} from './file-access.ts'
 
 type UploadRequest = Pick<Request<typeof fileRoutes.uploadFile>, 'upload'>
 type CreateDirectoryRequest = Pick<Request<typeof fileRoutes.createDirectory>, 'query' | 'body'>
@@ -33,11 +42,16 @@ export function fileHandlers(options: {
     await createDirectory(path, root)
     return success
   }
+  const download = async (path: string): Promise<Reply> => {
+    const file = await findFile(path, root)
+    await assertNotServerData(file.real, dataDirectory)
+    return downloadReply(path, file)
+  }
   return {
     uploadFile: (request) => save(request.query.path, request),
     uploadFileTo: (request) => save(withLeadingSlash(request.params.path), request),
-    downloadFile: ({ query }) => downloadReply(query.path, root),
-    downloadFileFrom: ({ params }) => downloadReply(withLeadingSlash(params.path), root),
+    downloadFile: ({ query }) => download(query.path),
+    downloadFileFrom: ({ params }) => download(withLeadingSlash(params.path)),
     createDirectory: create,
     createDirectoryAlias: create,
     async downloadTrajectory({ params }) {
@@ -80,8 +94,7 @@ function archiveReply({ filename, headers, chunks }: Archive, contentType: strin
   return { contentType, headers: { ...headers, 'content-disposition': contentDisposition(filename) }, chunks }
 }
 
-async function downloadReply(path: string, root: string | undefined): Promise<Reply> {
-  const file = await findFile(path, root)
+function downloadReply(path: string, file: FoundFile): Reply {
   return {
     contentType: 'application/octet-stream',
     headers: {
@@ -90,6 +103,15 @@ async function downloadReply(path: string, root: string | undefined): Promise<Re
     },
     chunks: readFileBytes(file),
   }
+}
+
+/**
+ * Keys and databases lie in the data directory itself. A control plane reads files of its sandboxes for
+ * callers that may see no secrets.
+ */
+async function assertNotServerData(real: string, dataDirectory: string): Promise<void> {
+  if (dirname(real) === (await realpath(dataDirectory)))
+    throw new Problem('forbidden', 'Keys and databases of the server are not served')
 }
 
 /** A path in an address may have lost its first slash. */

@@ -1,0 +1,44 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { fileHandlers } from './handlers.ts'
+
+type Handlers = ReturnType<typeof fileHandlers>
+
+// The sandbox server downloads files of sandboxes for keys with the scope `read`, which see no secrets.
+test('keys and databases in the data directory are not served, also by a link; other files are', async () => {
+  const directory = realpathSync(mkdtempSync(join(tmpdir(), 'files-')))
+  onTestFinished(() => rmSync(directory, { recursive: true }))
+  const [data, work] = [join(directory, 'real-data'), join(directory, 'work')]
+  for (const folder of [data, work, join(data, 'worktrees')]) mkdirSync(folder)
+  for (const name of [
+    'secret.key',
+    'session.key',
+    'log.db',
+    'log.db-wal',
+    'worktrees/a.txt',
+    '../work/a.txt',
+  ])
+    writeFileSync(join(data, name), 'x')
+  symlinkSync(data, join(directory, 'data'))
+  symlinkSync('../data/secret.key', join(work, 'PLAN.md'))
+  const handlers = fileHandlers({
+    dataDirectory: join(directory, 'data'),
+    homeDirectory: work,
+    environment: {},
+  } as unknown as Parameters<typeof fileHandlers>[0])
+  const download = async (path: string) => {
+    const request = { query: { path } } as Parameters<Handlers['downloadFile']>[0]
+    const sameFile = { params: { path } } as Parameters<Handlers['downloadFileFrom']>[0]
+    const replies = [handlers.downloadFile(request), handlers.downloadFileFrom(sameFile)]
+    return await Promise.allSettled(replies)
+  }
+  const refused = { status: 'rejected', reason: { code: 'forbidden' } }
+  for (const name of ['secret.key', 'session.key', 'log.db', 'log.db-wal'])
+    for (const folder of [data, join(directory, 'data'), join(data, 'worktrees/..')])
+      expect(await download(`${folder}/${name}`), name).toMatchObject([refused, refused])
+  expect(await download(join(work, 'PLAN.md'))).toMatchObject([refused, refused])
+  for (const path of [join(work, 'a.txt'), join(data, 'worktrees/a.txt')])
+    expect(await download(path)).toMatchObject([{ status: 'fulfilled' }, { status: 'fulfilled' }])
+})
