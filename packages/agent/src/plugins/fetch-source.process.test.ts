@@ -2,7 +2,8 @@ import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
+import { createServer as createHttpsServer } from 'node:https'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import fc from 'fast-check'
@@ -76,13 +77,16 @@ function writeBlob(directory: string, text: string): string {
 
 async function fetchTestSource(
   source: string,
-  more: { ref?: string; repo_path?: string } = {},
+  more: { ref?: string; repo_path?: string; env?: Readonly<Record<string, string>> } = {},
   signal = neverAborted,
 ) {
   const read = parseSource({ source, ref: more.ref, repo_path: more.repo_path })
   if ('issue' in read) throw new Error(read.issue)
   const into = join(base, 'fetched', 'tree')
-  return { into, result: await fetchSource(read, { into, environment: environment() }, signal) }
+  return {
+    into,
+    result: await fetchSource(read, { into, environment: { ...environment(), ...more.env } }, signal),
+  }
 }
 
 async function expectIssue(source: string, issue: RegExp, more: { ref?: string; repo_path?: string } = {}) {
@@ -321,6 +325,51 @@ test('credentials appear in no issue and no file of the fetch', async () => {
   const { result } = await fetchTestSource('https://user:s3cret-value@127.0.0.1:1/x')
   expect(result).toEqual({ issue: expect.stringMatching(/cannot be fetched/) })
   expect(JSON.stringify(result)).not.toContain('s3cret')
+})
+
+/** A server with a certificate that nobody trusts, and what it gets of credentials. */
+async function openHttpsServer(answer: (url: string, response: ServerResponse) => void) {
+  const [key, certificate] = [join(base, 'key.pem'), join(base, 'certificate.pem')]
+  const request = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
+  execFileSync('openssl', [...request, '-subj', '/CN=x', '-keyout', key, '-out', certificate], {
+    stdio: 'ignore',
+  })
+  const logins: string[] = []
+  const options = { key: await readFile(key), cert: await readFile(certificate) }
+  const server = createHttpsServer(options, ({ method, url = '', headers }, response) => {
+    logins.push(`${method} ${Buffer.from(headers.authorization?.slice(6) ?? '', 'base64')}`)
+    answer(url, response)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const address = server.address()
+  return { logins, url: `https://127.0.0.1:${typeof address === 'object' ? address?.port : 0}` }
+}
+
+test('credentials go to the origin of the source, and to none that it redirects to', async () => {
+  const references = execFileSync('git', [
+    ...['-c', 'safe.directory=*', 'upload-pack', '--stateless-rpc', '--advertise-refs'],
+    await repository({ a: 'x' }),
+  ])
+  const other = await openHttpsServer((url, response) => {
+    if (!url.includes('info/refs')) return void response.writeHead(500).end()
+    response.setHeader('content-type', 'application/x-git-upload-pack-advertisement')
+    response.end(Buffer.concat([Buffer.from('001e# service=git-upload-pack\n0000'), references]))
+  })
+  const own = await openHttpsServer((url, response) => {
+    if (url.startsWith('/moved')) response.writeHead(302, { location: other.url + url }).end()
+    else response.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end()
+  })
+  const address = own.url.replace('://', '://user:s3cr%25t:value@')
+  for (const path of ['moved', 'private']) {
+    const { result } = await fetchTestSource(`${address}/${path}`, { env: { GIT_SSL_NO_VERIFY: '1' } })
+    expect(result).toEqual({ issue: expect.stringMatching(/cannot be fetched|asks for credentials/) })
+  }
+  expect(own.logins).toEqual(['GET ', 'GET ', 'GET user:s3cr%t:value'])
+  expect(other.logins).toEqual(['GET ', 'POST '])
 })
 
 test('any tree of files comes out as it went in', async () => {

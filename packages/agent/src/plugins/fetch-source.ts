@@ -76,7 +76,7 @@ async function fetchGit(
   await makeDirectory(directory, 0o700)
   try {
     await using workspace = await Workspace.open({ directory, env: environment, isOfServer: true })
-    const git = createRunGit(workspace, [...gitConfig, ...credentialConfig(source)], signal)
+    const git = createRunGit(workspace, credentialSettings(source), signal)
     const commit = await receiveCommit(git, source)
     await extract(git, `${commit}:${source.folder ?? ''}`, into, signal)
     return commit
@@ -90,15 +90,23 @@ type RunGit = (
   options?: { readonly input?: string; readonly maxBytes?: number },
 ) => Promise<ProcessResult>
 
+interface CredentialSettings {
+  readonly config: readonly (readonly [string, string])[]
+  readonly env: Readonly<Record<string, string>>
+}
+
 /** Runs git commands within one common deadline. */
 function createRunGit(
   workspace: Workspace,
-  config: readonly (readonly [string, string])[],
+  { config, env }: CredentialSettings,
   signal: AbortSignal,
 ): RunGit {
   const deadlineMs = Date.now() + timeoutMs
   return async (args, options) => {
-    const git = gitCommand([`--git-dir=${workspace.directory}`, ...args], { config, env: gitEnvironment })
+    const git = gitCommand([`--git-dir=${workspace.directory}`, ...args], {
+      config: [...gitConfig, ...config],
+      env: { ...gitEnvironment, ...env },
+    })
     // The shell limits the file size (in blocks of 512 bytes), for which git has no setting.
     const limited = ['-c', `ulimit -f ${maxPackBytes / 512}; exec "$0" "$@"`, git.command, ...git.args]
     const limit = { env: git.env, timeoutMs: Math.max(1, deadlineMs - Date.now()) }
@@ -195,11 +203,25 @@ async function writeBatch(
   await forEachConcurrent(files, (file) => writer.file(...file), signal)
 }
 
-/** Credentials are passed in the environment: every user of the machine can read command lines. */
-function credentialConfig({ url, credentials }: GitSource): (readonly [string, string])[] {
-  if (credentials === undefined) return []
-  const header = `Authorization: Basic ${Buffer.from(credentials).toString('base64')}`
-  return [[`http.${url}.extraHeader`, header]]
+/** The helper of git that answers for one origin, with what is in its environment. */
+const credentialHelper = `!f() { test "$1" = get && printf 'username=%s\\npassword=%s\\n' "$SOURCE_USER" "$SOURCE_PASSWORD"; }; f`
+
+/**
+ * Credentials for the origin of the source alone: git would send a header of its configuration wherever a
+ * server redirects it. They are passed in the environment, because every user of the machine can read command
+ * lines.
+ */
+function credentialSettings({ url, credentials }: GitSource): CredentialSettings {
+  if (credentials === undefined) return { config: [], env: {} }
+  const [, user = '', password = ''] = /^([^:]*):?(.*)$/s.exec(credentials) ?? []
+  return {
+    config: [
+      // No other helper is asked.
+      ['credential.helper', ''],
+      [`credential.${new URL(url).origin}.helper`, credentialHelper],
+    ],
+    env: { SOURCE_USER: user, SOURCE_PASSWORD: password },
+  }
 }
 
 /** The error message of git, redacted. */
