@@ -2,6 +2,8 @@ import { hash } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { relative } from 'node:path'
 import { type CommandRule, type HookConfig, hookEvents, type RepositoryCodeItem } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
+import { shellWord } from '@slipway/shared/text'
 import { type FoundAgents, findAgents } from '../agents/find-agents.ts'
 import { ellipsize } from '../skills/skill.ts'
 import { commandRulesFile, type LoadedRules, loadCommandRules } from './command-rules-file.ts'
@@ -137,9 +139,17 @@ function fileItem({ path, text }: NamedFile): RepositoryCodeItem {
   return { kind: 'script', path, name: 'that a command names', command }
 }
 
+/**
+ * What decides what the server is: as a shell would start it, or its address with what is sent there. Words
+ * of its variables and its folder name files too.
+ */
 function serverText(server: Readonly<Record<string, unknown>>): string {
-  const { command, args, url } = server
-  return typeof command === 'string'
-    ? [command, ...(Array.isArray(args) ? args : [])].join(' ')
-    : String(url ?? '')
+  const { command, args, env, cwd, url, headers, auth } = server
+  if (typeof command !== 'string')
+    return [String(url ?? ''), ...[headers, auth].flatMap((one) => JSON.stringify(one) ?? [])].join(' ')
+  const folder = typeof cwd === 'string' ? ['cd', shellWord(cwd), '&&'] : []
+  const variables = isRecord(env)
+    ? Object.entries(env).map(([name, value]) => `${name}=${shellWord(String(value))}`)
+    : []
+  return [...folder, ...variables, command, ...(Array.isArray(args) ? args : [])].join(' ')
 }
