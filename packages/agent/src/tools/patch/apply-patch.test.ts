@@ -226,6 +226,128 @@ test.each(["<<'EOF'\n", 'apply_patch <<EOF\n', '<<"EOF"\n'])(
   },
 )
 
+const git = (...lines: readonly string[]) => lines.join('\n')
+
+test.each<[string, Record<string, string>, string, Record<string, string>]>([
+  [
+    'a fenced patch',
+    { 'a.txt': 'a\n' },
+    git('```diff', '*** Begin Patch', ...update('a.txt', '@@', '-a', '+b'), '*** End Patch', '```'),
+    { 'a.txt': 'b\n' },
+  ],
+  [
+    'a unified diff',
+    { 'a.txt': 'a\nb\nc\n' },
+    git('--- a/a.txt', '+++ b/a.txt', '@@ -1,3 +1,4 @@', ' a', '-b', '+B', '+x', ' c', ''),
+    { 'a.txt': 'a\nB\nx\nc\n' },
+  ],
+  [
+    'a unified diff without prefixes, with times, in a fence',
+    { 'd/a.txt': 'a\n' },
+    git(
+      '```',
+      '--- d/a.txt.orig\t2026-01-01 00:00:00',
+      '+++ d/a.txt\t2026-01-02',
+      '@@ -1 +1 @@',
+      '-a',
+      '+b',
+      '```',
+    ),
+    { 'd/a.txt': 'b\n' },
+  ],
+  [
+    'the place that the number tells, of two equal ones',
+    { 'a.txt': 'x\n1\n2\n3\n4\nx\n' },
+    git('--- a/a.txt', '+++ b/a.txt', '@@ -1 +1,2 @@', '+new', ' x', '@@ -6 +7 @@', '-x', '+y'),
+    { 'a.txt': 'new\nx\n1\n2\n3\n4\ny\n' },
+  ],
+  [
+    'the second of two equal places by its number',
+    { 'a.txt': 'x\n1\n2\n3\n4\nx\n' },
+    git('--- a/a.txt', '+++ b/a.txt', '@@ -6 +6 @@ def f():', '-x', '+y'),
+    { 'a.txt': 'x\n1\n2\n3\n4\ny\n' },
+  ],
+  [
+    'an insertion without context',
+    { 'a.txt': '1\n2\n3\n' },
+    git('--- a/a.txt', '+++ b/a.txt', '@@ -1,0 +2 @@', '+x', '@@ -3,0 +5 @@', '+y'),
+    { 'a.txt': '1\nx\n2\n3\ny\n' },
+  ],
+  [
+    'a git diff that adds, removes, renames and changes',
+    { 'gone.txt': 'g\n', 'old name.txt': 'o\n', 'same.txt': 's\n' },
+    git(
+      ...['diff --git a/new.txt b/new.txt', 'new file mode 100644', 'index 0000000..1', '--- /dev/null'],
+      ...['+++ b/new.txt', '@@ -0,0 +1,2 @@', '+one', '+two', 'diff --git a/gone.txt b/gone.txt'],
+      ...['deleted file mode 100644', 'index 1..0', '--- a/gone.txt', '+++ /dev/null', '@@ -1 +0,0 @@', '-g'],
+      ...['diff --git a/old name.txt b/d/new name.txt', 'similarity index 50%', 'rename from old name.txt'],
+      ...['rename to d/new name.txt', 'index 1..2 100644', '--- a/old name.txt\t', '+++ b/d/new name.txt\t'],
+      ...['@@ -1 +1 @@', '-o', '+n', 'diff --git a/same.txt b/moved.txt', 'similarity index 100%'],
+      ...['rename from same.txt', 'rename to moved.txt', ''],
+    ),
+    { 'd/new name.txt': 'n\n', 'moved.txt': 's\n', 'new.txt': 'one\ntwo\n' },
+  ],
+  [
+    'a name that git quotes',
+    { 'ä b.txt': 'a\n' },
+    git('--- "a/\\303\\244 b.txt"', '+++ "b/\\303\\244 b.txt"', '@@ -1 +1 @@', '-a', '+b'),
+    { 'ä b.txt': 'b\n' },
+  ],
+  [
+    'a last line without an end',
+    { 'a.txt': 'a\nb', 'b.txt': 'a\n' },
+    git(
+      ...['--- a/a.txt', '+++ b/a.txt', '@@ -1,2 +1,2 @@', ' a', '-b', '\\ No newline at end of file', '+c'],
+      ...['\\ No newline at end of file', '--- a/b.txt', '+++ b/b.txt', '@@ -1 +1 @@', '-a', '+b'],
+    ),
+    { 'a.txt': 'a\nc', 'b.txt': 'b\n' },
+  ],
+  [
+    'removed lines that look like the name of a file',
+    { 'a.sql': '-- a\n-- b\n' },
+    git('--- a/a.sql', '+++ b/a.sql', '@@ -1,2 +1,1 @@', '--- a', ' -- b'),
+    { 'a.sql': '-- b\n' },
+  ],
+  [
+    'numbers of a diff in the own form',
+    { 'a.txt': 'x\ny\nx\n' },
+    git('*** Begin Patch', ...update('a.txt', '@@ -3,1 +3,1 @@', '-x', '+z'), '*** End Patch'),
+    { 'a.txt': 'x\ny\nz\n' },
+  ],
+  [
+    'dots and a closed line of context in the own form',
+    { 'a.txt': 'def f():\n  x\n  y\n' },
+    git(
+      '*** Begin Patch',
+      ...update('a.txt', '@@ ... @@', '@@ def f(): @@', '-  x', '+  z'),
+      '*** End Patch',
+    ),
+    { 'a.txt': 'def f():\n  z\n  y\n' },
+  ],
+])('%s is applied', async (_, before, patch, after) => {
+  for (const [name, text] of Object.entries(before)) {
+    await mkdir(join(fixtures.path(name), '..'), { recursive: true })
+    await file(name, text)
+  }
+  const parsed = tool.parse({ patch })
+  if ('error' in parsed) throw new Error(parsed.error)
+  // What is asked about, judged and run is one text.
+  const { patch: shown } = parsed.action as unknown as { patch: string }
+  expect(shown).toMatch(/^\*\*\* Begin Patch\n/)
+  const done = applyPatchObservation.parse(await tool.run(parsed.action, new AbortController().signal))
+  expect(done).toMatchObject({ is_error: false })
+  const names = (await allFiles()).filter((name) => name.includes('.'))
+  const texts = await Promise.all(names.map(async (name) => [name, await content(name)] as const))
+  expect(Object.fromEntries(texts)).toEqual(after)
+})
+
+test.each([
+  ['binary data', git('diff --git a/a b/a', 'GIT binary patch', 'literal 1')],
+  ['a copy', git('diff --git a/a b/b', 'copy from a', 'copy to b')],
+])('a diff with %s is refused in words', (_, patch) => {
+  expect(tool.parse({ patch })).toMatchObject({ error: expect.stringMatching(/cannot apply/) })
+})
+
 test.each(['', 'x', '*** Begin Patch\n*** Delete File: a', '*** Delete File: a\n*** End Patch'])(
   '%j is no patch',
   (text) => {

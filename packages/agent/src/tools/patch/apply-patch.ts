@@ -33,6 +33,7 @@ import { toleranceNote } from '../files/text-changes.ts'
 import { undoLastChange } from '../files/undo.ts'
 import { type FilePatch, parsePatch } from './parse-patch.ts'
 import { patchText } from './patch-text.ts'
+import { plainPatch } from './read-diff.ts'
 
 const maxChars = outputLimits.apply_patch
 
@@ -47,7 +48,13 @@ export const openApplyPatch: ToolFactory = (context) => ({
   parameters: schemaParameters(applyPatchAction),
   parse: (args) => {
     const parsed = parseArguments(applyPatchAction, 'ApplyPatchAction', args)
-    return 'error' in parsed ? parsed : { action: parsed.action as unknown as Action }
+    if ('error' in parsed) return parsed
+    try {
+      return { action: { ...parsed.action, patch: plainPatch(parsed.action.patch) } as unknown as Action }
+    } catch (error) {
+      if (error instanceof ToolError) return { error: error.message }
+      throw error
+    }
   },
   resources: (action) => patchedPaths(action as unknown as ApplyPatchAction, context),
   run: async (action, signal) => {

@@ -1,4 +1,5 @@
 import { ToolError } from '../core/tool-failure.ts'
+import { plainPatch } from './read-diff.ts'
 
 /** One change of a patch to a file. */
 export type FilePatch =
@@ -21,16 +22,17 @@ export interface Hunk {
   readonly newLines: readonly string[]
   /** Whether the old lines are the last ones of the file. */
   readonly isAtEnd: boolean
+  /** The number of the first old line in the whole file before the patch, as diffs tell it: a hint. */
+  readonly line?: number | undefined
+  /** The last new line has no line end. */
+  readonly isOpen?: true | undefined
 }
 
 /**
  * Parses a patch from `*** Begin Patch` to `*** End Patch`. Throws ToolError with the line of the mistake.
  */
 export function parsePatch(patch: string): FilePatch[] {
-  const lines = patch.trim().split(/\r?\n/)
-  // Models call the tool as in a shell.
-  const inner = /^(?:apply_patch\s+)?<<-?\s*(['"]?)(\w+)\1$/.exec(lines[0] ?? '')
-  if (inner !== null && lines.at(-1)?.trim() === inner[2]) return parsePatch(lines.slice(1, -1).join('\n'))
+  const lines = plainPatch(patch).trim().split(/\r?\n/)
   if (lines[0]?.trim() !== '*** Begin Patch')
     throw new ToolError('A patch begins with the line "*** Begin Patch".')
   if (lines.at(-1)?.trim() !== '*** End Patch')
@@ -89,9 +91,14 @@ class PatchParser {
   #readHunk(isFirst: boolean): Hunk {
     const headers: string[] = []
     const start = this.#at
+    let hint: number | undefined
     while (/^@@(?: |$)/.test(this.#peek() ?? '')) {
-      const header = this.#next().slice(3)
-      if (header.trim() !== '') headers.push(header)
+      const line = this.#next()
+      const [, number] = /^@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@/.exec(line) ?? []
+      if (number !== undefined) hint = Number(number)
+      // Some models close a line of context as diffs do, or write dots for the numbers.
+      const header = line.slice(3).replace(/(?:^| )@@\s*$/, '')
+      if (number === undefined && header.trim() !== '' && header.trim() !== '...') headers.push(header)
     }
     if (!isFirst && this.#at === start) {
       this.#at++
@@ -100,12 +107,17 @@ class PatchParser {
     const oldLines: string[] = []
     const newLines: string[] = []
     let hasLines = false
+    let isOpen = false
     for (let line = this.#peek(); line !== undefined; line = this.#peek()) {
       if (line.startsWith('@@') || line.startsWith('*** ') || (line === '' && this.#isBeforeFile())) break
       this.#at++
-      hasLines = true
       const [mark, text] = [line[0] ?? ' ', line.slice(1)]
+      if (mark === '\\' && hasLines) {
+        isOpen = !(this.#lines[this.#at - 2] ?? '').startsWith('-')
+        continue
+      }
       if (!' +-'.includes(mark)) throw this.#failure('a line that begins with "+", "-" or a blank')
+      hasLines = true
       if (mark !== '+') oldLines.push(text)
       if (mark !== '-') newLines.push(text)
     }
@@ -115,7 +127,7 @@ class PatchParser {
       this.#at++
       throw this.#failure('the lines of a change')
     }
-    return { headers, oldLines, newLines, isAtEnd }
+    return { headers, oldLines, newLines, isAtEnd, line: hint, isOpen: isOpen ? true : undefined }
   }
 
   /** Whether only blank lines stand before the next file or the end. */
