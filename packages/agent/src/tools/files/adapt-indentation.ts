@@ -35,6 +35,34 @@ export function adaptIndentation(
   }
 }
 
+/**
+ * Whether the file's lines are indented as those of the text, but for one shift of all, in the style of either.
+ */
+export function hasOneShift(indents: ReadonlyMap<string, string>): boolean {
+  return (
+    plainShift(indents) !== undefined ||
+    units.some((unit) => units.some((inFile) => constantShift(indents, unit, inFile) !== undefined))
+  )
+}
+
+/** What all lines of the file have before the indentation of the text, or the reverse. */
+function plainShift(
+  indents: ReadonlyMap<string, string>,
+): ((indent: string) => string | undefined) | undefined {
+  const [[own, inFile] = ['', '']] = indents
+  const isDeeper = inFile.endsWith(own)
+  const shift = isDeeper
+    ? inFile.slice(0, inFile.length - own.length)
+    : own.slice(0, own.length - inFile.length)
+  const isMixed = (indent: string) =>
+    shift !== '' && indent !== '' && shift.includes('\t') !== indent.includes('\t')
+  const move = (indent: string) => {
+    if (isDeeper) return isMixed(indent) ? undefined : shift + indent
+    return indent.startsWith(shift) ? indent.slice(shift.length) : undefined
+  }
+  return [...indents].every(([from, to]) => move(from) === to) ? move : undefined
+}
+
 /** Nothing that matched is indented, and the new text has tabs where the file has spaces, or the reverse. */
 function mixesStyles(
   indents: ReadonlyMap<string, string>,
@@ -65,6 +93,7 @@ function converter(
   const chosen = rules.filter(
     ({ shift, unit }) => unit === textUnit || (shift === 0 && isEvidence(indents, unit)),
   )
+  if (chosen.length === 0) return plainShift(indents) ?? (() => undefined)
   return (indent) => {
     const results = new Set(
       chosen.map(({ unit, shift, fileUnit }) => {

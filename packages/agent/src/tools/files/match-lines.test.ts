@@ -45,6 +45,11 @@ test.each([
   ['if a:\n\tb\nc \n', 'c', 'if c:\n    d', 'if a:\n\tb\nif c:\n    d \n'],
   ['if a:\n\tb\nc \n', 'c\n', 'if c:\n    d\n', 'if a:\n\tb\nif c: \n\td\n'],
   ['f(a) \n  b\n', 'f(a)\n', 'f(a,\n      b)\n', 'f(a, \n      b)\n  b\n'],
+  // One shift that is no level.
+  ['   a {\n     b\n   }\n', 'a {\n  b\n}\n', 'a {\n  b\n    c\n}\n', '   a {\n     b\n       c\n   }\n'],
+  // Two shifts.
+  ['  a {\n         b\n  }\n', 'a {\n  b\n}\n', 'a {\n  b\n  c\n}\n', undefined],
+  ['   a {\n    b\n }\n', ' a {\n  b\n}\n', ' a {\n  c\n}\n', undefined],
   // The structure differs.
   ['if a:\n    b\nc\n', 'if a:\n    b\n    c', 'if a:\n    b\n    d', undefined],
   ['say(“yes”) or ‘no’\n', 'say("yes") or \'no\'', 'say("yes") and \'no\'', 'say(“yes”) and ‘no’\n'],

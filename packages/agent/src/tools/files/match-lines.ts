@@ -1,4 +1,4 @@
-import { adaptIndentation } from './adapt-indentation.ts'
+import { adaptIndentation, hasOneShift } from './adapt-indentation.ts'
 
 /** A place in a file where an old text stands, and what comes there instead. */
 export interface EditPlace {
@@ -123,7 +123,7 @@ function findLines(text: string, file: readonly FileLine[], edit: LineEdit): Fou
 
 /**
  * The indentation of the file by that of the old text; undefined when the lines do not match. Equal
- * indentations match equal ones, and deeper ones deeper ones, so the structure is the same.
+ * indentations match equal ones, deeper ones deeper ones, and all have one shift, so the structure is the same.
  */
 function matchingIndents(
   lines: readonly Line[],
@@ -144,7 +144,7 @@ function matchingIndents(
   const isOrdered = pairs.every(
     ([, inFile], at) => at === 0 || indentWidth(pairs[at - 1]?.[1] ?? '') < indentWidth(inFile),
   )
-  return isOrdered ? indents : undefined
+  return isOrdered && hasOneShift(indents) ? indents : undefined
 }
 
 function indentWidth(indent: string): number {
