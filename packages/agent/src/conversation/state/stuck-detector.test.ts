@@ -231,6 +231,7 @@ const running = -1
 
 const waits: readonly (readonly [string, Trace])[] = [
   ['empty commands while a program is silent', repeat(40, ['', '(no new output)', 30, running])],
+  ['short waits that the model chose', repeat(30, ['', '(no new output)', 2, running])],
   ['empty commands of the shortest silence', repeat(20, ['', '(no new output)', 10, running])],
   [
     'a build that was started, and waits',
@@ -270,6 +271,7 @@ const loops: readonly (readonly [string, Trace])[] = [
   ['a time-out that is hit again and again', repeat(4, ['timeout 30 ./a', '', 30, 124])],
   ['a loop behind a wait', [['sleep 60', '', 60], ...repeat(4, ['ls', 'a', 0.1])]],
   ['a loop behind a running program', [['', '', 30, running], ...repeat(4, ['cat x', 'y', 0.1])]],
+  ['empty commands that wait for nothing', repeat(4, ['', '', 0.1, running])],
   ['empty commands that return at once', repeat(4, ['', 'no program runs', 0.1])],
   ['a sleep that is too short to change anything', repeat(4, ['sleep 1', '', 1])],
   ['an installation that fails', repeat(4, ['npm ci', 'ERESOLVE', 25, 1])],
@@ -286,4 +288,21 @@ test.each(waits)('waiting is work: %s', (_, trace) => {
 
 test.each(loops)('a loop is found: %s', (_, trace) => {
   expect(verdictOf(traceEvents(trace))).toBe('stuck')
+})
+
+test('looks at a terminal in the background are waits while it runs', () => {
+  const look = (status: string): LogEvent[] =>
+    traceEvents([['', 'nothing new', 2]]).map((event) =>
+      event.kind === 'ActionEvent'
+        ? ({
+            ...event,
+            action: { kind: 'BackgroundTerminalAction', operation: 'output', id: 'a' },
+          } as LogEvent)
+        : ({
+            ...event,
+            observation: { kind: 'BackgroundTerminalObservation', status, exit_code: null },
+          } as LogEvent),
+    )
+  expect(verdictOf(times(30, () => look('running')))).toBe('no')
+  expect(verdictOf(times(4, () => look('waiting_for_input')))).toBe('stuck')
 })

@@ -18,12 +18,16 @@ type ActionEvent = LogEventOf<'ActionEvent'>
 
 /** A call that takes so long and does not fail is a wait. */
 const minWaitMs = 10_000
+/** A call that starts nothing and reads what a running program wrote is one after a shorter time. */
+const minReadMs = 1_000
 
 interface ActionRecord {
   readonly id: string
   /** Milliseconds; NaN when the event does not tell. */
   readonly startedAt: number
   readonly callId: string
+  /** It reads what a program writes, and does nothing else. */
+  readonly startsNothing: boolean
   /** Equal exactly when source, thought, tool and action are. */
   readonly action: () => string
   /** Equal exactly when tool and observation, error text or rejection are; undefined until there is one. */
@@ -33,9 +37,9 @@ interface ActionRecord {
 
 /**
  * Detects an agent that repeats itself since the user's latest message. Polling is no repetition: the same
- * action with another result each time, or a wait: a call that takes ten seconds and does not fail. What came
- * before a wait is not counted, because the world has had time to change. The limits of cost, steps and time
- * bound waits.
+ * action with another result each time, or a wait: a call that takes ten seconds and does not fail, or one that
+ * starts nothing and reads what a running program wrote. What came before a wait is not counted, because the
+ * world has had time to change. The limits of cost, steps and time bound waits.
  */
 export class StuckDetector {
   #steps: ActionRecord[] = []
@@ -85,6 +89,7 @@ export class StuckDetector {
       id,
       callId,
       startedAt: Date.parse(timestamp),
+      startsNothing: startsNothing(event),
       action,
       result: undefined,
       isError: false,
@@ -109,13 +114,22 @@ export class StuckDetector {
   }
 }
 
-function isWait({ startedAt }: ActionRecord, event: ResultEvent): boolean {
+type Members = Readonly<Record<string, unknown>>
+
+function startsNothing({ action }: ActionEvent): boolean {
+  const { kind, command, operation, reset }: Members = { ...action }
+  if (kind === 'BackgroundTerminalAction') return operation === 'output'
+  return kind === 'TerminalAction' && command === '' && reset !== true
+}
+
+function isWait(step: ActionRecord, event: ResultEvent): boolean {
   if (event.kind !== 'ObservationEvent') return false
-  const { is_error, exit_code, metadata }: Readonly<Record<string, unknown>> = { ...event.observation }
+  const { is_error, exit_code, status, metadata }: Members = { ...event.observation }
   const exitCode = exit_code ?? getMember(metadata, 'exit_code')
   // -1: it still runs.
   const isFailure = is_error === true || (typeof exitCode === 'number' && exitCode > 0)
-  return !isFailure && Date.parse(event.timestamp ?? '') - startedAt >= minWaitMs
+  const isRead = step.startsNothing && (exitCode === -1 || status === 'running')
+  return !isFailure && Date.parse(event.timestamp ?? '') - step.startedAt >= (isRead ? minReadMs : minWaitMs)
 }
 
 /** Number of steps at the end that are like the last one. */

@@ -24,6 +24,9 @@ const maxTerminals = 8
 const inputCheckMs = 1000
 /** Wait of a call without a time limit: long enough to notice that a program asks. */
 const defaultWaitMs = 2000
+/** Looks in a row that find nothing new wait longer each time: each costs a request. */
+const emptyWaitsMs = [defaultWaitMs, 60_000, 120_000, 300_000]
+const maxWaitMs = 600_000
 
 /**
  * Commands in terminals of their own, each with an id: they run on while the agent does something else, and
@@ -52,6 +55,8 @@ interface BackgroundTerminal {
   waitingAt: number | undefined
   /** The end of the output of the last result. */
   cursor: number
+  /** Looks in a row that found nothing new. */
+  emptyLooks: number
 }
 
 class BackgroundTerminals {
@@ -75,14 +80,13 @@ class BackgroundTerminals {
       case 'output': {
         const terminal = this.#find(action)
         terminal.shell.flush()
-        const hasNews = (action.cursor ?? terminal.cursor) < terminal.log.total
-        return await this.#output(terminal, action, hasNews ? 0 : defaultWaitMs, signal)
+        return await this.#look(terminal, action, signal)
       }
       case 'input': {
         const terminal = this.#find(action)
         if (!terminal.shell.isBusy)
           throw new ToolError(`The command of terminal ${terminal.id} has ended: nothing reads input.`)
-        terminal.waitingAt = undefined
+        Object.assign(terminal, { waitingAt: undefined, emptyLooks: 0 })
         terminal.shell.type(keystrokes(action.command ?? ''))
         return await this.#output(terminal, action, defaultWaitMs, signal)
       }
@@ -132,7 +136,7 @@ class BackgroundTerminals {
         )
       await terminal.shell.setVariables(variables)
       terminal.cursor = terminal.log.total
-      Object.assign(terminal, { command, exitCode: null, waitingAt: undefined })
+      Object.assign(terminal, { command, exitCode: null, waitingAt: undefined, emptyLooks: 0 })
       await terminal.shell.run(command)
       return await this.#output(terminal, action, defaultWaitMs, signal)
     } finally {
@@ -162,7 +166,8 @@ class BackgroundTerminals {
       onText: (text) => log.write(text),
     }).finally(() => this.#opening--)
     if (shell === undefined) throw new ToolError(startFailure(shellPath, workspace.sandbox !== undefined))
-    const terminal = { id, shell, log, command: '', exitCode: null, waitingAt: undefined, cursor: 0 }
+    const state = { command: '', exitCode: null, waitingAt: undefined, cursor: 0, emptyLooks: 0 }
+    const terminal = { id, shell, log, ...state }
     this.#terminals.set(id, terminal)
     if (this.#isClosed) {
       await this.#remove(terminal)
@@ -185,6 +190,20 @@ class BackgroundTerminals {
     await terminal.shell.close()
   }
 
+  /** What is new; when nothing is, after waiting for output too, longer each time. */
+  async #look(
+    terminal: BackgroundTerminal,
+    action: BackgroundTerminalAction,
+    signal: AbortSignal,
+  ): Promise<BackgroundTerminalObservation> {
+    const from = action.cursor ?? terminal.cursor
+    const hasNews = () => from < terminal.log.total
+    const waitMs = hasNews() ? 0 : (emptyWaitsMs[terminal.emptyLooks] ?? maxWaitMs)
+    const result = await this.#output(terminal, action, waitMs, signal)
+    terminal.emptyLooks = hasNews() ? 0 : terminal.emptyLooks + 1
+    return result
+  }
+
   /** The output after waiting for the end of the command, or for a question of it. */
   async #output(
     terminal: BackgroundTerminal,
@@ -194,7 +213,8 @@ class BackgroundTerminals {
   ): Promise<BackgroundTerminalObservation> {
     const { shell } = terminal
     const timeoutMs = typeof action.timeout === 'number' ? action.timeout * 1000 : waitMs
-    const outcome = await shell.wait({ timeoutMs, inputMs: inputCheckMs }, signal)
+    const endsWithOutput = typeof action.timeout !== 'number' && waitMs > defaultWaitMs
+    const outcome = await shell.wait({ timeoutMs, inputMs: inputCheckMs, endsWithOutput }, signal)
     if (outcome.kind === 'prompt') terminal.exitCode = outcome.prompt.exitCode
     if (outcome.kind === 'ended') terminal.exitCode = outcome.exitCode
     shell.flush()

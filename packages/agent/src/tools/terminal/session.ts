@@ -41,6 +41,8 @@ export interface CommandResult {
 const maxFileBytes = 100_000_000
 /** Maximum wait for a command without a time limit of its own. */
 const maxWaitMs = 600_000
+/** Waits in a row without new output are longer each time: by default 1, 2, 5 and 10 minutes. */
+const waitFactors = [2, 4, 10, 20]
 /** Silence before checking whether a command waits for input. */
 const inputCheckMs = 1000
 /** Disables pagers; a dumb terminal gets plain output from most programs. */
@@ -54,7 +56,7 @@ export const plainOutputEnv = {
   TERM: 'dumb',
 }
 const continueHint =
-  'Send an empty command to wait on, text with is_input to answer it, or C-c with is_input to stop it.'
+  'Send an empty command to wait on (longer each time, or for `timeout` seconds), text with is_input to answer it, or C-c with is_input to stop it.'
 
 export function startFailure(shellPath: string, isSandboxed: boolean): string {
   const place = isSandboxed ? ' in the sandbox: is bubblewrap installed? Nothing was executed' : ''
@@ -77,6 +79,8 @@ export class TerminalSession {
   #capture: OutputCapture
   /** The running command, as received. */
   #running = ''
+  /** Waits in a row that brought no output. */
+  #emptyWaits = 0
   /** The working directory that the last note has named; at first that of the workspace. */
   #reportedDirectory: string
   #isClosed = false
@@ -140,14 +144,18 @@ export class TerminalSession {
       return { note: `${missing} The command was not executed.`, isError: true, exitCode: null }
     await this.#shell?.setVariables(variables)
     this.#running = action.command
+    this.#emptyWaits = 0
     await this.#shell?.run(action.command)
     return await this.#wait(action, signal)
   }
 
   async #continueCommand(action: Action, signal: AbortSignal): Promise<CommandResult> {
-    if (action.is_input && action.command !== '') this.#shell?.type(keystrokes(action.command))
+    const isWait = action.command === ''
+    if (!isWait) this.#shell?.type(keystrokes(action.command))
     const key = action.is_input ? keyName(action.command) : undefined
-    const answer = await this.#wait(action, signal)
+    const factor = isWait ? (waitFactors[this.#emptyWaits] ?? waitFactors.at(-1) ?? 1) : 1
+    const answer = await this.#wait(action, signal, factor * this.#params.quietMs)
+    this.#emptyWaits = isWait && !answer.output ? this.#emptyWaits + 1 : 0
     const source = `of the command that was running${key === undefined ? '' : `, after ${key}`}`
     const prefix = answer.output ? `[Output ${source}, since the last time:]\n` : `[No new output ${source}.]`
     return { ...answer, prefix }
@@ -168,13 +176,13 @@ export class TerminalSession {
     return { ...captured, note, isError: true, exitCode: -1 }
   }
 
-  async #wait(action: Action, signal: AbortSignal): Promise<CommandResult> {
+  async #wait(action: Action, signal: AbortSignal, quietMs = this.#params.quietMs): Promise<CommandResult> {
     const shell = this.#shell
     if (shell === undefined) throw new Error('The terminal has no shell.')
     const limits =
       typeof action.timeout === 'number'
-        ? { timeoutMs: action.timeout * 1000 }
-        : { timeoutMs: maxWaitMs, quietMs: this.#params.quietMs, inputMs: inputCheckMs }
+        ? { timeoutMs: action.timeout * 1000, inputMs: inputCheckMs }
+        : { timeoutMs: maxWaitMs, quietMs, inputMs: inputCheckMs }
     const pause = await shell.wait(limits, signal)
     if (pause.kind === 'aborted') await shell.interrupt()
     const captured = await this.#takeOutput()
@@ -182,7 +190,7 @@ export class TerminalSession {
       await this.#closeShell()
       if (this.#isClosed) return { ...captured, note: '[The terminal was closed.]', exitCode: -1 }
     }
-    const result = this.#pauseResult(pause, action)
+    const result = this.#pauseResult(pause, action, quietMs)
     const reason = result.exitCode === 0 ? undefined : this.#refusal(captured.output)
     return { ...captured, ...result, ...(reason && { note: `${result.note}\n[${reason}]` }) }
   }
@@ -195,7 +203,7 @@ export class TerminalSession {
     return isHiding && needsPrivileges(output) ? hiddenText : undefined
   }
 
-  #pauseResult(pause: WaitResult, action: Action): CommandResult {
+  #pauseResult(pause: WaitResult, action: Action, quietMs: number): CommandResult {
     if (pause.kind === 'prompt') {
       const { prompt } = pause
       const { exitCode, directory } = prompt
@@ -212,7 +220,7 @@ export class TerminalSession {
     const reasons = {
       timeout: ` after ${action.timeout ?? maxWaitMs / 1000} seconds`,
       input: ': it waits for input',
-      quiet: `; nothing was written for ${this.#params.quietMs / 1000} seconds`,
+      quiet: `; nothing was written for ${quietMs / 1000} seconds`,
     }
     const note = `[Still running${reasons[pause.kind]}. ${continueHint}]`
     return { note, exitCode: -1, isTimedOut: pause.kind === 'timeout' && typeof action.timeout === 'number' }

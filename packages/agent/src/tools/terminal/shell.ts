@@ -38,6 +38,8 @@ interface WaitLimits {
   readonly quietMs?: number
   /** Milliseconds without output before checking whether the command waits for input. Default: no check. */
   readonly inputMs?: number
+  /** Output ends the wait too, as `quiet`, at the first check for input after it. */
+  readonly endsWithOutput?: boolean
   /** Total milliseconds. */
   readonly timeoutMs: number
 }
@@ -145,7 +147,8 @@ export class Shell {
 
   /** Waits for the running command; returns at once when there is none. */
   async wait(limits: WaitLimits, signal?: AbortSignal): Promise<WaitResult> {
-    const { quietMs = Number.POSITIVE_INFINITY, inputMs = Number.POSITIVE_INFINITY, timeoutMs } = limits
+    const { quietMs = Number.POSITIVE_INFINITY, inputMs = Number.POSITIVE_INFINITY } = limits
+    const { timeoutMs, endsWithOutput = false } = limits
     const start = performance.now()
     this.#lastOutput = start
     let nextInputCheck = inputMs
@@ -163,6 +166,7 @@ export class Shell {
         else if (silence >= nextInputCheck) {
           nextInputCheck = silence + inputMs
           if (await this.#isAwaitingInput()) return { kind: 'input' }
+          if (endsWithOutput && this.#lastOutput > start) return { kind: 'quiet' }
           continue
         }
         await this.#sleep(Math.min(start + timeoutMs - now, Math.min(quietMs, nextInputCheck) - silence))

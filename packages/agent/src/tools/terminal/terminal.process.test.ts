@@ -512,3 +512,23 @@ test('a file in the place of the directory is reported', async () => {
   await writeFile(conversationDirectory, 'a file')
   expect(await run('ls')).toMatchObject({ is_error: true, exit_code: null })
 })
+
+test('waits without new output are longer each time', async () => {
+  const { run } = await openTestTerminal({ no_change_timeout_seconds: 0.02 })
+  await run('sleep 1000')
+  const silent = async () => /written for ([\d.]+) seconds/.exec((await run('')).note)?.[1]
+  expect([await silent(), await silent(), await silent(), await silent(), await silent()]).toEqual([
+    ...['0.04', '0.08', '0.2', '0.4', '0.4'],
+  ])
+})
+
+test('a question is told also when the call has a time limit', async () => {
+  const { run } = await openTestTerminal()
+  const asked = await run('read -r -p "Name? " name', { timeout: 300 })
+  expect(asked).toMatchObject({ exit_code: -1, timeout: false })
+  expect(asked.note).toContain('waits for input')
+  await run('Bob', { is_input: true })
+  const waiting = await run('sleep 0.5; read -r -p "Age? "', { timeout: 0.01 })
+  expect(waiting).toMatchObject({ exit_code: -1, timeout: true })
+  expect((await run('', { timeout: 300 })).note).toContain('waits for input')
+})
