@@ -45,6 +45,14 @@ test('what changes the meaning of a command is beside it', () => {
   ])
 })
 
+test.each(['FileEditorAction', 'EditAction'])('that an edit is for every place is beside it: %s', (kind) => {
+  const tool_call = { arguments: '{"replace_all": true}' }
+  expect(textsOf({ action: { kind, command: 'str_replace', path: '/a' }, tool_call })).toContain(
+    'replace_all: true',
+  )
+  expect(textsOf({ action: { kind: 'MCPToolAction', data: {} }, tool_call })).toEqual([])
+})
+
 test.each([
   [
     {

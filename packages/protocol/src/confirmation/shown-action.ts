@@ -31,7 +31,7 @@ export function shownAction(event: Members): ShownAction {
     tool: visibleText(asText(event.tool_name)),
     risk: visibleText(asText(event.security_risk) || 'UNKNOWN'),
     subject: visibleText(subject),
-    lines: [...lines, ...outsideLines(event)],
+    lines: [...lines, ...switchLines(event)],
   }
 }
 
@@ -142,12 +142,20 @@ function callLines(event: Members): ShownLine[] {
   return namedLines('arguments', asMembers(event.tool_call).arguments)
 }
 
-/** The call asks to leave the sandbox for commands, which is no member of its action. */
-function outsideLines(event: Members): ShownLine[] {
+/** What a call asks for that is no member of its action, by the kinds of actions. */
+const switches: readonly (readonly [name: string, kinds: RegExp])[] = [
+  ['outside_sandbox', /^/],
+  ['replace_all', /^(?:FileEditor|Edit)Action$/],
+]
+
+function switchLines(event: Members): ShownLine[] {
   const json = asMembers(event.tool_call).arguments
   if (event.action == null || typeof json !== 'string') return []
-  const { outside_sandbox } = parseMembers(json)
-  return outside_sandbox === true ? namedLines('outside_sandbox', true) : []
+  const members = parseMembers(json)
+  const kind = asText(asMembers(event.action).kind)
+  return switches.flatMap(([name, kinds]) =>
+    members[name] === true && kinds.test(kind) ? namedLines(name, true) : [],
+  )
 }
 
 function parseMembers(json: string): Members {

@@ -3,6 +3,7 @@ import { raceAbort } from '@slipway/shared/async'
 import { errorText } from '@slipway/shared/text'
 import type { Clock } from '@slipway/shared/time'
 import type { EventDraft } from '@slipway/storage'
+import { asksToReplaceAll } from '../../tools/calls/parse-call.ts'
 import type { Tool } from '../../tools/core/tool.ts'
 import type { RuleDecisions } from '../confirm/confirmation.ts'
 import { agentErrorEvent, observationEvent, rejectionEvent, statusUpdate } from '../events/event-drafts.ts'
@@ -105,10 +106,14 @@ async function executeAction(
   }
   const rule = rules?.get(call.id)
   if (rule?.decision === 'deny') return { draft: agentErrorEvent(call, deniedText(rule)) }
-  const isOutside = hasSandbox === true && call.asksForOutside === true
+  const options = {
+    isOutside: hasSandbox === true && call.asksForOutside === true,
+    replacesAll: asksToReplaceAll(call),
+  }
   const hookEvents: EventDraft[] = []
   try {
-    const { kind: _, ...tool_input } = action
+    const { kind: _, ...members } = action
+    const tool_input = options.replacesAll ? { ...members, replace_all: true } : members
     const about = { tool_name: call.tool_name, tool_input, action_id: call.id }
     const before = await runtime.hooks.run('pre_tool_use', about, signal)
     hookEvents.push(...before.events)
@@ -120,7 +125,7 @@ async function executeAction(
     const observation = await instrument(
       monitor,
       { kind: 'tool', tool: tool.definition.kind },
-      () => withAbortGrace(tool.run(action, signal, { isOutside }), clock, signal),
+      () => withAbortGrace(tool.run(action, signal, options), clock, signal),
       ({ is_error: isFailure }) => ({ outcome: isFailure ? 'error' : 'ok', isFailure }),
     )
     const after = await runtime.hooks.run('post_tool_use', { ...about, tool_response: observation }, signal)

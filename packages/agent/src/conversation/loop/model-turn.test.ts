@@ -1,6 +1,8 @@
 import { must, validateEvent } from '@slipway/protocol'
+import { shownAction } from '@slipway/protocol/confirmation'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ModelReply } from '../../llm/model.ts'
+import { asksToReplaceAll } from '../../tools/calls/parse-call.ts'
 import type { Tool } from '../../tools/core/tool.ts'
 import { openTools } from '../../tools/registry.ts'
 import { ToolFixtures as Workbench } from '../../tools/testing/fixtures.ts'
@@ -265,4 +267,33 @@ test('the analysis of one answer is bounded: commands beyond the limit are HIGH 
     const { events } = await eventsFromModelTurn(answer({}, calls), { ...options, analyzer: { kind } })
     expect(events.map(({ security_risk }) => security_risk)).toEqual(['LOW', 'LOW', 'HIGH', 'HIGH'])
   }
+})
+
+test('a repair comes before risk and question: what is asked about is what runs', async () => {
+  const analyzer = { kind: 'PatternSecurityAnalyzer' } as ModelTurnOptions['analyzer']
+  const path = workbench.path('a.txt')
+  const calls: Call[] = [
+    ['1', 'shell', '{"cmd": ["bash", "-lc", "rm -rf ssh"], "workdir": "/etc", "description": "Lists files"'],
+    ['2', 'Edit', '{"filePath": "a.txt", "oldString": "x", "newString": "y", "replaceAll": "true"}'],
+  ]
+  const { events } = await eventsFromModelTurn(answer({}, calls), { ...options, analyzer })
+  const [command, edit] = events.filter(({ kind }) => kind === 'ActionEvent')
+  expect(command).toMatchObject({
+    action: { kind: 'TerminalAction', command: 'cd -- /etc && rm -rf ssh' },
+    tool_name: 'terminal',
+    tool_call: { name: 'terminal', arguments: '{"command":"cd -- /etc && rm -rf ssh"}' },
+    security_risk: 'HIGH',
+  })
+  expect(shownAction({ ...command })).toMatchObject({
+    tool: 'terminal',
+    risk: 'HIGH',
+    lines: [{ kind: 'command', text: 'cd -- /etc && rm -rf ssh' }],
+  })
+  expect(edit).toMatchObject({ action: { kind: 'FileEditorAction', command: 'str_replace', path } })
+  expect(shownAction({ ...edit })).toMatchObject({
+    tool: 'file_editor',
+    subject: `str_replace ${path}`,
+    lines: [{ text: '- x' }, { text: '+ y' }, { kind: 'member', text: 'replace_all: true' }],
+  })
+  expect(asksToReplaceAll(must(edit, 'an action'))).toBe(true)
 })

@@ -8,6 +8,7 @@ import {
 } from '@slipway/protocol'
 import { isRecord, parseJsonObject } from '@slipway/shared/json'
 import type { Tool } from '../core/tool.ts'
+import { replaceAllName } from '../files/replace-all.ts'
 import { repairArguments } from './repair-arguments.ts'
 import { addEditorCommand, repairCall } from './repair-names.ts'
 import { repairJson, repairTypes, schemaProperties } from './repair-values.ts'
@@ -179,10 +180,25 @@ const security_risk = {
 const outsideName = 'outside_sandbox'
 const outside = { type: 'boolean', description: 'Ask the user to run this outside of the sandbox.' }
 
+interface StoredCall {
+  readonly tool_call?: unknown
+  readonly action?: unknown
+}
+
 /** Whether a call, as it is stored, asks to run outside of the sandbox for commands. */
-export function asksForOutside({ tool_call }: { readonly tool_call: unknown }): boolean {
+export function asksForOutside(call: StoredCall): boolean {
+  return isSwitchedOn(call, outsideName)
+}
+
+/** Whether an edit, as it is stored, is for every place of its old text; actions have no member for it. */
+export function asksToReplaceAll(call: StoredCall): boolean {
+  const kind = isRecord(call.action) ? call.action.kind : undefined
+  return (kind === 'FileEditorAction' || kind === 'EditAction') && isSwitchedOn(call, replaceAllName)
+}
+
+function isSwitchedOn({ tool_call }: StoredCall, name: string): boolean {
   const json = isRecord(tool_call) ? tool_call.arguments : undefined
-  return typeof json === 'string' && parseJsonObject(json)?.[outsideName] === true
+  return typeof json === 'string' && parseJsonObject(json)?.[name] === true
 }
 
 /** What the call does, for the user. Its name says enough; a text would be repeated for each tool. */

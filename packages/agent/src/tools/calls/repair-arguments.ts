@@ -26,6 +26,7 @@ const otherNames: Readonly<Record<string, readonly string[]>> = {
   title: ['content', 'description', 'task', 'step', 'name', 'text'],
   notes: ['note', 'details'],
   is_input: ['isinput'],
+  replace_all: ['replaceall', 'allowmultiple', 'global'],
 }
 /** Members of tasks of other trackers, which ours does without. */
 const ignoredTaskMembers: ReadonlySet<string> = new Set(['id', 'priority', 'activeForm', 'active_form'])

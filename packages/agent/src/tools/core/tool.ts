@@ -35,6 +35,8 @@ export type ToolAction<K extends Action['kind']> = Extract<Action, { kind: K }>
 export interface ToolRunOptions {
   /** The user has allowed that it runs outside of the sandbox for commands. */
   readonly isOutside?: boolean
+  /** An edit is for every place of its old text. */
+  readonly replacesAll?: boolean
 }
 
 /**

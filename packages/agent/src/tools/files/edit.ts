@@ -26,20 +26,23 @@ import {
 import { countLines, pluralize, textForEvent } from './lines.ts'
 import { findSimilarLines } from './match-lines.ts'
 import { nearestLines } from './nearest-lines.ts'
+import { withReplaceAll } from './replace-all.ts'
 import { brokenByChange } from './syntax-check.ts'
 import { describeLines, exactPlaces, replacePlaces, toleranceNote } from './text-changes.ts'
 
 /** Replaces a text that occurs as often as expected; an empty old text creates the file. */
-export const openEdit: ToolFactory = (context) =>
+export const openEdit: ToolFactory = (context) => withReplaceAll(openPlainEdit(context))
+
+const openPlainEdit = (context: ToolContext) =>
   defineTool({
     kind: 'Edit',
     resources: ({ file_path }) => [`file:${resolve(context.workspace.directory, file_path)}`],
-    run: async (action) => {
+    run: async (action, _, { replacesAll = false } = {}) => {
       const real = await context.workspace.resolve(action.file_path, 'write')
       return await fileMutex.runExclusive(real, () =>
         action.old_string === ''
           ? createNewFile(action, real, context)
-          : replaceInFile(action, real, context),
+          : replaceInFile(action, real, { ...context, replacesAll }),
       )
     },
     failureMembers: () => ({ file_path: null, is_new_file: false, replacements_made: 0 }),
@@ -69,7 +72,11 @@ async function createNewFile(
   }
 }
 
-async function replaceInFile(action: ToolAction<'EditAction'>, real: string, context: ToolContext) {
+async function replaceInFile(
+  action: ToolAction<'EditAction'>,
+  real: string,
+  { replacesAll, ...context }: ToolContext & { readonly replacesAll: boolean },
+) {
   const { file_path, old_string, new_string, expected_replacements: expectedCount } = action
   if (old_string === new_string)
     throw new ToolError('The old and the new text are the same, so nothing would change.')
@@ -84,9 +91,9 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string, con
     throw new ToolError(
       `The old text does not occur in ${file_path}. It has to be there exactly, with its white space.${nearestLines(oldFile.text, oldText)}`,
     )
-  if (count !== expectedCount)
+  if (count !== expectedCount && !replacesAll)
     throw new ToolError(
-      `The old text occurs ${count} times in ${file_path}, but ${expectedCount} were expected: in ${describeLines(oldFile.text, places)}. Add lines around it, or expect ${count}.`,
+      `The old text occurs ${count} times in ${file_path}, but ${expectedCount} were expected: in ${describeLines(oldFile.text, places)}. Add lines around it, or set replace_all.`,
     )
   const text = replacePlaces(oldFile.text, places)
   if (exact.length === 0 && text === oldFile.text)

@@ -4,7 +4,7 @@ import { makeRealDirectory } from '@slipway/shared/tool-files'
 import { checkFileSize, createFile, fileMutex, lstatIfExists, readExistingFile } from '../core/file-access.ts'
 import { replaceLinkedFile } from '../core/linked-files.ts'
 import { outputLimits } from '../core/output-limits.ts'
-import { type ToolAction, type ToolContext, textBlock } from '../core/tool.ts'
+import { type ToolAction, type ToolContext, type ToolRunOptions, textBlock } from '../core/tool.ts'
 import { ToolError } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import { EditHistory, withHistory } from './edit-history.ts'
@@ -13,7 +13,7 @@ import { countLines, numberLines, pluralize, snippetAround, textForEvent } from 
 import { entryLabel, listDirectory } from './listing.ts'
 import { readImage } from './read-image.ts'
 import { brokenByChange } from './syntax-check.ts'
-import { changedRange, insertAfterLine, replaceUnique } from './text-changes.ts'
+import { changedRange, insertAfterLine, replaceText } from './text-changes.ts'
 import { undoLastChange } from './undo.ts'
 
 const maxChars = outputLimits.file_editor
@@ -44,13 +44,17 @@ export class FileEditor {
     this.#history = new EditHistory(context.directory)
   }
 
-  async run(command: EditorCommand, signal: AbortSignal): Promise<EditorResult> {
+  async run(
+    command: EditorCommand,
+    signal: AbortSignal,
+    { replacesAll = false }: ToolRunOptions = {},
+  ): Promise<EditorResult> {
     await this.#assertAbsolute(command.path)
     if (command.command === 'view') return await this.#view(command, signal)
     const real = await this.#context.workspace.resolve(command.path, 'write')
     if (command.command === 'undo_edit') return await this.#undo(command, real)
     return await fileMutex.runExclusive(real, () =>
-      command.command === 'create' ? this.#create(command, real) : this.#edit(command, real),
+      command.command === 'create' ? this.#create(command, real) : this.#edit(command, real, replacesAll),
     )
   }
 
@@ -111,11 +115,13 @@ export class FileEditor {
     return editorResult(command, { content, prev_exist: false, new_content: textForEvent(newText) })
   }
 
-  async #edit(command: EditorCommand, real: string): Promise<EditorResult> {
+  async #edit(command: EditorCommand, real: string, replacesAll: boolean): Promise<EditorResult> {
     const { bytes, stats } = await readExistingFile(real)
     const oldFile = requireText(command.path, bytes)
     const { text, from, to, note } =
-      command.command === 'insert' ? insertAfterLine(command, oldFile) : replaceUnique(command, oldFile)
+      command.command === 'insert'
+        ? insertAfterLine(command, oldFile)
+        : replaceText(command, oldFile, replacesAll)
     const changed = encodeChange(oldFile, text)
     const after = checkFileSize(command.path, changed.bytes)
     await withHistory(this.#history, real, { before: { bytes, mode: stats.mode }, after }, () =>

@@ -3,9 +3,10 @@ import { makeRealDirectory } from '@slipway/shared/tool-files'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
 import { createFile, fileMutex, lstatIfExists } from '../core/file-access.ts'
-import type { Tool, ToolContext, ToolFactory } from '../core/tool.ts'
+import type { Tool, ToolContext, ToolFactory, ToolRunOptions } from '../core/tool.ts'
 import { ToolError } from '../core/tool-failure.ts'
 import { type EditorCommand, FileEditor, failedEditorResult } from './editor.ts'
+import { withReplaceAll } from './replace-all.ts'
 
 const planHeadings = [
   '# Plan',
@@ -19,7 +20,9 @@ const planHeadings = [
 
 /** Views, creates and edits files by absolute path; the last ten edits of each file can be undone. */
 export const openFileEditor: ToolFactory = (context) =>
-  withAbsolutePaths(defineTool({ kind: 'FileEditor', ...editorMembers(context) }), context.workspace)
+  withReplaceAll(
+    withAbsolutePaths(defineTool({ kind: 'FileEditor', ...editorMembers(context) }), context.workspace),
+  )
 
 /** Views any file and changes only the plan. Parameter `plan_path`: path of the plan in the workspace. */
 export const openPlanningFileEditor: ToolFactory = (context, { plan_path }) => {
@@ -53,9 +56,9 @@ function editorMembers(context: ToolContext, prepare?: (command: EditorCommand) 
   const editor = new FileEditor(context, prepare !== undefined)
   return {
     resources: ({ path }: EditorCommand) => [`file:${resolve(context.workspace.directory, path)}`],
-    run: async (command: EditorCommand, signal: AbortSignal) => {
+    run: async (command: EditorCommand, signal: AbortSignal, options?: ToolRunOptions) => {
       await prepare?.(command)
-      return await editor.run(command, signal)
+      return await editor.run(command, signal, options)
     },
     failureMembers: failedEditorResult,
   }

@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { ToolError } from '../core/tool-failure.ts'
-import { replaceUnique } from './text-changes.ts'
+import { replaceText } from './text-changes.ts'
 
 /** The text after a str_replace; undefined when it is refused. */
 function replaced(text: string, old_str: string, new_str: string): string | undefined {
   try {
     const command = { command: 'str_replace', path: 'a', old_str, new_str } as const
-    return replaceUnique(command, { text, encoding: 'utf-8', lineEnd: '\n' }).text
+    return replaceText(command, { text, encoding: 'utf-8', lineEnd: '\n' }).text
   } catch (error) {
     if (error instanceof ToolError) return undefined
     throw error
@@ -74,7 +74,7 @@ test('what was tolerated is named', () => {
     old_str: 'if a:\n  b"',
     new_str: 'if a:\n  c"',
   } as const
-  expect(replaceUnique(command, file)).toMatchObject({
+  expect(replaceText(command, file)).toMatchObject({
     text: 'if a:\n\tc“  \n',
     note: expect.stringMatching(/indentation, trailing blanks, quotes, dashes/),
   })

@@ -18,20 +18,22 @@ interface TextChange {
 }
 
 /**
- * Replaces the only old_str by new_str: an exact match, else whole lines that are similar. Throws ToolError
- * when there is not exactly one.
+ * Replaces the only old_str, or each of them, by new_str: exact matches, else whole lines that are similar.
+ * Throws ToolError when there is none, or more than the only one.
  */
-export function replaceUnique(
+export function replaceText(
   { path, old_str: oldText, new_str: newText }: EditCommand,
   file: TextFile,
+  replacesAll = false,
 ): TextChange {
   if (oldText == null || oldText === '')
     throw new ToolError('str_replace needs old_str, the text to be replaced.')
   if (newText == null) throw new ToolError('str_replace needs new_str; an empty one removes old_str.')
   if (oldText === newText) throw new ToolError('old_str and new_str are the same, so nothing would change.')
   const [search, replacement] = [normalizeLineEnds(oldText, file), normalizeLineEnds(newText, file)]
-  const offsets = findOffsets(file.text, search)
-  const exact = offsets.map((from) => exactPlace(file.text, from, search, replacement))
+  const exact = replacesAll
+    ? exactPlaces(file.text, search, replacement)
+    : findOffsets(file.text, search).map((from) => exactPlace(file.text, from, search, replacement))
   const { places, tolerated } =
     exact.length > 0 ? { places: exact, tolerated: [] } : findSimilarLines(file.text, search, replacement)
   const [place, ...others] = places
@@ -39,16 +41,20 @@ export function replaceUnique(
     throw new ToolError(
       `old_str does not occur in ${path}. It has to be there exactly, with its white space.${nearestLines(file.text, search)}`,
     )
-  if (others.length > 0)
+  if (others.length > 0 && !replacesAll)
     throw new ToolError(
-      `old_str occurs more than once in ${path}, in ${describeLines(file.text, places)}. Add lines around it, so that it occurs once.`,
+      `old_str occurs more than once in ${path}, in ${describeLines(file.text, places)}. Add lines around it, so that it occurs once, or set replace_all.`,
     )
   const text = replacePlaces(file.text, places)
   if (tolerated.length > 0 && text === file.text)
     throw new ToolError(
       `old_str differs from ${path} only in ${tolerated.join(', ')}, and with new_str nothing would change.`,
     )
-  return { text, from: place.from, to: place.from + place.replacement.length, note: toleranceNote(tolerated) }
+  const count = replacesAll
+    ? `\n[${places.length} places were changed; the lines are those of the first.]`
+    : ''
+  const note = count + toleranceNote(tolerated)
+  return { text, from: place.from, to: place.from + place.replacement.length, note }
 }
 
 /** The places of a text, one after the other. */
