@@ -18,6 +18,7 @@ const otherNames: Readonly<Record<string, readonly string[]>> = {
   content: ['contents', 'filetext', 'filecontent', 'filecontents', 'text'],
   insert_line: ['insertline', 'line', 'linenumber', 'afterline', 'insertafterline'],
   view_range: ['viewrange', 'range', 'linerange', 'lines'],
+  patch: ['input', 'diff', 'patchtext', 'patchcontent'],
   pattern: ['query', 'regex', 'regexp', 'searchpattern', 'globpattern', 'searchterm'],
   include: ['filepattern', 'includepattern', 'glob', 'includes'],
   message: ['result', 'answer', 'finalanswer', 'response', 'text', 'content', 'output'],
@@ -58,7 +59,10 @@ export function repairArguments(input: Args, schema: Args): Args {
   const args =
     schema.additionalProperties === false
       ? dropRemarks(
-          enterDirectory(renameMembers(unwrap(input, properties), properties), properties),
+          readMilliseconds(
+            enterDirectory(renameMembers(unwrap(input, properties), properties), properties),
+            properties,
+          ),
           properties,
         )
       : input
@@ -108,7 +112,9 @@ function renameMembers(args: Args, properties: Args): Args {
 }
 
 /** What models say beside a call, for people; it changes nothing. */
-const remarks = ['description', 'explanation', 'reason', 'rationale', 'justification', 'intent']
+const remarks = [
+  ...['description', 'explanation', 'reason', 'rationale', 'justification', 'intent', 'instruction'],
+]
 /** Switches of other shells, which are what ours does when they are off. */
 const switches = [
   'runinbackground',
@@ -126,7 +132,7 @@ function dropRemarks(args: Args, properties: Args): Args {
   return Object.fromEntries(Object.entries(args).filter((member) => !isRemark(member)))
 }
 
-const directoryNames = ['workdir', 'cwd', 'workingdirectory', 'workingdir']
+const directoryNames = ['workdir', 'cwd', 'workingdirectory', 'workingdir', 'directory', 'dirpath']
 
 /**
  * A directory for a command of the terminal, which stays where it was last, becomes a part of the command.
@@ -143,6 +149,16 @@ function enterDirectory(args: Args, properties: Args): Args {
   if (typeof directory !== 'string') return args
   const isSimple = !/[;&|\n]/.test(command)
   return { ...others, command: `cd -- ${shellWord(directory)} && ${isSimple ? command : `{\n${command}\n}`}` }
+}
+
+/** `timeout_ms` of other shells. */
+function readMilliseconds(args: Args, properties: Args): Args {
+  const name = Object.keys(args).find((one) => plainKey(one) === 'timeoutms')
+  const milliseconds = name === undefined ? Number.NaN : Number(args[name] ?? Number.NaN)
+  const isMeant = Object.hasOwn(properties, 'timeout') && args.timeout == null && milliseconds >= 0
+  if (name === undefined || !isMeant || Object.hasOwn(properties, name)) return args
+  const { [name]: _, ...others } = args
+  return { ...others, timeout: milliseconds / 1000 }
 }
 
 function repairTasks(value: unknown, { items }: Args): unknown {

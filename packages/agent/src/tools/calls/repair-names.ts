@@ -23,6 +23,7 @@ const otherNames: Readonly<Record<string, readonly string[]>> = {
     ],
     ...['localshell', 'shellcommand', 'containerexec'],
   ],
+  apply_patch: ['patch', 'patchfile'],
   file_editor: ['strreplace', 'strreplaceeditor', 'strreplacebasededittool', 'texteditor', 'editor'],
   edit: [
     'editfile',
@@ -67,7 +68,8 @@ export function repairCall(name: string, args: Args, known: ReadonlySet<string>)
   if (toolName === '') return undefined
   const [same, ...more] = [...known].filter((one) => matchesName(one, toolName))
   if (same !== undefined && more.length === 0) return addEditorCommand(same, args) ?? { name: same, args }
-  const call = guessCall(toolName, args, known)
+  const isDotted = bareName.length > toolName.length && /^[\w.-]+$/.test(bareName)
+  const call = (isDotted ? guessCall(bareName, args, known) : undefined) ?? guessCall(toolName, args, known)
   return call !== undefined && known.has(call.name) ? call : undefined
 }
 
@@ -90,13 +92,19 @@ function guessCall(name: string, args: Args, known: ReadonlySet<string>): NamedC
   const key = plainKey(name)
   const [target] =
     Object.entries(otherNames).find(([own, names]) => plainKey(own) === key || names.includes(key)) ?? []
-  if (target === 'terminal') return terminalCall(args, shellCommand)
+  if (target === 'terminal')
+    return (known.has('apply_patch') ? patchCall(args) : undefined) ?? shellCall(key, args, shellCommand)
   if (target === 'file_editor') return addEditorCommand(target, args) ?? { name: target, args }
   // Of the two sets of tools for files a conversation mostly has one.
   const editorCommand = target === undefined || known.has(target) ? undefined : editorCommands[target]
   const isRange = key === 'read' && (args.offset != null || args.limit != null)
-  if (editorCommand !== undefined)
-    return { name: 'file_editor', args: { command: editorCommand, ...(isRange ? lineRange(args) : args) } }
+  if (editorCommand !== undefined) {
+    // A view of a directory has two levels, as a recursive list of ours.
+    const { recursive, ...others } = isRange ? lineRange(args) : args
+    const isLevels = target === 'list_directory' && typeof recursive === 'boolean'
+    const more = isLevels || recursive === undefined ? others : { ...others, recursive }
+    return { name: 'file_editor', args: { command: editorCommand, ...more } }
+  }
   // Ours counts lines from 0.
   if (target === 'read_file' && isRange && Number(args.offset) > 0)
     return { name: target, args: { ...args, offset: Number(args.offset) - 1 } }
@@ -110,6 +118,27 @@ function lineRange({ offset, limit, ...others }: Args): Args {
   const isRange = [first, count ?? 1].every((number) => Number.isInteger(number) && number > 0)
   if (!isRange) return { ...others, offset, limit }
   return { ...others, view_range: [first, count === undefined ? -1 : first + count - 1] }
+}
+
+/** Codex starts its patch tool as a program of the shell. */
+function patchCall(args: Args): NamedCall | undefined {
+  const command: unknown = args.command ?? args.cmd
+  const words: readonly unknown[] = Array.isArray(command) ? command : [command]
+  const text = words.at(-1)
+  const isProgram = words.length === 2 && words[0] === 'apply_patch'
+  if (
+    typeof text !== 'string' ||
+    !(isProgram || /^\s*apply_patch\s+<<[\s\S]*\*\*\* End Patch\s+\w+\s*$/.test(text))
+  )
+    return undefined
+  return { name: 'apply_patch', args: { patch: text.trim() } }
+}
+
+/** `Bash` of Claude Code and `bash` of opencode count milliseconds. */
+function shellCall(key: string, args: Args, command: string | undefined): NamedCall {
+  const { timeout } = args
+  const isMilliseconds = key === 'bash' && typeof timeout === 'number' && timeout >= 1000
+  return terminalCall(isMilliseconds ? { ...args, timeout: timeout / 1000 } : args, command)
 }
 
 /** A call of the terminal, with the command under its correct name. */
