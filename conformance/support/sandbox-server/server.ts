@@ -104,7 +104,6 @@ export class SandboxServer implements AsyncDisposable {
   static async prepare(options: SandboxServerOptions = {}): Promise<SandboxServer> {
     const data = await realpath(await mkdtemp(join(tmpdir(), 'slipway-conformance-')))
     if (options.uid !== undefined) await chown(data, options.uid, options.uid)
-    else await takeSharedCode(data)
     return new SandboxServer(data, await freePort(), options)
   }
 
@@ -134,6 +133,10 @@ export class SandboxServer implements AsyncDisposable {
     options: { readonly env?: Readonly<Record<string, string>>; readonly program?: ServerProgram } = {},
   ): Promise<void> {
     if (this.isRunning) throw new Error('it is running already')
+    if (this.#options.uid === undefined) {
+      await giveSharedCode(this.data)
+      await takeSharedCode(this.data)
+    }
     const database = await databaseSettings(this.data)
     const child = this.#spawn(options, database)
     this.#child = child
@@ -322,6 +325,7 @@ export class SandboxServer implements AsyncDisposable {
   async #removeAll(): Promise<void> {
     if (this.isRunning) this.signal('SIGCONT')
     await this.stop()
+    if ((await this.listResources()).length === 0) return
     // Those of all users, and of the warm pool.
     const { SLIPWAY_DATABASE_URL: url } = await databaseSettings(this.data)
     if (url === undefined) markAllForDeletion(this.data)
