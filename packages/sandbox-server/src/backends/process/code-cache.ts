@@ -28,6 +28,7 @@ export class CodeCache {
   /** A folder of the host for sandboxes to read; undefined while there is none. */
   folder: string | undefined
   #preparing: Promise<void> | undefined
+  readonly #looked = Promise.withResolvers<void>()
 
   constructor(options: CodeCacheOptions) {
     this.#options = options
@@ -35,12 +36,20 @@ export class CodeCache {
 
   /** Finds or compiles it, once. Never rejects: without it sandboxes only start slower. */
   make(jail: Jail | undefined): Promise<void> {
-    this.#preparing ??= this.#findOrCompile(jail).catch((error: unknown) =>
-      this.#options.log('warn', 'the agent server is not compiled ahead: sandboxes start slower', {
-        error: String(error),
-      }),
-    )
+    this.#preparing ??= this.#findOrCompile(jail)
+      .catch((error: unknown) =>
+        this.#options.log('warn', 'the agent server is not compiled ahead: sandboxes start slower', {
+          error: String(error),
+        }),
+      )
+      .finally(() => this.#looked.resolve())
     return this.#preparing
+  }
+
+  /** Finds it, or begins to compile it, which takes as long as a start of the agent server. */
+  async find(jail: Jail | undefined): Promise<void> {
+    void this.make(jail)
+    await this.#looked.promise
   }
 
   async #findOrCompile(jail: Jail | undefined): Promise<void> {
@@ -50,7 +59,10 @@ export class CodeCache {
     const names = (await ignoreErrors(['ENOENT'], readdir(directory))) ?? []
     for (const name of names.filter((each) => each !== basename(folder)))
       await rm(join(directory, name), { recursive: true, force: true })
-    if (!names.includes(basename(folder))) await this.#compile(jail, folder)
+    if (!names.includes(basename(folder))) {
+      this.#looked.resolve()
+      await this.#compile(jail, folder)
+    }
     this.folder = folder
   }
 

@@ -217,7 +217,7 @@ export class ProcessBackend implements Backend {
     const { isolate = 'auto', limit = 'auto' } = this.#options
     const capabilities = await detectHostCapabilities(this.#records.probePrefix, isolate, limit === 'auto')
     this.#isNetworkShared = capabilities.jail?.network === undefined
-    void this.#code?.make(capabilities.jail)
+    await this.#code?.find(capabilities.jail)
     return capabilities
   }
 
