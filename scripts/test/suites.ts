@@ -15,12 +15,12 @@ export const suffixes = Object.keys(needs)
 
 /**
  * Files that need what `.ci/build` makes, by the pass that runs them: they begin when it is there. The files
- * of a cluster run one after the other, since they take its node and its spare API server; the others in two
- * workers.
+ * of a cluster run one after the other, since they take its node and its spare API server; the others too,
+ * since they end long before the first pass.
  */
 export const latePasses = {
   cluster: { suffixes: ['k8s'], workers: 1 },
-  engines: { suffixes: ['docker', 'python'], workers: 2 },
+  engines: { suffixes: ['docker', 'python'], workers: 1 },
 } as const
 
 export type LatePass = keyof typeof latePasses
@@ -35,7 +35,6 @@ export const longFiles: readonly string[] = [
   'conformance/readme/guides.process.test.ts',
   'conformance/sandbox-server/event-ingest.crash.test.ts',
   'conformance/map/operations/f31-persistence.process.test.ts',
-  'conformance/sandbox-server/kubernetes.k8s.test.ts',
   'conformance/agent-server/runs/recovery.crash.test.ts',
   'conformance/contract/contract.crash.test.ts',
   'packages/agent/src/tools/browser/tools.browser.test.ts',
@@ -77,8 +76,12 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'an installation by Docker Compose: its parts run in container-engines.docker and in replicas.pg',
   },
   {
+    file: 'conformance/sandbox-server/kubernetes.k8s.test.ts',
+    why: 'the conversations of container-engines.docker on a second backend, whose contract kubernetes-backend.k8s has',
+  },
+  {
     file: 'conformance/sandbox-server/chart.k8s.test.ts',
-    why: 'an installation by Helm: its parts run in kubernetes.k8s',
+    why: 'an installation by Helm, on the same backend',
   },
   {
     file: 'conformance/clients/openapi-documents.python.test.ts',
@@ -93,6 +96,18 @@ export const nightlyFiles: readonly NightlyFile[] = [
     file: 'conformance/agent-server/runs/sub-agents.crash.test.ts',
     project: 'postgres',
     why: 'a second storage: storage.crash.pg and takeover.crash.pg kill its servers',
+  },
+  {
+    file: 'fuzz/agent-server/openapi.slow.test.ts',
+    why: 'random requests: ten of each route show little, and the night sends 200',
+  },
+  {
+    file: 'fuzz/sandbox-server/openapi.sandbox.test.ts',
+    why: 'random requests: ten of each route show little, and the night sends 200',
+  },
+  {
+    file: 'fuzz/agent-server/run-loop.crash.test.ts',
+    why: 'random sequences: conversation.property.slow has the loop without a server',
   },
   { file: 'scripts/mutation/interruption.process.test.ts', why: 'ends of a program that runs at night' },
   { file: 'bench/interruption.process.test.ts', why: 'ends of a program that runs at night' },
