@@ -104,7 +104,7 @@ const variables: readonly (readonly [string, Env])[] = [
   ['a time zone that does not exist', { TZ: 'Mars/Phobos' }],
 ]
 
-/** Each shell has one of these at night, otherwise those of a seventh of the rows, which set no variable twice. */
+/** At night each shell has one of these, otherwise a seventh of the rows, which set no variable twice. */
 const shells =
   process.env.SLIPWAY_NIGHTLY === '1'
     ? variables
