@@ -6,6 +6,8 @@ export interface ErrorFacts {
   readonly message: string
   /** Codes and types of the provider and of the network, in lower case. */
   readonly words: ReadonlySet<string>
+  /** The parameter or place that it names. */
+  readonly place: string | undefined
   /** The delay that the provider asks for. */
   readonly retryAfterMs: number | undefined
 }
@@ -30,7 +32,7 @@ export function errorFacts(error: unknown): ErrorFacts {
   if (typeof named === 'string') words.add((named.split(':')[0] ?? '').toLowerCase())
   const status = errorStatus(outer, inner)
   const message = errorMessage(outer, inner, words)
-  return { status, message, words, retryAfterMs: retryAfter(headers, inner) }
+  return { status, message, words, place: errorPlace(inner), retryAfterMs: retryAfter(headers, inner) }
 }
 
 function addWords(words: Set<string>, record: Record<string, unknown>): void {
@@ -50,6 +52,14 @@ function addCauses(words: Set<string>, error: Record<string, unknown>): void {
     for (const word of [code, name]) if (typeof word === 'string') words.add(word.toLowerCase())
     cause = asRecord(cause).cause
   }
+}
+
+/** OpenAI's `param`, Gemini's `fieldViolations`. */
+function errorPlace({ param, details }: Record<string, unknown>): string | undefined {
+  const violations = asArray(details).flatMap((detail) => asArray(asRecord(detail).fieldViolations))
+  const fields = violations.map((violation) => asRecord(violation).field)
+  const places = [param, ...fields].filter((one) => typeof one === 'string' && one !== '')
+  return places.length === 0 ? undefined : places.join(' ')
 }
 
 /** 2xx is the status of a broken stream, not of the error. */

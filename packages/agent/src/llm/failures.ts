@@ -54,6 +54,8 @@ export interface ProviderFailure {
   readonly isRefused?: true
   /** The HTTP status of the answer. */
   readonly status?: number | undefined
+  /** What the answer names beside its text as the cause: a parameter, or a place in the request. */
+  readonly place?: string | undefined
 }
 
 const maxDetail = 2000
@@ -75,6 +77,7 @@ export function classifyFailure(error: unknown): ProviderFailure {
     isRetryable,
     ...(facts.words.has('econnrefused') && { isRefused: true }),
     status: facts.status,
+    place: facts.place,
     retryAfterMs: isRetryable ? facts.retryAfterMs : undefined,
   }
 }

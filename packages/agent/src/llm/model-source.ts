@@ -3,6 +3,7 @@ import type { Clock } from '@slipway/shared/time'
 import type { Secrets } from '../secrets/secrets.ts'
 import type { ProviderFailure } from './failures.ts'
 import type { ModelEnvironment, ModelReply, ModelRequest } from './model.ts'
+import type { LeftOut } from './refusals/left-out.ts'
 
 /** The result of a request after retries and before fallbacks. */
 export type SourceResult =
@@ -15,6 +16,7 @@ export interface SourceOptions {
   readonly secrets: Secrets
   readonly environment: ModelEnvironment
   readonly cacheKey?: string | undefined
+  readonly leftOut?: LeftOut | undefined
 }
 
 /** Source of replies: a provider, or a script. */

@@ -1,5 +1,6 @@
 import type { Llm, Message, TokenUsage } from '@slipway/protocol'
 import type { Clock } from '@slipway/shared/time'
+import type { LeftOut } from './refusals/left-out.ts'
 
 /** A tool as a model sees it. */
 export interface ModelTool {
@@ -145,5 +146,7 @@ export type OpenModel = (
     readonly findProfile?: FindProfile | undefined
     /** Common to the requests of one conversation: providers route them to the same prompt cache. */
     readonly cacheKey?: string
+    /** Remembers what servers refuse; else the model does while it is open. */
+    readonly leftOut?: LeftOut
   },
 ) => Model

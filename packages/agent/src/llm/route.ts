@@ -34,6 +34,12 @@ export function serverOf({ baseUrl }: Pick<ModelRoute, 'baseUrl'>): string | und
   return baseUrl === undefined ? undefined : URL.parse(baseUrl)?.host
 }
 
+/** A model's name with the host of its address: what a server takes is learned for both. */
+export function learnedModelName({ model, base_url }: Pick<Llm, 'model' | 'base_url'>): string {
+  const host = serverOf({ baseUrl: base_url })
+  return host === undefined ? model : `${model} at ${host}`
+}
+
 /** The route of a model, or what is missing for one. `scripted/` models have none. */
 export function resolveRoute(llm: Llm): ModelRoute | { readonly issue: string } {
   const { provider, name } = splitModelName(llm)

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { learnedModelName, learnWindow } from './learned-window.ts'
+import { learnedModelName } from '../../llm/route.ts'
+import { learnWindow } from './learned-window.ts'
 
 test.each<[string, number]>([
   [

@@ -1,7 +1,7 @@
 import type { Llm } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { LearnedWindow } from '../../llm/model.ts'
-import { serverOf } from '../../llm/route.ts'
+import { learnedModelName } from '../../llm/route.ts'
 import { stateUpdate } from '../events/event-drafts.ts'
 import { learnedWindowKey } from '../state/state.ts'
 
@@ -43,12 +43,6 @@ export function learnWindow(
   if (named !== undefined) return { tokens: named, isNamed: true }
   const guess = Math.floor(Math.min(requestTokens, known) * shrinkFactor)
   return { tokens: Math.max(minWindow, guess), isNamed: false }
-}
-
-/** A model's name with the host of its address: the limit is the server's. */
-export function learnedModelName({ model, base_url }: Pick<Llm, 'model' | 'base_url'>): string {
-  const host = serverOf({ baseUrl: base_url })
-  return host === undefined ? model : `${model} at ${host}`
 }
 
 export function learnedWindowEvent(llm: Llm, { tokens, isNamed }: LearnedWindow): EventDraft {

@@ -1,5 +1,5 @@
 import type { Model } from '../../llm/model.ts'
-import { learnedModelName } from './learned-window.ts'
+import { learnedModelName } from '../../llm/route.ts'
 
 /** Estimates are rather too high, but not by so much. */
 const maxCountedShare = 0.3

@@ -1,6 +1,6 @@
 import type { Llm } from '@slipway/protocol'
 import type { Model } from '../../llm/model.ts'
-import { learnedModelName } from '../condense/learned-window.ts'
+import { learnedModelName } from '../../llm/route.ts'
 import type { ConversationContext } from './conversation-context.ts'
 import { instrumentModel } from './instrumentation.ts'
 

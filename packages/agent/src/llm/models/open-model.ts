@@ -14,6 +14,7 @@ import type {
   OpenModel,
 } from '../model.ts'
 import type { ModelSource, SourceOptions, SourceResult } from '../model-source.ts'
+import type { LeftOut } from '../refusals/left-out.ts'
 import { resolveRoute } from '../route.ts'
 import { TextCallSource } from '../text-calls/text-call-source.ts'
 import { countTokens } from '../tokens.ts'
@@ -33,13 +34,15 @@ export const openModel: OpenModel = (llm, options = {}) => {
     clock: options.clock ?? systemClock,
     refreshKey: options.refreshKey,
   }
-  return new FallbackModel(llm, { environment, findProfile: options.findProfile, cacheKey: options.cacheKey })
+  const { findProfile, cacheKey, leftOut } = options
+  return new FallbackModel(llm, { environment, findProfile, cacheKey, leftOut })
 }
 
 interface FallbackModelOptions {
   readonly environment: ModelEnvironment
   readonly findProfile: FindProfile | undefined
   readonly cacheKey: string | undefined
+  readonly leftOut: LeftOut | undefined
 }
 
 class FallbackModel implements Model {

@@ -12,6 +12,8 @@ import {
   type SourceResult,
   sleepUntilAborted,
 } from '../model-source.ts'
+import { type LeftOut, LeftOutInMemory } from '../refusals/left-out.ts'
+import { type AcceptedRequest, RefusedRequest } from '../refusals/refused-request.ts'
 import { callOptions, requestCapabilities } from '../request/call-options.ts'
 import { fitRequestImages } from '../request/fit-images.ts'
 import { openProvider } from '../request/open-provider.ts'
@@ -19,7 +21,7 @@ import type { SdkModel } from '../request/sdk-types.ts'
 import type { ResponseAccumulator } from '../response/accumulator.ts'
 import { assistantMessage } from '../response/assistant-message.ts'
 import { type StreamResult, streamResponse } from '../response/stream-response.ts'
-import { type ModelRoute, serverOf } from '../route.ts'
+import { learnedModelName, type ModelRoute, serverOf } from '../route.ts'
 import { countTokens, countToolTokens, textTokens } from '../tokens.ts'
 import { buildReply, type ReplyTokens } from './build-reply.ts'
 import { explainFailure } from './own-server.ts'
@@ -29,6 +31,8 @@ type CompletedStream = Extract<StreamResult, { kind: 'response' }>
 /** Shorter ids repeat (Ollama draws from a thousand). */
 const minUniqueId = 16
 const defaultStallSeconds = 120
+/** Of a refusal, beside each of its omissions. */
+const maxReason = 500
 const noTokens: ReplyTokens = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0 }
 
 /** A model behind a provider's interface. Loads the provider's library at the first request. */
@@ -38,9 +42,14 @@ export class RemoteModelSource implements ModelSource {
   #key: string | undefined
   #factsLoading: Promise<ModelFacts> | undefined
   #facts: ModelFacts = noModelFacts
+  readonly #name: string
+  readonly #leftOut: LeftOut
+  #accepted: AcceptedRequest | undefined
 
   constructor(options: SourceOptions & { readonly route: ModelRoute }) {
     this.#options = options
+    this.#name = learnedModelName(options.llm)
+    this.#leftOut = options.leftOut ?? new LeftOutInMemory()
     this.#key = options.llm.api_key
   }
 
@@ -77,10 +86,21 @@ export class RemoteModelSource implements ModelSource {
     const model = await this.#provider
     if ('code' in model) return { kind: 'failure', failure: model }
     let hadEmpty = false
-    for (let attempt = 0; ; attempt += 1) {
-      const result = await this.#attempt(model, { ...request, hadEmpty }, signal)
-      if (result.kind !== 'failure') return result
+    const refused = new RefusedRequest(this.#leftOut.of(this.#name), this.#accepted)
+    for (let attempt = 0; ; ) {
+      const result = await this.#attempt(model, { ...request, hadEmpty, refused }, signal)
+      if (result.kind === 'aborted') return result
+      if (result.kind === 'accepted') {
+        refused.accept()
+        continue
+      }
+      if (result.kind === 'reply') this.#accepted = refused.accepted
+      else if (refused.refuse(result.failure)) continue
+      const { hasTried } = refused
+      if (hasTried) this.#learn(refused, result)
+      if (result.kind === 'reply') return result
       const { failure } = result
+      if (hasTried && !failure.isRetryable) return { kind: 'failure', failure: withNextStep(failure) }
       if (!failure.isRetryable || attempt >= llm.num_retries) return result
       hadEmpty ||= failure.code === 'LLMNoResponseError'
       const wait = waitMs(llm, failure, attempt)
@@ -89,16 +109,27 @@ export class RemoteModelSource implements ModelSource {
         ...{ code, detail: redactDetail(detail, secrets), status, host: serverOf({ baseUrl: llm.base_url }) },
         ...{ waitMs: wait, attempt: attempt + 1, attempts: llm.num_retries },
       })
+      attempt += 1
       await sleepUntilAborted(environment.clock, wait, signal)
       if (signal.aborted) return { kind: 'aborted' }
     }
   }
 
+  /** Remembers what the server takes this request without. */
+  #learn(refused: RefusedRequest, result: SourceResult): void {
+    if (result.kind === 'failure') refused.giveUp()
+    const reason = redactDetail(refused.reason, this.#options.secrets).slice(0, maxReason)
+    this.#leftOut.add(
+      this.#name,
+      refused.learned.map((one) => ({ ...one, reason })),
+    )
+  }
+
   async #attempt(
     model: SdkModel,
-    request: ModelRequest & { readonly hadEmpty: boolean },
+    request: ModelRequest & { readonly hadEmpty: boolean; readonly refused: RefusedRequest },
     signal: AbortSignal,
-  ): Promise<SourceResult> {
+  ): Promise<SourceResult | { readonly kind: 'accepted' }> {
     const { llm, route, environment, cacheKey } = this.#options
     const started = environment.clock.now()
     const messages = await fitRequestImages(request.messages, requestCapabilities(llm, route))
@@ -106,7 +137,10 @@ export class RemoteModelSource implements ModelSource {
     // The same request at temperature 0 would have the same empty reply.
     if (request.hadEmpty && call.temperature === 0) call.temperature = 1
     const { clock } = environment
-    const turn = streamResponse(model, call, { clock, onDelta: request.onDelta, ...timeLimits(llm) }, signal)
+    const { onDelta, refused } = request
+    const { edit, isProbe } = refused
+    const options = { clock, onDelta, edit, isProbe, ...timeLimits(llm) }
+    const turn = streamResponse(model, call, options, signal)
     // The price list loads during the request.
     this.#factsLoading ??= loadModelFacts(llm, route).catch(() => noModelFacts)
     const done = await turn
@@ -118,15 +152,13 @@ export class RemoteModelSource implements ModelSource {
       const reply = this.#toReply({ ...done, tokens: tokens ?? noTokens }, request, latencyMs)
       return { kind: 'reply', reply }
     }
-    const { failure, response } = done
+    const { response } = done
     if (response.hasBegun) {
       const estimate = tokens ?? estimateTokens(request, response)
       request.onReset?.(this.#toReply({ response, stop: 'stop', tokens: estimate }, request, latencyMs))
     }
-    return {
-      kind: 'failure',
-      failure: await explainFailure(failure, this.#options),
-    }
+    if (done.kind === 'accepted') return done
+    return { kind: 'failure', failure: await explainFailure(done.failure, this.#options) }
   }
 
   #toReply(
@@ -189,6 +221,12 @@ function waitMs(llm: Llm, { retryAfterMs }: ProviderFailure, attempt: number): n
   const most = llm.retry_max_wait * 1000
   if (retryAfterMs !== undefined) return Math.min(retryAfterMs, most)
   return Math.min(most, Math.max(llm.retry_min_wait, llm.retry_multiplier * 2 ** attempt) * 1000)
+}
+
+function withNextStep(failure: ProviderFailure): ProviderFailure {
+  const next =
+    'The server refuses the request also without what could be left out: go back to an earlier message, or use another model'
+  return { ...failure, detail: `${failure.detail} (${next}.)` }
 }
 
 function uniqueId(id: string | undefined): string {

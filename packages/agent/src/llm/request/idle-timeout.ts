@@ -14,6 +14,8 @@ export class IdleTimeout {
   isTimedOut = false
   /** The server has begun to answer. */
   hasResponse = false
+  /** Edits the body of the request. */
+  edit: ((body: string) => string) | undefined
   readonly #controller = new AbortController()
   /** Undefined: no limit. */
   limitMs: number | undefined

@@ -26,7 +26,11 @@ export async function openProvider(
   const failure = findMissingKey(llm, route)
   if (failure !== undefined) return failure
   const common = {
-    fetch: wrapFetch(plainFetch, createBodyEdit(llm, route)),
+    fetch: wrapFetch(
+      plainFetch,
+      createBodyEdit(llm, route),
+      route.api === 'bedrock' && llm.api_key === undefined,
+    ),
     headers: llm.extra_headers ?? {},
     apiKey: llm.api_key ?? placeholderKey,
   }
@@ -127,13 +131,15 @@ function missingKeyFailure(members: string): ProviderFailure {
   }
 }
 
-/** Does not follow redirects: keys go to no other host. */
-function wrapFetch(fetch: Fetch, edit: ((body: string) => string) | undefined): Fetch {
+/** Does not follow redirects: keys go to no other host. A signed body stays as it is. */
+function wrapFetch(fetch: Fetch, edit: ((body: string) => string) | undefined, isSigned: boolean): Fetch {
   return async (input, init) => {
-    const body = edit !== undefined && typeof init?.body === 'string' ? edit(init.body) : init?.body
+    const idleTimeout = findIdleTimeout(init?.signal)
+    const edits = [edit, isSigned ? undefined : idleTimeout?.edit].filter((one) => one !== undefined)
+    const given = init?.body
+    const body = typeof given === 'string' ? edits.reduce((text, one) => one(text), given) : given
     const sent = { ...init, ...(body == null ? {} : { body }), redirect: 'manual' } as const
     const response = limitAnswer(await fetch(input, sent), answerLimits)
-    const idleTimeout = findIdleTimeout(init?.signal)
     if (idleTimeout === undefined || response.body === null) return response
     idleTimeout.touch()
     idleTimeout.hasResponse = true

@@ -1,5 +1,5 @@
 import { AnswerTooLongError } from '@slipway/shared/async'
-import { asRecord } from '@slipway/shared/json'
+import { asRecord, isRecord } from '@slipway/shared/json'
 import type { ModelDelta } from '../model.ts'
 import type { SdkFinish, SdkMetadata, SdkStreamPart } from '../request/sdk-types.ts'
 
@@ -140,7 +140,9 @@ export class ResponseAccumulator {
 
   /** What the library drops of a chunk. */
   #raw(value: unknown): void {
-    const { prompt_token_ids, choices } = asRecord(value)
+    const { prompt_token_ids, choices, error } = asRecord(value)
+    // The library keeps its text alone.
+    if (isText(error) || isRecord(error)) this.error ??= { data: value }
     this.promptTokenIds.push(...numbers(prompt_token_ids))
     const choice = asRecord(Array.isArray(choices) ? choices[0] : undefined)
     this.tokenIds.push(...numbers(choice.token_ids))

@@ -16,6 +16,8 @@ import { stopMeaning } from './stop-reasons.ts'
 export type StreamResult =
   | { readonly kind: 'response'; readonly response: ResponseAccumulator; readonly stop: ModelReply['stop'] }
   | { readonly kind: 'failure'; readonly failure: ProviderFailure; readonly response: ResponseAccumulator }
+  /** Of a probe, which is cut at the first piece of its reply. */
+  | { readonly kind: 'accepted'; readonly response: ResponseAccumulator }
   | { readonly kind: 'aborted' }
 
 /** Milliseconds without data until it fails; undefined: no limit. */
@@ -26,15 +28,25 @@ export interface StreamLimits {
   readonly stallMs: number | undefined
 }
 
+interface StreamOptions extends StreamLimits {
+  readonly clock: Clock
+  readonly onDelta: ModelRequest['onDelta']
+  /** Edits the body of the request. */
+  readonly edit?: (body: string) => string
+  /** Only whether the server accepts the request is wanted. */
+  readonly isProbe?: boolean
+}
+
 /** Sends one request and reads its stream. Resolves as soon as the signal aborts. */
 export async function streamResponse(
   model: SdkModel,
   options: SdkCallOptions,
-  limits: StreamLimits & { readonly clock: Clock; readonly onDelta: ModelRequest['onDelta'] },
+  { clock, onDelta, edit, isProbe = false, ...limits }: StreamOptions,
   signal: AbortSignal,
 ): Promise<StreamResult> {
-  const idleTimeout = new IdleTimeout(signal, limits.idleMs, limits.clock)
-  const response = new ResponseAccumulator(limits.onDelta)
+  const idleTimeout = new IdleTimeout(signal, limits.idleMs, clock)
+  idleTimeout.edit = edit
+  const response = new ResponseAccumulator(isProbe ? undefined : onDelta)
   let failure: ProviderFailure | undefined
   try {
     const opened = await idleTimeout.race(model.doStream({ ...options, abortSignal: idleTimeout.signal }))
@@ -44,6 +56,7 @@ export async function streamResponse(
       if (next === undefined || next.done) break
       idleTimeout.touch()
       response.add(next.value)
+      if (isProbe && response.hasBegun) break
       if (response.hasBegun) idleTimeout.limit(limits.stallMs)
     }
   } catch (error) {
@@ -52,6 +65,7 @@ export async function streamResponse(
   idleTimeout.stop()
   if (signal.aborted) return { kind: 'aborted' }
   if (idleTimeout.isTimedOut) failure = timeoutFailure(idleTimeout.limitMs ?? 0)
+  if (isProbe && failure === undefined && response.hasBegun) return { kind: 'accepted', response }
   return failure === undefined ? toStreamResult(response) : { kind: 'failure', failure, response }
 }
 
