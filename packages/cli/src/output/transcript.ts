@@ -228,7 +228,8 @@ export class TranscriptRenderer {
     // It says where in the log the conversation is, which people see.
     if (key === 'last_user_message_id') return ''
     if (key === 'leaf_event_id') return this.#navigation(value)
-    if (key === 'model_notice') return this.#remarkLine(asString(asObject(value).text), 'yellow')
+    if (key === 'model_notice' || key === 'left_out')
+      return this.#remarkLine(asString(asObject(value).text), 'yellow')
     if (key === 'hook_execution') return this.#note(hookNote(asObject(value)))
     if (key === 'repository_consent') return this.#note(consentNote(asObject(value), this.#directory))
     if (key !== 'execution_status') return this.#remarkLine(`${asString(key)} = ${toDisplayJson(value)}`)

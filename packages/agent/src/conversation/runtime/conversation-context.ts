@@ -11,6 +11,7 @@ import { Checkpoints } from '../state/checkpoints.ts'
 import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import type { ConversationState } from '../state/state.ts'
 import { UsageStats } from '../state/usage-stats.ts'
+import { ConversationLeftOut } from './conversation-left-out.ts'
 import { ConversationSettings } from './conversation-settings.ts'
 import type { ConversationDeps, ConversationStore } from './deps.ts'
 
@@ -50,6 +51,8 @@ export interface ConversationContext {
   readonly settings: ConversationSettings
   readonly secrets: Secrets
   readonly stats: UsageStats
+  /** What servers refused in its requests. */
+  readonly leftOut: ConversationLeftOut
   readonly transientUpdates: TransientUpdates
   /** Aborted when the conversation closes. */
   readonly closing: AbortController
@@ -59,7 +62,10 @@ export interface ConversationContext {
   append(decide: Decide): Promise<void>
   /** Appends what `decide` returns; waits while an import holds the conversation. */
   appendPatiently(decide: Decide): Promise<void>
-  /** Like `appendPatiently`; stores the usage statistics in the same transaction. */
+  /**
+   * Like `appendPatiently`; stores the usage statistics in the same transaction, and first what requests go
+   * without from now on.
+   */
   appendWithUsage(decide: Decide): Promise<void>
   /**
    * Adds the use of a model beside the agent loop: appends completion log and token ids, stores and publishes
@@ -88,11 +94,12 @@ export async function openContext(options: OpenConversationOptions): Promise<Con
   const usageRecord = () => ({ stats: stats.toRecord() })
   const isPatient = true
   const isStored = wire === 'current'
+  const leftOut = new ConversationLeftOut(() => writer.state)
   const append = async (decide: Decide, writeOptions = {}) => {
     await writer.write(async (now) => ({ events: await decide(now) }), writeOptions)
   }
   const context: ConversationContext = {
-    ...{ id, deps, store, wire, writer, checkpoints, settings, secrets, stats, transientUpdates },
+    ...{ id, deps, store, wire, writer, checkpoints, settings, secrets, stats, leftOut, transientUpdates },
     closing: new AbortController(),
     get state() {
       return writer.state
@@ -101,12 +108,13 @@ export async function openContext(options: OpenConversationOptions): Promise<Con
     append: (decide) => append(decide),
     appendPatiently: (decide) => append(decide, { isPatient }),
     appendWithUsage: async (decide) => {
-      await writer.write(async (now) => ({ events: await decide(now), record: usageRecord() }), { isPatient })
+      const events = async (now: ConversationState) => [...leftOut.drafts(now), ...(await decide(now))]
+      await writer.write(async (now) => ({ events: await events(now), record: usageRecord() }), { isPatient })
     },
     recordUsage: async (reply, usageId) => {
       stats.addReply(reply, usageId, deps.clock.now() * 1000)
       const events = [...recordEvents(reply, usageId), ...context.usageEvents()]
-      await writer.write(() => ({ events, record: usageRecord() }))
+      await writer.write((now) => ({ events: [...leftOut.drafts(now), ...events], record: usageRecord() }))
       context.publish({ kind: 'stats', value: stats.snapshot(), isAside: true, isStored })
     },
     saveUsage: async () => {

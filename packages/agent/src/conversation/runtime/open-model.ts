@@ -6,9 +6,9 @@ import { instrumentModel } from './instrumentation.ts'
 
 /** Opens a model for requests of a conversation, with what it has learned about the model's window. */
 export function openConversationModel(context: ConversationContext, llm: Llm): Model {
-  const { id: cacheKey, deps } = context
+  const { id: cacheKey, deps, leftOut } = context
   const { openModel, findProfile, monitor, clock } = deps
-  const model = instrumentModel(openModel(llm, { clock, findProfile, cacheKey }), monitor)
+  const model = instrumentModel(openModel(llm, { clock, findProfile, cacheKey, leftOut }), monitor)
   model.learnedWindow = context.state.learnedWindows?.[learnedModelName(llm)]
   return model
 }

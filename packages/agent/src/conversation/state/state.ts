@@ -15,6 +15,7 @@ import {
 } from '@slipway/protocol'
 import { asRecord } from '@slipway/shared/json'
 import type { LearnedWindow } from '../../llm/model.ts'
+import { addOmission, type Omission } from '../../llm/refusals/omissions.ts'
 import { asksForOutside } from '../../tools/calls/parse-call.ts'
 import { type LogEvent, View } from '../view/view.ts'
 import { type LeafMove, leafPosition } from './branch.ts'
@@ -54,7 +55,7 @@ const plainMembers = [
 /** Members of a state that are saved as null when undefined. */
 const optionalMembers = [
   ...(['leafId', 'goal', 'statusSince', 'lastUserMessageId', 'policy', 'repositoryConsent'] as const),
-  ...(['runPosition', 'recoveries', 'externalCalls', 'learnedWindows', 'modelNotices'] as const),
+  ...(['runPosition', 'recoveries', 'externalCalls', 'learnedWindows', 'leftOut', 'modelNotices'] as const),
 ] as const
 
 type PlainMembers = Pick<ConversationState, (typeof plainMembers)[number]>
@@ -81,7 +82,7 @@ export interface SavedState extends PlainMembers, OptionalMembers {
 const sharedMembers = [
   ...(['position', 'leafId', 'leafMoves', 'status'] as const),
   ...(['statusSince', 'policy', 'analyzer', 'goal', 'repositoryConsent', 'runPosition'] as const),
-  ...(['recoveries', 'learnedWindows', 'modelNotices'] as const),
+  ...(['recoveries', 'learnedWindows', 'leftOut', 'modelNotices'] as const),
 ] as const
 
 const maxRecentIds = 64
@@ -91,6 +92,9 @@ export const modelNoticeKey = 'model_notice'
 
 /** Key of the state update that tells how many tokens a model takes: `{ model, tokens, is_named }`. */
 export const learnedWindowKey = 'learned_window'
+
+/** Key of the state update that tells what requests to a model go without: an omission with `model`, `text`. */
+export const leftOutKey = 'left_out'
 
 /** Key of the state update that counts how often a run was continued after its server had died. */
 export const runRecoveryKey = 'run_recovery'
@@ -118,6 +122,8 @@ export class ConversationState {
   modelNotices: readonly string[] | undefined
   /** By `learnedModelName`. */
   learnedWindows: Readonly<Record<string, LearnedWindow>> | undefined
+  /** By `learnedModelName`. */
+  leftOut: Readonly<Record<string, readonly Omission[]>> | undefined
   /** Calls of an external agent without an end; undefined when there is none. */
   externalCalls: readonly ExternalCall[] | undefined
   /** When the status became what it is: the event's timestamp. */
@@ -363,6 +369,8 @@ export class ConversationState {
       const { model, tokens, is_named } = asRecord(value)
       if (typeof model === 'string' && typeof tokens === 'number')
         this.learnedWindows = { ...this.learnedWindows, [model]: { tokens, isNamed: is_named === true } }
+    } else if (key === leftOutKey) {
+      this.leftOut = addOmission(this.leftOut, asRecord(value))
     } else if (key === runRecoveryKey && typeof value === 'number') {
       this.recoveries = value
     } else if (key === 'goal') {
