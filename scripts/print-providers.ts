@@ -65,6 +65,9 @@ is recognised by the host of its \`base_url\`, else by the prefix of \`model\`.
 Context windows and prices are those of the bundled price list, under the name in the last column; \`max_input_tokens\`,
 \`input_cost_per_token\` and \`output_cost_per_token\` override them.
 
+A server of the user's own is asked for the window of its model, once, before the first request: \`max_model_len\` (vLLM), \`n_ctx\`
+(llama.cpp), \`context_length\` and \`num_ctx\` (Ollama), \`loaded_context_length\` (LM Studio). \`max_input_tokens\` overrides it too.
+
 | ${header.join(' | ')} |
 |${header.map(() => '---').join('|')}|
 ${providers.map(row).join('\n')}

@@ -22,6 +22,8 @@ export interface SourceOptions {
 /** Source of replies: a provider, or a script. */
 export interface ModelSource {
   readonly contextWindow: number | undefined
+  /** Finds out the window before the first request. Never rejects. */
+  prepare?(): Promise<void>
   generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult>
 }
 

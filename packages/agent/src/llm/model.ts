@@ -119,6 +119,8 @@ export interface Model {
   generate(request: ModelRequest, signal: AbortSignal): Promise<ModelResult>
   /** The most tokens of a prompt, if known. */
   readonly contextWindow: number | undefined
+  /** Asks the server for it where it is one of the user's own. Never rejects. */
+  prepare?(): Promise<void>
   /** What refusals of its server have taught, set by the user of the model. */
   learnedWindow?: LearnedWindow | undefined
   /** A cheap estimate, never much too low. */

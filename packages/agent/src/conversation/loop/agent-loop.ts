@@ -117,6 +117,7 @@ export class AgentLoop {
     const context = this.#context
     if (runtime.repository.isPending) return await this.#waitForConsent(runtime)
     if (isAcpAgent(runtime.settings.agent)) return await this.#runExternalStep(runtime, signal)
+    await runtime.model.prepare?.()
     const { writer, deps } = context
     const limit = runtime.settings.agent.tool_concurrency_limit
     const scope = this.#scope(runtime)

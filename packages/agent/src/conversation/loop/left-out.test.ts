@@ -67,3 +67,15 @@ test('a message that its server refuses later is left out, its event is named, a
   expect(life.status).toBe('finished')
   expect(server.requests).toHaveLength(1)
 })
+
+test('a first message that is larger than the window that a server tells is shortened before it is sent', async () => {
+  server.refuse = () => undefined
+  server.maxModelLength = 8192
+  const life = await create()
+  await life.sendAndWait('word '.repeat(20_000))
+  server.maxModelLength = undefined
+  expect(life.status).toBe('finished')
+  expect(await life.eventsOfKind('ConversationErrorEvent')).toEqual([])
+  expect(server.requests).toHaveLength(1)
+  expect(server.requests[0]?.length).toBeLessThan(60_000)
+})

@@ -52,6 +52,7 @@ export function instrumentModel(model: Model, monitor: RunMonitor | undefined): 
     get contextWindow() {
       return model.contextWindow
     },
+    prepare: async () => await model.prepare?.(),
     countTokens: (messages) => model.countTokens(messages),
     generate: (request, signal) =>
       instrument(monitor, work, () => model.generate(request, signal), modelCallOutcome),

@@ -63,6 +63,10 @@ class FallbackModel implements Model {
     return 'code' in this.#source ? this.llm.max_input_tokens : this.#source.contextWindow
   }
 
+  async prepare(): Promise<void> {
+    if (!('code' in this.#source)) await this.#source.prepare?.()
+  }
+
   countTokens(messages: readonly Message[]): number {
     return countTokens(messages)
   }

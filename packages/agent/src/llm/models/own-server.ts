@@ -10,7 +10,7 @@ const askMs = 2_000
 const maxListBytes = 1024 * 1024
 const maxNamed = 10
 
-interface OwnServer {
+export interface OwnServer {
   readonly llm: Llm
   readonly route: ModelRoute
   readonly environment: Pick<ModelEnvironment, 'clock' | 'fetch'>
@@ -38,17 +38,27 @@ export async function explainFailure(failure: ProviderFailure, options: OwnServe
 }
 
 /** Empty when the server does not tell. */
-async function listModels({ llm, route, environment }: OwnServer): Promise<readonly string[]> {
+async function listModels(options: OwnServer): Promise<readonly string[]> {
+  const { data } = asRecord(await askServer(options, `${options.route.baseUrl}/models`))
+  const ids = Array.isArray(data) ? data.map((one: unknown) => asRecord(one).id) : []
+  return ids.filter((id) => typeof id === 'string')
+}
+
+/** What a server answers at one of its addresses, to `body` if there is one; undefined when it does not. */
+export async function askServer(
+  { llm, environment }: OwnServer,
+  url: string,
+  body?: object,
+): Promise<unknown> {
   const { api_key, extra_headers } = llm
   const key = api_key === undefined ? {} : { authorization: `Bearer ${api_key}` }
+  const headers = { ...key, ...extra_headers }
+  const posted = body && { method: 'POST', body: JSON.stringify(body) }
   const signal = environment.clock.timeout(askMs)
   try {
-    const headers = { ...key, ...extra_headers }
-    const answer = await environment.fetch(`${route.baseUrl}/models`, { headers, redirect: 'manual', signal })
-    const { data } = asRecord(await readJson(answer, maxListBytes))
-    const ids = Array.isArray(data) ? data.map((one: unknown) => asRecord(one).id) : []
-    return ids.filter((id) => typeof id === 'string')
+    const answer = await environment.fetch(url, { ...posted, headers, redirect: 'manual', signal })
+    return answer.ok ? await readJson(answer, maxListBytes) : undefined
   } catch {
-    return []
+    return undefined
   }
 }

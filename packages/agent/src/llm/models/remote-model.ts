@@ -25,6 +25,7 @@ import { learnedModelName, type ModelRoute, serverOf } from '../route.ts'
 import { countTokens, countToolTokens, textTokens } from '../tokens.ts'
 import { buildReply, type ReplyTokens } from './build-reply.ts'
 import { explainFailure } from './own-server.ts'
+import { type AskedWindow, askWindow } from './server-window.ts'
 
 type CompletedStream = Extract<StreamResult, { kind: 'response' }>
 
@@ -45,6 +46,9 @@ export class RemoteModelSource implements ModelSource {
   readonly #name: string
   readonly #leftOut: LeftOut
   #accepted: AcceptedRequest | undefined
+  #asking: Promise<AskedWindow | undefined> | undefined
+  #asked: AskedWindow | undefined
+  #isAskedAgain = false
 
   constructor(options: SourceOptions & { readonly route: ModelRoute }) {
     this.#options = options
@@ -54,7 +58,18 @@ export class RemoteModelSource implements ModelSource {
   }
 
   get contextWindow(): number | undefined {
-    return this.#options.llm.max_input_tokens ?? this.#facts.contextWindow
+    return this.#options.llm.max_input_tokens ?? this.#asked?.tokens ?? this.#facts.contextWindow
+  }
+
+  /** Asks a server of the user's own for its window, once, and again when the model has been loaded. */
+  async prepare(): Promise<void> {
+    if (this.#options.llm.max_input_tokens !== undefined) return
+    if (this.#asked?.isLoaded === false && this.#accepted !== undefined && !this.#isAskedAgain) {
+      this.#isAskedAgain = true
+      this.#asking = undefined
+    }
+    this.#asking ??= askWindow(this.#options)
+    this.#asked = await this.#asking
   }
 
   /** A request whose key is rejected is sent once more where there is a new key. */

@@ -17,6 +17,10 @@ export class TextCallSource implements ModelSource {
     return this.#source.contextWindow
   }
 
+  async prepare(): Promise<void> {
+    await this.#source.prepare?.()
+  }
+
   async generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
     const { tools, toolChoice: _, onDelta, onReset, ...rest } = request
     if (tools.length === 0) return await this.#source.generate(request, signal)

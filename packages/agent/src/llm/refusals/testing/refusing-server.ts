@@ -10,6 +10,8 @@ export type Answer = readonly [status: number, body: unknown]
 /** A server of every interface that refuses what it is told to, and answers anything else with a word. */
 export class RefusingServer implements AsyncDisposable {
   refuse: (body: Json) => Answer | undefined = () => undefined
+  /** Told by the list of its models, as vLLM does. */
+  maxModelLength: number | undefined
   /** Texts of the requests. */
   requests: string[] = []
   readonly #server: Server
@@ -34,6 +36,12 @@ export class RefusingServer implements AsyncDisposable {
   }
 
   #answer(path: string, body: string, response: ServerResponse): void {
+    if (body === '') {
+      const isTold = this.maxModelLength !== undefined && path.endsWith('/models')
+      response.writeHead(isTold ? 200 : 404, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ data: [{ id: 'm', max_model_len: this.maxModelLength }] }))
+      return
+    }
     this.requests.push(body)
     const refused = this.refuse(JSON.parse(body))
     if (refused === undefined) {
