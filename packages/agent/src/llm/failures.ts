@@ -54,6 +54,8 @@ export interface ProviderFailure {
   readonly isRefused?: true
   /** The HTTP status of the answer. */
   readonly status?: number | undefined
+  /** It is the answer that cannot be read: no other request helps. */
+  readonly isOfAnswer?: true
   /** What the answer names beside its text as the cause: a parameter, or a place in the request. */
   readonly place?: string | undefined
 }
@@ -76,6 +78,7 @@ export function classifyFailure(error: unknown): ProviderFailure {
     detail: hint === undefined ? text : `${text} (${hint})`,
     isRetryable,
     ...(facts.words.has('econnrefused') && { isRefused: true }),
+    ...(facts.words.has('answertoolongerror') && { isOfAnswer: true }),
     status: facts.status,
     place: facts.place,
     retryAfterMs: isRetryable ? facts.retryAfterMs : undefined,

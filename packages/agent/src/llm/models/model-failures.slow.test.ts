@@ -355,7 +355,7 @@ test('there is no fallback for an invalid request, and one after the first delta
     fine,
   ]
   expect(await respond({ fallback_strategy })).toMatchObject({ model: 'openai-compatible/second' })
-  expect(receivedRequests).toHaveLength(3)
+  expect(receivedRequests.filter(({ body }) => body.model === 'second')).toHaveLength(1)
 })
 
 test('settings that lead nowhere are a failure that says what is missing', async () => {

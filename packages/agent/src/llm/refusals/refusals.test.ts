@@ -21,9 +21,10 @@ afterAll(() => server[Symbol.asyncDispose]())
 const never = new AbortController().signal
 const request = (wire: Wire) => ({ messages: history(wire, new URL(server.url).host), tools })
 
-const cases = [...parameterCases, ...pictureCases, ...historyCases]
+const cases = [...parameterCases, ...pictureCases, ...historyCases].map((row) => ({ server: row[0], row }))
 
-test.each(cases)('%s: exactly what is refused is left out, once', async (_, wire, mark, says, ...changes) => {
+test.each(cases)('$server: exactly what is refused is left out, once', async ({ row }) => {
+  const [, wire, mark, says, ...changes] = row
   server.refuse = (body) => {
     const text = JSON.stringify(body)
     if (!text.includes(mark)) return undefined

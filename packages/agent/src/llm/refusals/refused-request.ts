@@ -51,7 +51,8 @@ export interface AcceptedRequest {
 }
 
 /** Whether leaving something out may help. */
-export function isRefusedContent({ code, detail, status }: ProviderFailure): boolean {
+export function isRefusedContent({ code, detail, status, isOfAnswer }: ProviderFailure): boolean {
+  if (isOfAnswer) return false
   const isBadRequest = code === 'LLMBadRequestError' || code === 'LLMMalformedConversationHistoryError'
   const isTooLarge = code === 'LLMContextWindowExceedError' && status === 413
   return (isBadRequest || isTooLarge) && refusalStatuses.includes(status) && !isAbout(detail, 'final')
