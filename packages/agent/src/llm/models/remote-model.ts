@@ -154,7 +154,8 @@ export class RemoteModelSource implements ModelSource {
     const { clock } = environment
     const { onDelta, refused } = request
     const { edit, isProbe } = refused
-    const options = { clock, onDelta, edit, isProbe, ...timeLimits(llm) }
+    const hasLooseThoughts = route.api === 'compatible'
+    const options = { clock, onDelta, edit, isProbe, hasLooseThoughts, ...timeLimits(llm) }
     const turn = streamResponse(model, call, options, signal)
     // The price list loads during the request.
     this.#factsLoading ??= loadModelFacts(llm, route).catch(() => noModelFacts)

@@ -2,6 +2,7 @@ import { AnswerTooLongError } from '@slipway/shared/async'
 import { asRecord, isRecord } from '@slipway/shared/json'
 import type { ModelDelta } from '../model.ts'
 import type { SdkFinish, SdkMetadata, SdkStreamPart } from '../request/sdk-types.ts'
+import { ThoughtSplitter } from './thought-splitter.ts'
 
 /** A text or reasoning part with its provider metadata. */
 export interface ResponsePart {
@@ -48,8 +49,12 @@ export class ResponseAccumulator {
   #callsBegun = 0
   #length = 0
 
-  constructor(onDelta: ((delta: ModelDelta) => void) | undefined) {
+  readonly #splitter: ThoughtSplitter | undefined
+
+  /** `hasLooseThoughts`: the server may leave thoughts in the text. */
+  constructor(onDelta: ((delta: ModelDelta) => void) | undefined, hasLooseThoughts = false) {
     this.#onDelta = onDelta
+    this.#splitter = hasLooseThoughts ? new ThoughtSplitter() : undefined
   }
 
   get isEmpty(): boolean {
@@ -72,10 +77,12 @@ export class ResponseAccumulator {
         break
       case 'text-delta':
       case 'reasoning-delta':
-        this.#delta(part.type === 'text-delta' ? 'text' : 'reasoning', part)
+        if (part.type === 'text-delta') this.#text(part)
+        else this.#delta('reasoning', part)
         break
       case 'text-end':
       case 'reasoning-end':
+        if (part.type === 'text-end') this.#pieces(part, this.#splitter?.end() ?? [])
         this.#end(part)
         break
       case 'tool-input-start':
@@ -108,6 +115,18 @@ export class ResponseAccumulator {
     this.parts.push(piece)
     this.#open.set(part.id, piece)
     mergeMetadata(piece, part.providerMetadata)
+  }
+
+  #text(part: { id: string; delta: string; providerMetadata?: SdkMetadata }): void {
+    if (this.#splitter === undefined) this.#delta('text', part)
+    else this.#pieces(part, this.#splitter.add(part.delta))
+  }
+
+  #pieces(part: { id: string; providerMetadata?: SdkMetadata }, pieces: ReturnType<ThoughtSplitter['add']>) {
+    for (const { type, text } of pieces) {
+      const id = type === 'text' ? part.id : `${part.id}-thought`
+      this.#delta(type, { ...part, id, delta: text })
+    }
   }
 
   #delta(

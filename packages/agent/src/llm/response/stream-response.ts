@@ -35,18 +35,20 @@ interface StreamOptions extends StreamLimits {
   readonly edit?: (body: string) => string
   /** Only whether the server accepts the request is wanted. */
   readonly isProbe?: boolean
+  /** The server may leave thoughts in the text. */
+  readonly hasLooseThoughts?: boolean
 }
 
 /** Sends one request and reads its stream. Resolves as soon as the signal aborts. */
 export async function streamResponse(
   model: SdkModel,
   options: SdkCallOptions,
-  { clock, onDelta, edit, isProbe = false, ...limits }: StreamOptions,
+  { clock, onDelta, edit, isProbe = false, hasLooseThoughts, ...limits }: StreamOptions,
   signal: AbortSignal,
 ): Promise<StreamResult> {
   const idleTimeout = new IdleTimeout(signal, limits.idleMs, clock)
   idleTimeout.edit = edit
-  const response = new ResponseAccumulator(isProbe ? undefined : onDelta)
+  const response = new ResponseAccumulator(isProbe ? undefined : onDelta, hasLooseThoughts)
   let failure: ProviderFailure | undefined
   try {
     const opened = await idleTimeout.race(model.doStream({ ...options, abortSignal: idleTimeout.signal }))

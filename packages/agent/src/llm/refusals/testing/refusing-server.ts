@@ -10,6 +10,8 @@ export type Answer = readonly [status: number, body: unknown]
 /** A server of every interface that refuses what it is told to, and answers anything else with a word. */
 export class RefusingServer implements AsyncDisposable {
   refuse: (body: Json) => Answer | undefined = () => undefined
+  /** The text of its answers to chats. */
+  reply = 'Yes.'
   /** Told by the list of its models, as vLLM does. */
   maxModelLength: number | undefined
   /** Texts of the requests. */
@@ -48,7 +50,7 @@ export class RefusingServer implements AsyncDisposable {
       const isBinary = path.endsWith('/converse-stream')
       const contentType = isBinary ? 'application/vnd.amazon.eventstream' : 'text/event-stream'
       response.writeHead(200, { 'content-type': contentType })
-      response.end(isBinary ? Buffer.concat(bedrockReply.map(encodeEvent)) : replyTo(path))
+      response.end(isBinary ? Buffer.concat(bedrockReply.map(encodeEvent)) : replyTo(path, this.reply))
       return
     }
     const [status, answer] = refused
@@ -71,9 +73,9 @@ const events = (list: readonly object[]) =>
     })
     .join('')
 
-function replyTo(path: string): string {
+function replyTo(path: string, content: string): string {
   if (path.endsWith('/chat/completions')) {
-    const choices = [{ index: 0, delta: { role: 'assistant', content: 'Yes.' }, finish_reason: 'stop' }]
+    const choices = [{ index: 0, delta: { role: 'assistant', content }, finish_reason: 'stop' }]
     return `${events([{ id: 'chatcmpl-1234567890', choices }])}data: [DONE]\n\n`
   }
   if (path.endsWith('/responses')) {
