@@ -5,6 +5,7 @@ import type { ProviderFailure } from '../failures.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
 import { fitCompatibleBody } from './compatible-body.ts'
 import { findIdleTimeout } from './idle-timeout.ts'
+import { fitCompatibleAnswer } from './loose-wire.ts'
 import type { SdkModel } from './sdk-types.ts'
 
 type Fetch = typeof fetch
@@ -57,6 +58,7 @@ export async function openProvider(
         ...options,
         ...(llm.api_key === undefined ? {} : { apiKey: llm.api_key }),
         name: 'openaiCompatible',
+        fetch: async (...sent) => fitCompatibleAnswer(await options.fetch(...sent)),
         baseURL: route.baseUrl ?? '',
         includeUsage: true,
       })(route.name)

@@ -1,0 +1,85 @@
+import { llm } from '@slipway/protocol'
+import { expect, test } from 'vitest'
+import { openModel } from '../models/open-model.ts'
+import { tools } from '../refusals/testing/refused-history.ts'
+
+const chunk = (delta: object, more: object = {}) => ({
+  id: 'chatcmpl-1234567890',
+  choices: [{ index: 0, delta, finish_reason: null, ...more }],
+})
+const call = (args: unknown, id: unknown = 'call_1234567890123456') => ({
+  tool_calls: [{ index: 0, id, type: 'function', function: { name: 'grep', arguments: args } }],
+})
+const end = (finish_reason: string) => chunk({}, { finish_reason })
+const sse = (...events: object[]) =>
+  `${events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('')}data: [DONE]\n\n`
+
+async function answerTo(body: BodyInit, type = 'text/event-stream') {
+  let count = 0
+  const model = openModel(
+    llm.parse({ model: 'openai-compatible/m', base_url: 'http://h.test/v1', num_retries: 0 }),
+    {
+      fetch: async () => {
+        count++
+        return new Response(body, { headers: { 'content-type': type } })
+      },
+    },
+  )
+  const content = [{ type: 'text' as const, text: 'Weather?', cache_prompt: false }]
+  const messages = [{ role: 'user' as const, content, thinking_blocks: [] }]
+  const result = await model.generate({ messages, tools }, new AbortController().signal)
+  return { result, count }
+}
+
+const calls = [{ name: 'grep', arguments: '{"pattern":"x"}' }]
+const object = { pattern: 'x' }
+const usage = { prompt_tokens: 11, completion_tokens: 2 }
+const whole = (message: object, finish_reason: string) => ({
+  ...{ id: 'chatcmpl-1234567890', object: 'chat.completion', usage },
+  choices: [{ index: 0, message: { role: 'assistant', ...message }, finish_reason }],
+})
+
+test.each<[string, string, object]>([
+  ['arguments as an object', sse(chunk(call(object)), end('tool_calls')), { tool_calls: calls }],
+  [
+    'an id that is a number',
+    sse(chunk(call('{"pattern":"x"}', 7)), end('tool_calls')),
+    { tool_calls: calls },
+  ],
+  [
+    'a use of tokens without choices',
+    sse(chunk({ content: 'Yes.' }), end('stop'), { usage }),
+    { text: 'Yes.' },
+  ],
+  ['no reason for the end', sse(chunk({ content: 'Yes.' })), { text: 'Yes.' }],
+  ['no reason for the end of a call', sse(chunk(call('{"pattern":"x"}'))), { tool_calls: calls }],
+])('%s is read', async (_, body, expected) => {
+  const { result } = await answerTo(body)
+  expect(result).toMatchObject({ kind: 'reply' })
+  const { tool_calls, content } = result.kind === 'reply' ? result.message : {}
+  expect({
+    tool_calls,
+    text: content?.map((part) => ('text' in part ? part.text : '')).join(''),
+  }).toMatchObject(expected)
+})
+
+test('an answer that is not a stream is read, with its calls and tokens', async () => {
+  const json = JSON.stringify(whole({ content: null, ...call(object) }, 'tool_calls'))
+  const { result } = await answerTo(json, 'application/json')
+  expect(result).toMatchObject({ message: { tool_calls: calls }, usage: { prompt_tokens: 11 } })
+})
+
+test('a stream that stays open after its end has ended', async () => {
+  const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    start: (controller) =>
+      controller.enqueue(new TextEncoder().encode(sse(chunk({ content: 'Yes.' }), end('stop')))),
+  })
+  expect((await answerTo(body)).result).toMatchObject({ kind: 'reply' })
+})
+
+test('a web page is a wrong address, said at once', async () => {
+  const { result, count } = await answerTo('<!doctype html><title>Hello</title>', 'text/html; charset=utf-8')
+  expect(result).toMatchObject({ kind: 'failure', detail: expect.stringContaining('base_url') })
+  // The request, and the list of its models.
+  expect(count).toBe(2)
+})

@@ -1,0 +1,123 @@
+import { asRecord, isRecord, parseJson, parseJsonObject } from '@slipway/shared/json'
+
+/**
+ * Answers of OpenAI-like servers in the form that the library reads. Real servers send arguments as objects,
+ * ids as numbers, a use of tokens without `choices`, no reason for the end, an answer that is not a stream,
+ * and keep a stream open after its end; each of these failed for ever.
+ */
+export function fitCompatibleAnswer(response: Response): Response {
+  const type = response.headers.get('content-type') ?? ''
+  if (!response.ok || response.body === null) return response
+  const isWhole = type.includes('application/json')
+  if (!isWhole && !type.includes('text/event-stream')) return type.includes('text/html') ? page() : response
+  const fit = isWhole ? wholeAnswer() : streamedAnswer()
+  const body = response.body.pipeThrough(new TextDecoderStream()).pipeThrough(fit)
+  const headers = { 'content-type': 'text/event-stream' }
+  return new Response(body.pipeThrough(new TextEncoderStream()), { status: response.status, headers })
+}
+
+/** No interface of a model answers with a page. */
+function page(): Response {
+  const message = 'The server answered with a web page: check base_url, which usually ends in /v1.'
+  return Response.json({ error: { message } }, { status: 404 })
+}
+
+const maxLine = 32 * 1024 * 1024
+const done = 'data: [DONE]\n\n'
+
+function streamedAnswer(): TransformStream<string, string> {
+  let held = ''
+  const chunks = new ChunkReader()
+  return new TransformStream({
+    transform(text, controller) {
+      held += text
+      const lines = held.split(/\r?\n/)
+      held = lines.pop() ?? ''
+      if (held.length > maxLine) throw new Error('a line of the answer is too long')
+      for (const line of lines) {
+        if (/^data:\s*\[DONE\]/.test(line)) {
+          controller.enqueue(`${chunks.ending()}${done}`)
+          // Some servers leave the connection open.
+          controller.terminate()
+          return
+        }
+        controller.enqueue(`${line.startsWith('data:') ? chunks.fit(line) : line}\n`)
+      }
+    },
+    flush(controller) {
+      if (held !== '') controller.enqueue(`${held}\n`)
+    },
+  })
+}
+
+/** An answer that is not a stream, as one chunk of a stream. */
+function wholeAnswer(): TransformStream<string, string> {
+  let text = ''
+  return new TransformStream({
+    transform(piece) {
+      text += piece
+    },
+    flush(controller) {
+      const answer = parseJsonObject(text) ?? {}
+      const choices = (Array.isArray(answer.choices) ? answer.choices : []).map((one: unknown) => {
+        const { message, ...choice } = asRecord(one)
+        return { ...choice, delta: withIndexes(asRecord(message)) }
+      })
+      const chunk = choices.length === 0 ? answer : { ...answer, object: 'chat.completion.chunk', choices }
+      const chunks = new ChunkReader()
+      controller.enqueue(`${chunks.fit(`data: ${JSON.stringify(chunk)}`)}\n\n${chunks.ending()}${done}`)
+    },
+  })
+}
+
+function withIndexes({ tool_calls, ...message }: Record<string, unknown>): Record<string, unknown> {
+  if (!Array.isArray(tool_calls)) return message
+  return { ...message, tool_calls: tool_calls.map((call, index) => ({ index, ...asRecord(call) })) }
+}
+
+class ChunkReader {
+  #hasCalls = false
+  #hasChoices = false
+  #isFinished = false
+
+  /** A line of a stream, unchanged where the library reads it. */
+  fit(line: string): string {
+    const chunk = parseJson(line.slice('data:'.length))
+    if (!isRecord(chunk) || chunk.error !== undefined) return line
+    const choices = Array.isArray(chunk.choices) ? chunk.choices : []
+    const fitted = choices.map((choice: unknown) => this.#choice(asRecord(choice)))
+    const isSame = Array.isArray(chunk.choices) && fitted.every((one, at) => one === choices[at])
+    return isSame ? line : `data: ${JSON.stringify({ ...chunk, choices: fitted })}`
+  }
+
+  /** The reason for the end, where the server gave none. */
+  ending(): string {
+    if (this.#isFinished || !this.#hasChoices) return ''
+    const finish_reason = this.#hasCalls ? 'tool_calls' : 'stop'
+    return `data: ${JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason }] })}\n\n`
+  }
+
+  #choice(choice: Record<string, unknown>): Record<string, unknown> {
+    this.#hasChoices = true
+    this.#isFinished ||= typeof choice.finish_reason === 'string'
+    const { delta } = choice
+    const list: unknown = isRecord(delta) ? delta.tool_calls : undefined
+    if (!isRecord(delta) || !Array.isArray(list) || list.length === 0) return choice
+    this.#hasCalls = true
+    const calls = list.map((call: unknown) => fitCall(asRecord(call)))
+    if (calls.every((call, at) => call === list[at])) return choice
+    return { ...choice, delta: { ...delta, tool_calls: calls } }
+  }
+}
+
+function fitCall(call: Record<string, unknown>): Record<string, unknown> {
+  const { id, function: called } = call
+  const { arguments: given } = asRecord(called)
+  const isLoose = typeof given === 'object' && given !== null
+  if (typeof id !== 'number' && !isLoose) return call
+  return {
+    ...call,
+    ...(typeof id === 'number' && { id: String(id) }),
+    ...(isLoose && { function: { ...asRecord(called), arguments: JSON.stringify(given) } }),
+  }
+}
