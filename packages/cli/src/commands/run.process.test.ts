@@ -51,6 +51,7 @@ class MockProvider {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.keys.add(request.headers.authorization)
+    if (request.method === 'GET') return void response.writeHead(404).end()
     const body: MockProvider['requests'][number] = JSON.parse(await text(request))
     this.requests.push(body)
     const turn = this.#nextTurn(body)

@@ -32,6 +32,10 @@ function issueOf({ messages, tools }: ChatBody): string | undefined {
 beforeAll(async () => {
   fixtures = await ConversationFixtures.open()
   server = createServer(async (request, response) => {
+    if (request.method === 'GET') {
+      response.writeHead(404).end()
+      return
+    }
     const body: ChatBody = JSON.parse(await text(request))
     bodies.push(body)
     const message = issueOf(body)

@@ -24,6 +24,7 @@ interface Call {
  */
 function createModel(onRequest: () => void): Server {
   return createServer(async (request, response) => {
+    if (request.method === 'GET') return response.writeHead(404).end()
     onRequest()
     const { model, messages, tools = [] } = JSON.parse(await text(request))
     const [, status] = /^status-(\d+)$/.exec(model) ?? []
