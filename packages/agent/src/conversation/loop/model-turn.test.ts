@@ -295,5 +295,5 @@ test('a repair comes before risk and question: what is asked about is what runs'
     subject: `str_replace ${path}`,
     lines: [{ text: '- x' }, { text: '+ y' }, { kind: 'member', text: 'replace_all: true' }],
   })
-  expect(asksToReplaceAll(must(edit, 'an action'))).toBe(true)
+  expect(asksToReplaceAll({ action: edit?.action, tool_call: edit?.tool_call })).toBe(true)
 })

@@ -297,11 +297,11 @@ test('looks at a terminal in the background are waits while it runs', () => {
         ? ({
             ...event,
             action: { kind: 'BackgroundTerminalAction', operation: 'output', id: 'a' },
-          } as LogEvent)
+          } as unknown as LogEvent)
         : ({
             ...event,
             observation: { kind: 'BackgroundTerminalObservation', status, exit_code: null },
-          } as LogEvent),
+          } as unknown as LogEvent),
     )
   expect(verdictOf(times(30, () => look('running')))).toBe('no')
   expect(verdictOf(times(4, () => look('waiting_for_input')))).toBe('stuck')
