@@ -13,9 +13,9 @@ import { MockProvider, type ModelReply, type ProviderRequest } from '../support/
 import { type CommandServer, testUsers, UserPrograms } from '../support/user-programs.ts'
 
 /**
- * A repository with every kind of attack, used in every way that Slipway has: as an ordinary user, at night
- * also as root. Each attack leaves a mark when it runs. Before consent there is none; at the end careless
- * programs make all.
+ * A repository with every kind of attack, used in every way that Slipway has: as root and as an ordinary
+ * user. Each attack leaves a mark when it runs. Before consent there is none; at the end careless programs
+ * make all.
  */
 
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 })

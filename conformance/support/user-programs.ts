@@ -9,9 +9,9 @@ const cliMain = resolve(import.meta.dirname, '../../packages/cli/src/main.js')
 
 const isRoot = process.getuid?.() === 0
 
-/** An ordinary user, and root at night; whoever runs the tests unless that is root. */
+/** Root and an ordinary user; whoever runs the tests unless that is root. */
 export const testUsers = [
-  ...(process.env.SLIPWAY_NIGHTLY === '1' ? [{ name: 'root', uid: undefined, isPossible: isRoot }] : []),
+  { name: 'root', uid: undefined, isPossible: isRoot },
   { name: 'an ordinary user', uid: isRoot ? 54_321 : undefined, isPossible: true },
 ]
 
