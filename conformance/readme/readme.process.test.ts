@@ -36,7 +36,7 @@ const otherShellBlocks: Readonly<Record<string, string>> = {
   'export SLIPWAY_API_KEY': 'readme.sandbox.test.ts runs it',
   'npx slipway app start': 'readme.sandbox.test.ts runs it',
   'npm run contract': 'it takes minutes; conformance/contract/contract.crash.test.ts runs the same programs',
-  'npm install -g slipway-0.1.0.tgz':
+  'npm install -g slipway-0.2.0.tgz':
     'it needs a cluster and an image; conformance/sandbox-server/kubernetes.k8s.test.ts starts this server',
   'export SLIPWAY_DATABASE_URL':
     'it needs PostgreSQL; conformance/sandbox-server/replicas.pg.test.ts starts these servers',

@@ -10,6 +10,7 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import { Client } from '@slipway/client'
 import { must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import ownPackage from '../package.json' with { type: 'json' }
 import { mainPath, runForBytes, spawnCommand } from './testing/command-process.ts'
 
 // Commands are programs, and the machine may have others to run.
@@ -384,6 +385,7 @@ test('the data directory of a server is ignored by git', async () => {
 })
 
 test('an older Node starts the one that is installed, or says in one line what to install', async () => {
+  const { version } = ownPackage
   const pretend = 'Object.defineProperty(process.versions, "node", { value: "20.1.0" })'
   const flags = ['--import', `data:text/javascript,${encodeURIComponent(pretend)}`]
   const run = async (main: string, command = 'version') => {
@@ -391,13 +393,13 @@ test('an older Node starts the one that is installed, or says in one line what t
     const [out, error, code] = await Promise.all([text(child.stdout), text(child.stderr), exitCode(child)])
     return { out, error, code }
   }
-  expect(await run(mainPath)).toEqual({ out: '0.1.0\n', error: '', code: 0 })
+  expect(await run(mainPath)).toEqual({ out: `${version}\n`, error: '', code: 0 })
   const alone = join(await mkdtemp(join(directory, 'alone-')), 'src')
   await mkdir(join(alone, 'components'), { recursive: true })
-  await writeFile(join(alone, '../package.json'), '{"type":"module","version":"0.1.0"}')
+  await writeFile(join(alone, '../package.json'), JSON.stringify({ type: 'module', version }))
   for (const file of ['main.js', 'components/components.js'])
     await copyFile(join(dirname(mainPath), file), join(alone, file))
-  expect(await run(join(alone, 'main.js'), '--version')).toEqual({ out: '0.1.0\n', error: '', code: 0 })
+  expect(await run(join(alone, 'main.js'), '--version')).toEqual({ out: `${version}\n`, error: '', code: 0 })
   const refused = await run(join(alone, 'main.js'))
   expect(refused).toMatchObject({ out: '', code: 1 })
   expect(refused.error).toMatch(/^Slipway needs Node 24\.12 or newer .*install Node 24.*\n$/)

@@ -2,6 +2,7 @@ import { access, constants } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { type AcpAgent, type AcpState, type McpServer, Problem } from '@slipway/protocol'
+import ownPackage from '../../package.json' with { type: 'json' }
 import type { Secrets } from '../secrets/secrets.ts'
 import type { McpOAuthStates } from '../tools/core/mcp-oauth-states.ts'
 import { resolveEndpoint } from '../tools/mcp/endpoint.ts'
@@ -168,7 +169,7 @@ async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Pr
         protocolVersion,
         // It reads and writes files and runs commands by itself, inside of the same walls.
         clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
-        clientInfo: { name: 'slipway', title: 'Slipway', version: '0.1.0' },
+        clientInfo: { name: 'slipway', title: 'Slipway', version: ownPackage.version },
       },
       signal,
     )

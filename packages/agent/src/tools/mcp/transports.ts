@@ -5,6 +5,7 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { type AnswerEnd, raceAbort } from '@slipway/shared/async'
 import { parseJson } from '@slipway/shared/json'
 import { sameOriginFetch } from '@slipway/shared/url'
+import ownPackage from '../../../package.json' with { type: 'json' }
 import { ProgramFolder } from '../../workspace/program-folder.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 import type { ToolContext } from '../core/tool.ts'
@@ -154,7 +155,7 @@ function processFailureReason(process: LineProcess, defaultReason: string): stri
 async function connectClient(transport: Transport, signal: AbortSignal, root?: string): Promise<Client> {
   const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')
   const capabilities = root === undefined ? {} : { roots: {} }
-  const client = new Client({ name: 'slipway', version: '0.1.0' }, { capabilities })
+  const client = new Client({ name: 'slipway', version: ownPackage.version }, { capabilities })
   if (root !== undefined) {
     const { ListRootsRequestSchema } = await import('@modelcontextprotocol/sdk/types.js')
     const roots = [{ uri: pathToFileURL(root).href, name: basename(root) }]
