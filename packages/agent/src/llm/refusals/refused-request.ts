@@ -1,5 +1,4 @@
 import { parseJsonObject } from '@slipway/shared/json'
-import type { ProviderFailure } from '../failures.ts'
 import { itemsOf, leaveOut, type Omission } from './omissions.ts'
 import {
   isAbout,
@@ -50,8 +49,17 @@ export interface AcceptedRequest {
   readonly tools: ReadonlySet<string>
 }
 
+/** A failure of a model, as far as it says what is refused. */
+interface Refusal {
+  readonly code: string
+  readonly detail: string
+  readonly status?: number | undefined
+  readonly place?: string | undefined
+  readonly isOfAnswer?: true
+}
+
 /** Whether leaving something out may help. */
-export function isRefusedContent({ code, detail, status, isOfAnswer }: ProviderFailure): boolean {
+export function isRefusedContent({ code, detail, status, isOfAnswer }: Refusal): boolean {
   if (isOfAnswer) return false
   const isBadRequest = code === 'LLMBadRequestError' || code === 'LLMMalformedConversationHistoryError'
   const isTooLarge = code === 'LLMContextWindowExceedError' && status === 413
@@ -111,7 +119,7 @@ export class RefusedRequest {
   #isGroup = false
 
   /** Whether to send the request again, without more than before. */
-  refuse(failure: ProviderFailure): boolean {
+  refuse(failure: Refusal): boolean {
     if (this.#sent === undefined || !isRefusedContent(failure)) return false
     if (this.#enough !== undefined) return this.#narrow(true)
     this.reason ||= failure.detail
@@ -222,7 +230,7 @@ function longestText(node: unknown): string {
 /** What to leave out for a refusal, narrowest first. */
 function* steps(
   body: Json,
-  { detail: text, place = '', status, isRepeated }: ProviderFailure & { readonly isRepeated: boolean },
+  { detail: text, place = '', status, isRepeated }: Refusal & { readonly isRepeated: boolean },
   accepted: AcceptedRequest | undefined,
 ): Generator<Step> {
   const named = `${place}\n${text}`
