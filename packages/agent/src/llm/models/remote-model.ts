@@ -22,6 +22,8 @@ import type { ResponseAccumulator } from '../response/accumulator.ts'
 import { assistantMessage } from '../response/assistant-message.ts'
 import { type StreamResult, streamResponse } from '../response/stream-response.ts'
 import { learnedModelName, type ModelRoute, serverOf } from '../route.ts'
+import { parseStrayCalls } from '../text-calls/parse.ts'
+import { withCalls } from '../text-calls/text-call-source.ts'
 import { countTokens, countToolTokens, textTokens } from '../tokens.ts'
 import { buildReply, type ReplyTokens } from './build-reply.ts'
 import { explainFailure } from './own-server.ts'
@@ -166,7 +168,7 @@ export class RemoteModelSource implements ModelSource {
     const tokens = tokenCounts(done.response)
     if (done.kind === 'response') {
       const reply = this.#toReply({ ...done, tokens: tokens ?? noTokens }, request, latencyMs)
-      return { kind: 'reply', reply }
+      return { kind: 'reply', reply: withStrayCalls(reply, request, route) }
     }
     const { response } = done
     if (response.hasBegun) {
@@ -237,6 +239,17 @@ function waitMs(llm: Llm, { retryAfterMs }: ProviderFailure, attempt: number): n
   const most = llm.retry_max_wait * 1000
   if (retryAfterMs !== undefined) return Math.min(retryAfterMs, most)
   return Math.min(most, Math.max(llm.retry_min_wait, llm.retry_multiplier * 2 ** attempt) * 1000)
+}
+
+/** Servers without the parser of their model leave its calls in the text. */
+function withStrayCalls(
+  reply: ModelReply,
+  { tools, toolChoice }: ModelRequest,
+  route: ModelRoute,
+): ModelReply {
+  const hasCalls = (reply.message.tool_calls ?? []).length > 0
+  if (route.api !== 'compatible' || hasCalls || tools.length === 0 || toolChoice === 'none') return reply
+  return withCalls(reply, (text) => parseStrayCalls(text, tools))
 }
 
 function withNextStep(failure: ProviderFailure): ProviderFailure {

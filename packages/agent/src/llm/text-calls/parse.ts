@@ -1,5 +1,6 @@
 import { isRecord, parseJson, parseJsonObject } from '@slipway/shared/json'
 import type { ModelTool } from '../model.ts'
+import { readForeignForms } from './foreign-forms.ts'
 
 interface TextCall {
   readonly name: string
@@ -19,12 +20,13 @@ const parameterStart = /<parameter(?:=|\s+name=)"?([\w.:-]+)"?\s*>/g
  * results. Of a text that was cut off, the last call is not complete.
  */
 export function parseTextCalls(
-  source: string,
+  received: string,
   tools: readonly ModelTool[],
 ): { readonly text: string; readonly calls: readonly TextCall[] } {
   const calls: TextCall[] = []
+  const source = readForeignForms(received)
   const start = callStart.exec(source)
-  if (start === null) return { text: source, calls }
+  if (start === null) return { text: received, calls }
   // Qwen's form: a call within a call.
   const outer = /^<tool_call>\s*(?=<function=)/
   let rest = source.slice(start.index).replace(outer, '')
@@ -36,6 +38,17 @@ export function parseTextCalls(
     if (!body.isClosed) break
   }
   return { text: source.slice(0, start.index).trimEnd(), calls }
+}
+
+/** Calls that a server left in the text: of known tools, and not quoted as code; else none. */
+export function parseStrayCalls(
+  source: string,
+  tools: readonly ModelTool[],
+): ReturnType<typeof parseTextCalls> {
+  const parsed = parseTextCalls(source, tools)
+  const isKnown = parsed.calls.every(({ name }) => tools.some((tool) => tool.name === name))
+  const isQuoted = parsed.text.split('```').length % 2 === 0
+  return isKnown && !isQuoted ? parsed : { text: source, calls: [] }
 }
 
 /**

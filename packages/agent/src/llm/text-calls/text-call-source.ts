@@ -40,14 +40,18 @@ export class TextCallSource implements ModelSource {
     )
     deltas.end()
     if (result.kind !== 'reply' || request.toolChoice === 'none') return result
-    return { ...result, reply: withCalls(result.reply, request) }
+    return { ...result, reply: withCalls(result.reply, (text) => parseTextCalls(text, tools)) }
   }
 }
 
-function withCalls(reply: ModelReply, { tools }: ModelRequest): ModelReply {
+/** A reply whose text has calls, with them as calls. */
+export function withCalls(
+  reply: ModelReply,
+  parse: (text: string) => ReturnType<typeof parseTextCalls>,
+): ModelReply {
   const { message } = reply
   const source = message.content.map((part) => (part.type === 'text' ? part.text : '')).join('')
-  const { text, calls } = parseTextCalls(source, tools)
+  const { text, calls } = parse(source)
   if (calls.length === 0) return reply
   const content: Message['content'] = text === '' ? [] : [{ type: 'text', text, cache_prompt: false }]
   const tool_calls = calls.map((call) => ({
