@@ -9,6 +9,7 @@ import { runKills } from './run-kills.ts'
 import { sandboxKills } from './sandbox-kills.ts'
 import { soak } from './soak.ts'
 import { stalledReaders } from './stalled-reader.ts'
+import { steadyMemory } from './steady-memory.ts'
 import { damage } from './storage/damage.ts'
 import { lostAnswers } from './storage/lost-answers.ts'
 import { movedFiles } from './storage/moved-files.ts'
@@ -34,4 +35,5 @@ export const guarantees: Readonly<Record<string, Guarantee>> = {
   'idle-sockets': idleSockets,
   'stalled-readers': stalledReaders,
   soak,
+  'steady-memory': steadyMemory,
 }
