@@ -27,9 +27,10 @@ beforeAll(async () => {
   server = createServer(async (request, response) => {
     let text = ''
     for await (const chunk of request) text += chunk
-    requests.push({ body: JSON.parse(text), headers: request.headers })
-    response.writeHead(400, { 'content-type': 'application/json' })
-    response.end('{"error": {"type": "invalid_request_error", "message": "Only recorded."}}')
+    if (request.method === 'POST') requests.push({ body: JSON.parse(text), headers: request.headers })
+    // Nothing is left out after it: each request is sent once.
+    response.writeHead(403, { 'content-type': 'application/json' })
+    response.end('{"error": {"type": "permission_error", "message": "Only recorded."}}')
   })
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}` // it listens on a port
@@ -167,7 +168,7 @@ test('the requests of a conversation have a cache key where the provider knows i
   const fetched: Body[] = []
   const record: typeof fetch = async (_, init) => {
     fetched.push(JSON.parse(String(init?.body)))
-    return new Response('{}', { status: 400 })
+    return new Response('{}', { status: 403 })
   }
   for (const [model, more] of [
     ['openai/gpt-5', { prompt_cache_retention: '24h' }],
