@@ -1,3 +1,35 @@
+/**
+ * Starts and stops the run of a conversation.
+ *
+ * Problem: requests to run, pause, interrupt, answer, navigate, condense and close come at any time, also in
+ * the last moment of a run. One run at most may be active, the server limits how many run at once, and the
+ * process may end between any two lines.
+ *
+ * Idea: the status in the log is the command. A request appends a status, decided by `transition` from the
+ * state of that moment (`events/writer.ts`). Only then something happens here: the loop is started when the
+ * status is `running`, and the loop itself looks at the status before each step.
+ *
+ * Invariants:
+ * - `#runExclusive` alone sets `#activity`, and its callers check `isActive` without a wait in between: runs,
+ *   condensations and work for `runWhileIdle` never overlap.
+ * - A slot is acquired before the status is written, so a refused request leaves nothing in the log. It is
+ *   released on each way out of `startWith` and `start`.
+ * - A run that was requested while one ended is started by the end of `#runExclusive`. A run that failed to
+ *   write its failure is not (`isBroken`): it would fail at once, for ever.
+ * - A step is aborted by the decision that writes why (`#abortStep`), and the next step waits for that write
+ *   (`#nextStepSignal`). So the events of a stop come before anything that follows it.
+ * - A stop waits a limited time. What an abandoned step writes later is decided by a state that has stopped.
+ * - An answer to a confirmation is compared with the waiting actions in the write that accepts it
+ *   (`assertAnswersPending`): it cannot approve others than those that were shown.
+ * - `close` queues its events before it aborts `closing`, so they precede what the aborted step writes. A
+ *   deleted conversation gets none.
+ *
+ * If you change this: two runs that append to one log, a slot that is never free again, or a conversation
+ * that is `running` while nothing runs.
+ *
+ * Decision pages: docs/decisions/0034-cut-runs.md, docs/decisions/0008-messages-in-flight.md
+ */
+
 import { isAcpAgent, Problem } from '@slipway/protocol'
 import { actionsDigest } from '@slipway/protocol/confirmation'
 import { errorText } from '@slipway/shared/text'
@@ -59,7 +91,7 @@ function assertAnswersPending(state: ConversationState, answer: ConfirmationAnsw
     )
 }
 
-/** Starts and stops the agent loop. At most one run, condensation or other exclusive work is active. */
+/** Starts and stops the agent loop, and does other work that excludes a run. */
 export class RunControl {
   readonly #context: ConversationContext
   readonly #runtimes: RuntimeLoader
@@ -336,7 +368,6 @@ export class RunControl {
         publish({ kind: 'idle' })
         this.#saveCheckpointAfter(checkpointInterval / 10)
         if (closing.signal.aborted) return
-        // A run was requested while this one ended. A run that could not write its failure is not repeated.
         if (this.#context.state.status === 'running' && !isBroken) this.start()
         else this.scheduleDeadline()
       })

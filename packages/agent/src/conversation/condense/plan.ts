@@ -1,3 +1,29 @@
+/**
+ * What a condensation forgets.
+ *
+ * Problem: a view outgrows its model. Its middle is to become a summary, but a provider refuses a call
+ * without its result, the user's latest message must stay, and each condensation has to make the view
+ * smaller, or the conversation would condense for ever.
+ *
+ * Idea: keep the first events, which are the task and the cached beginning of the prompt, and the longest end
+ * that fits the target. Forget the block between them, in whole units (`view-units.ts`: the calls of a turn
+ * with their results). Where that is no progress, a reset forgets all that may be forgotten.
+ *
+ * Invariants:
+ * - A plan divides no unit: `head` and `end` are boundaries. Units overlap where results come late, so a
+ *   boundary is an index that no unit covers (`viewLayout`).
+ * - Protected events stay: system prompts, the latest user message, and the last turn while one of its calls
+ *   has no result (`createPlan`).
+ * - `planMiddle` keeps the last unit: `end` stops at `last`.
+ * - A plan forgets something else than summaries. So the number of other events shrinks each time, and
+ *   condensing ends.
+ * - Nothing before `head` is forgotten, so `offset` is the place of the summary in the view without the
+ *   forgotten events. The Condensation stores it, and every reader of the log inserts there.
+ *
+ * If you change this: requests that providers refuse, or a conversation that loses its question. The property
+ * test in `condense.test.ts` shrinks views of any log until they cannot shrink.
+ */
+
 import { isUserMessage, type ViewEvent } from '../view/log-event.ts'
 import { groupUnits, type ViewUnit } from '../view/view-units.ts'
 
@@ -95,7 +121,7 @@ function headEnd(layout: ViewLayout, events: readonly ViewEvent[], keepFirst: nu
   return Math.max(head, isLed ? 1 : 0)
 }
 
-/** A plan needs more events than earlier summaries, so that the number of other events shrinks each time. */
+/** Undefined when the plan would forget nothing but earlier summaries. */
 function createPlan(
   events: readonly ViewEvent[],
   layout: ViewLayout,

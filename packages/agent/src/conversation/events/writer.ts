@@ -1,3 +1,32 @@
+/**
+ * The writer of a conversation: the state decides what is appended, and the log decides what was decided in
+ * time.
+ *
+ * Problem: requests, the loop, tool results and external agents append at any time, each by what the
+ * conversation is at that moment. An import or another server may write to the same log.
+ *
+ * Idea: a write is a function from the state to events. A mutex orders the writes of this process. The append
+ * names the position that the state is at, so the log refuses a decision that is out of date; then the writer
+ * reads the new events and decides again.
+ *
+ * Invariants:
+ * - Each decision sees the state after the write before it (`#mutex`), and is stored behind that state or not
+ *   at all (`after` in `#append`).
+ * - `decide` runs again after a conflict: it has no effect but its result.
+ * - A conflict without new events is thrown, because deciding again would change nothing (`#write`).
+ * - `state` is the fold of the log up to `state.position`. A repeated id comes back as the existing event,
+ *   which is not applied twice (`#applyEvents`).
+ * - A draft is redacted before `format` and the log see it.
+ * - The status of the record comes from the events of the same append (`lastStatus`), so the two agree.
+ * - After a leaf move the members of the state that follow the branch are those of another one until
+ *   `#replayBranch` has put a new state in its place. So nothing holds `state` across a write, and a write
+ *   whose replay failed begins with another try. A checkpoint saved right after a move is such a state too,
+ *   and is not used for a replay.
+ *
+ * If you change this: two runs, a lost message or a status that the log does not have. The log checks
+ * positions and ids, not decisions. Branches: `../state/branch.ts`.
+ */
+
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type ExecutionStatus, Problem } from '@slipway/protocol'
 import { Mutex } from '@slipway/shared/async'
@@ -32,10 +61,7 @@ export interface ConversationWriterOptions {
   readonly clock?: Clock
 }
 
-/**
- * The only writer of a conversation. Each write is decided with the state after the write before it. When the
- * leaf moves, the state is computed again along the branch to the leaf.
- */
+/** The only writer of a conversation in this process. */
 export class ConversationWriter {
   readonly conversation: string
   /** The state after the last write; read-only. */
@@ -196,7 +222,7 @@ export class ConversationWriter {
     }
   }
 
-  /** The newest checkpoint on this branch, except one saved right after a leaf move. */
+  /** The newest checkpoint on this branch. */
   async #findCheckpoint(isOnBranch: (position: number) => boolean) {
     const found = this.#options
       .checkpoints?.()

@@ -1,3 +1,31 @@
+/**
+ * One turn of an external agent: a prompt, and what its program says and asks until the answer.
+ *
+ * Problem: the program runs its own loop. It streams text, begins and ends calls of its own tools, and asks
+ * for permission in the middle of one. The conversation stores that as events, and its user may pause, answer
+ * or close at any time. The program cannot be asked for anything again later.
+ *
+ * Idea: the turn collects updates in memory and stores two events for each call, one when it begins and one
+ * with its end, and one message when the turn is over. A request for permission is a pending action, so it is
+ * shown and answered like others. The turn outlives the run that waits for that answer: `ExternalAgent` keeps
+ * it, and the next step goes on with it.
+ *
+ * Invariants:
+ * - A call that the log has open gets an end on each way out: `stop` and `store` append `#endedCalls`.
+ * - The events of updates are written one after another (`#writes`), and `stop` and `store` wait for them.
+ * - Updates after the end are dropped (`#isOver`), and each request for permission is answered: `#end` and
+ *   `stop` cancel those that wait.
+ * - A permission is asked for in the write that finds the run going on (`permit`), and given only where the
+ *   log has the approval: status `running` and a position below `approvedBelow` (`settlePermissions`).
+ * - What the program says is redacted before it is stored: `masked`, and the texts in `store`.
+ * - Messages that came during the turn are marked as unanswered (`#lateInputs`): its prompt had none of them.
+ * - Time in which the program waits for the user is not counted as silence (`#watch`).
+ *
+ * If you change this: a call that looks open for ever, or one that was allowed without the user.
+ *
+ * Decision pages: docs/decisions/0044-external-agents.md, docs/decisions/0008-messages-in-flight.md
+ */
+
 import type { TokenUsage } from '@slipway/protocol'
 import { acpUsageId } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
@@ -55,7 +83,7 @@ interface WaitingPermission {
 
 type Json = Readonly<Record<string, unknown>>
 
-/** One prompt to an external agent, until its answer. It outlives the run that waits for a confirmation. */
+/** One prompt to an external agent, until its answer. */
 export class ExternalTurn {
   readonly #options: ExternalTurnOptions
   readonly #calls = new ExternalToolCalls()
@@ -326,7 +354,6 @@ export class ExternalTurn {
     return [...pending.values()].map((call) => agentErrorEvent(call, notWaitedForText))
   }
 
-  /** Messages that came during the turn wait for the next one. */
   #lateInputs(): EventDraft[] {
     const { inputs } = this.#options.context.state
     return inputs

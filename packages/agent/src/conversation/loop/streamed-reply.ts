@@ -1,12 +1,34 @@
+/**
+ * The progress of one reply of a model, shown before its event is stored.
+ *
+ * Problem: clients show a reply while it comes in, but only whole events are stored. A client has to know
+ * which event the pieces become, which of them a repeated attempt replaces, and that no event will come. A
+ * secret may be split between two pieces.
+ *
+ * Idea: the id of the reply's first event is chosen before the model is asked; `call-model.ts` and
+ * `external/external-turn.ts` store that event under it. Each piece has the attempt and its number in that
+ * attempt. Texts pass through a redacting stream that holds back what may be the beginning of a secret.
+ *
+ * Invariants:
+ * - A reply of which a piece was published becomes an event with its id, or is ended by `abort`. So the
+ *   caller calls `end`, then stores or aborts, on every way out, errors included.
+ * - Pieces are numbered also while no one listens (`add`): who comes later sees that the beginning is
+ *   missing.
+ * - `reset` drops what was held back, and begins a new attempt at number 0.
+ * - Reasoning is flushed before the first piece of the text (`add`), so the pieces are in order.
+ * - Nothing of this is stored: a client that reads the log alone misses nothing.
+ *
+ * If you change this: clients show a text twice, or keep one that never becomes a message. The frames are
+ * those of `docs/streams.md`.
+ *
+ * Decision page: docs/decisions/0032-session-socket.md
+ */
+
 import { randomUUID } from 'node:crypto'
 import type { ModelDelta } from '../../llm/model.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
 
-/**
- * Publishes the deltas of one reply under the id that its first event will have. Holds back a possible
- * beginning of a secret. Each reply whose deltas were published either becomes an event or is ended by
- * `abort`.
- */
+/** Publishes the deltas of one reply under the id that its first event will have. */
 export class StreamedReply {
   /** The id of the reply's message, or of its first action. */
   readonly id = randomUUID()
@@ -28,7 +50,6 @@ export class StreamedReply {
 
   readonly add = ({ content, reasoning_content }: ModelDelta): void => {
     if (!this.#context.transientUpdates.hasListeners) {
-      // Listeners that come later know that they miss the beginning.
       this.#order++
       return
     }

@@ -1,3 +1,27 @@
+/**
+ * Branches: several lines of conversation in one flat log.
+ *
+ * Problem: a user goes back to an earlier event and continues from there. The log only grows, and its
+ * positions have no gaps, so it has no place for a tree.
+ *
+ * Idea: the event before an event in the log is its parent, unless a state update with the key
+ * `leaf_event_id` stands between them. Such an update is a leaf move: the events behind it follow the event
+ * that it names (null: none). A branch is a list of ranges of positions, found backwards from the leaf: down
+ * to the nearest move, then on from its target.
+ *
+ * Invariants:
+ * - A target is below its move (`leafMoveTarget`). So each step of `branchSegments` goes down, and it ends.
+ * - A target is no leaf move: an update that names one has the target of that one.
+ * - A leaf move is on no branch: a segment begins above its position. An update that names no earlier event
+ *   moves nothing, and is an ordinary event of its branch.
+ * - Moves are in order of position: `leafPosition` reads the last one, and `branchSegments` goes through them
+ *   once.
+ *
+ * If you change this: logs keep their moves for ever, so another rule gives stored conversations another
+ * history. The rule has two readers that must agree: ConversationWriter, while a conversation is open, and
+ * `readBranch`, without opening it. Checkpoints have a copy of the moves (`SavedState.moves`).
+ */
+
 import { leafEventIdKey } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 import { searchEvents } from './search-events.ts'

@@ -1,3 +1,35 @@
+/**
+ * The messages that a model is sent, from the events of a view.
+ *
+ * Problem: a request is valid only with each call followed by its result, and is cheap only when it begins
+ * with the same bytes as the one before, which the provider has in its cache. A long view is asked for at
+ * every step.
+ *
+ * Idea: units of events (`view-units.ts`) become messages, and each message is made once. A WeakMap has it by
+ * its event, or by the first action of a turn while that turn has the same calls and results.
+ *
+ * Invariants:
+ * - A message is never changed, and is the same object each time: counts of tokens are kept by it
+ *   (`llm/tokens.ts`). A marked message is a copy, made once.
+ * - The calls of one turn are one assistant message, as the model made them, with the thought and the
+ *   reasoning of the first action. Their results follow in the order of the calls, then the messages that
+ *   stood between.
+ * - A call without a result and a result without a call are left out. A turn that loses all its calls keeps
+ *   its thought, without its reasoning (`batchMessages`).
+ * - System prompts come first. They, calls and reasoning are sent whole; other texts are cut to `limits`.
+ * - Limits are those of the projection: another limit is another one (`View.messages`), because the cut
+ *   messages are kept.
+ * - Cache marks: the fixed part of the system prompt, and the ends of the three newest requests. A cache
+ *   looks back from a mark by some blocks only (Anthropic: 20), and one step with many calls is longer.
+ *
+ * The way of a mark: set here; at most four are sent, the first and the last three (`selectCacheMarks` in
+ * `llm/request/prompt.ts`), if the server takes marks (`cacheMarks` in `llm/capabilities`) and the settings
+ * do not turn them off (`caching_prompt`). One system mark and `markedRequests` are those four.
+ *
+ * If you change this: a text that differs by one byte, or another order, costs the cached prefix of every
+ * conversation with it.
+ */
+
 import type { Message, MessageToolCall } from '@slipway/protocol'
 import { textTokens } from '../../llm/tokens.ts'
 import { textBlock } from '../../tools/core/tool.ts'
@@ -6,18 +38,7 @@ import type { LogEventOf, ResultEvent, ViewEvent } from './log-event.ts'
 import type { MessageLimits } from './message-limits.ts'
 import { type Batch, type CallWithResult, groupUnits, type Single, type ViewUnit } from './view-units.ts'
 
-/**
- * Events as messages to a model. The system prompt comes first, in one message of up to two blocks, the first
- * marked for caching; so is the last block where this and the two requests before it ended: a cache looks
- * back
- * from a mark by some blocks only (Anthropic: 20), and a step with many calls is longer. The calls of one
- * turn are one
- * assistant message, exactly as received, with the thought and reasoning of its first action; their results
- * follow in the order of the calls, then the messages that stood between. Calls without a result and results
- * without a call are left out; a turn that loses all its calls keeps its thought as a text without reasoning.
- * Texts of messages and results are cut in the middle to the limits of a message. A message is the same
- * object each time.
- */
+/** Events as messages to a model; a message is the same object each time. */
 export class Projection {
   readonly limits: MessageLimits
   readonly #singles = new WeakMap<ViewEvent, readonly Message[]>()
