@@ -1,3 +1,34 @@
+/**
+ * Stores the files of a workspace as trees of a git repository outside of it.
+ *
+ * Problem: a user goes back to the files before a step. The workspace may be a repository with hooks, filters
+ * and attributes that somebody else wrote, have others within it, and be too large. Restoring must not lose
+ * what is there now.
+ *
+ * Idea: git with a directory of its own and the workspace as its work tree. Its index says what the workspace
+ * had at the last checkpoint, so storing looks at changed files alone.
+ *
+ * Invariants:
+ * - Nothing of the workspace runs or changes what is stored: no configuration of users or the system
+ *   (`environment`), no template with hooks (`init`), and `info/attributes`, which stands above the
+ *   attributes of the workspace, so that files are stored byte for byte.
+ * - A repository within the workspace is listed with an empty index and this configuration (`#addNested`);
+ *   git alone would store it as a reference to a commit.
+ * - `checkOut` removes what the index has and the tree has not. So the caller writes a tree of the present
+ *   files first; ignored files are not in the index, and stay.
+ * - An ignored file that a restore would replace is stored first (`findUnsaved`).
+ * - A list that was cut off is a failure (`isTruncated`): a checkpoint would lack files, and a restore would
+ *   remove them.
+ * - Numbers and sizes are limited before anything is stored, and all programs of a session share one time
+ *   limit.
+ * - Lock files of killed programs are removed at the start and after a timeout. So one operation runs at a
+ *   time: WorkspaceCheckpoints has the mutex.
+ * - Programs and files are those of the tool user (`Workspace.run`, `tool-files`).
+ *
+ * If you change this: a restore that loses files, or a program of the workspace that runs with the rights of
+ * the server. Objects are not synced (`core.fsync`): a loss of power may cost checkpoints, never files.
+ */
+
 import { join, relative } from 'node:path'
 import { isWithin } from '@slipway/shared/fs'
 import { gitCommand } from '@slipway/shared/process'
@@ -36,7 +67,6 @@ const filesPerProgram = 4000
 const concurrentStats = 256
 /** Repositories within the workspace that are looked into. */
 const maxNestedRepositories = 200
-/** Nothing outside of the workspace and of the repository changes what is stored. */
 const environment = {
   GIT_CONFIG_GLOBAL: '/dev/null',
   GIT_CONFIG_NOSYSTEM: '1',
@@ -51,9 +81,7 @@ const config: readonly (readonly [string, string])[] = [
 ]
 /** The only one: its commits are the checkpoints. */
 export const branch = 'refs/heads/checkpoints'
-/** A killed program leaves them, and the next one would refuse to start. */
 const locks = ['index', 'config', 'HEAD', 'packed-refs', branch].map((file) => `${file}.lock`)
-/** Stands above the attributes of the workspace: files are stored byte for byte. */
 const attributes = '* -text -eol -filter -ident -working-tree-encoding -export-subst\n'
 
 export type RunGit = (
@@ -69,8 +97,7 @@ export interface StoredTree {
 
 /**
  * A git repository outside of the workspace that stores its files as trees: all but ignored ones, those of
- * repositories within it included. It reads no configuration of the workspace and runs none of its programs.
- * Not safe for concurrent use.
+ * repositories within it included. Not safe for concurrent use.
  */
 export class ShadowRepository {
   readonly #workspace: Workspace
@@ -152,7 +179,6 @@ export class ShadowRepository {
       if (!path.endsWith('/')) continue
       changed.delete(path)
       if (++count > maxNestedRepositories) continue
-      // Its files are asked for with an empty index and our configuration, not with its own.
       const location = ['-C', join(this.#workspace.directory, path), '--work-tree=.']
       const list = ['ls-files', '-z', '-o', '--exclude-standard']
       const env = { GIT_INDEX_FILE: join(this.#directory, 'no-index') }

@@ -1,3 +1,32 @@
+/**
+ * The risk of one call of a program, by its name and words.
+ *
+ * Problem: the user is asked about a command by its risk. Too many questions are answered without a look; a
+ * missing one loses data. There is no list of all programs, and an everyday program has an option that runs
+ * another one.
+ *
+ * Idea: a table of rules by name. Each rule sees the words of the call (`script.ts` has parsed them) and
+ * never a file. What is harmless is listed; what is not listed is doubtful. `risk.ts` rates whole commands by
+ * the greatest risk of their calls.
+ *
+ * Invariants:
+ * - An unknown program is never LOW: `programRisk` has no risk for it, and `callRisk` of `risk.ts` then says
+ *   MEDIUM. So does a known one with an option or sub-command that is not listed (`hasUnknownOption`).
+ * - An option that runs a program is HIGH, whatever the program (`runningOptions`).
+ * - Where several patterns match, the greatest risk counts (`byPattern`).
+ * - A name stands in the table once: a later entry of the Map would win without a word.
+ * - Names are looked up as own members (`Object.hasOwn`) and without a version: `python3.12` is `python`.
+ * - A wrapper without a rule is LOW, because `script.ts` makes a call of what it starts.
+ * - Patterns take linear time, because models write the text: two patterns in a row instead of one with a gap
+ *   (`destructiveSequences`).
+ *
+ * If you change this: `risk.test.ts` has the commands that are decided, and `unknown-risk.test.ts` counts the
+ * questions about everyday and recorded ones. It is not a security boundary: a started program can do
+ * anything. The risk is stored in the ActionEvent, so another rule changes new actions alone.
+ *
+ * Decision page: docs/decisions/0007-risk-on-the-event.md
+ */
+
 import { compareRisk, type SecurityRisk } from '@slipway/protocol'
 import { hasUnknownOption, subcommandIndex } from './options.ts'
 import { isCatastrophicTarget, isDiskDevice, isOutsideDirectory, isSystemPath, mayBeRoot } from './paths.ts'

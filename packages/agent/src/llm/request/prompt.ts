@@ -1,3 +1,38 @@
+/**
+ * The prompt of a request in the form of the provider library.
+ *
+ * Problem: the same messages go to many servers. Each accepts other content in other places, each wants its
+ * own reasoning back exactly as it sent it, and each refuses that of others. A prompt that differs from the
+ * one before costs the provider's cache.
+ *
+ * Idea: one pass over the messages. What a server accepts is in `ModelCapabilities` and the API of the route;
+ * names of models are not looked at here. Content that is not accepted in one place goes to the nearest place
+ * where it is.
+ *
+ * Invariants:
+ * - The prompt depends on the messages and the route alone: no time, no random id. So the prompt of the next
+ *   step begins with this one.
+ * - Signed reasoning goes back only to those who can read it: Claude's with its signature
+ *   (`#signedReasoning`), items of the Responses API with their encrypted content (`#reasoningItem`).
+ *   Reasoning that is plain text goes into the member that the server reads (`#plainReasoning`). Other
+ *   reasoning is left out.
+ * - Thoughts, texts and calls of Claude stand in the order in which they were received (`#inOrder`): it
+ *   checks its signatures against their places.
+ * - Results of one turn are one message right behind its calls. Images of results that cannot stand there
+ *   wait until the last result (`#flushImages`).
+ * - Ids and names are fitted in calls and results by the same functions (`#id`, `fitToolName`), so they still
+ *   match.
+ * - Arguments that are no JSON object are sent as an empty one. Others are the received text where the
+ *   library takes a text (`#input`).
+ * - At most four cache marks are set, Anthropic's limit: the first, for the system prompt, and the last three
+ *   (`selectCacheMarks`). `conversation/view/projection.ts` says where marks come from.
+ *
+ * If you change this: errors 400 from one provider that no other provider shows, or a cache that is never
+ * read. `prompt.test.ts` has a case for each API; `prompt-cache.slow.test.ts` counts what a cache would read.
+ *
+ * Decision page: docs/decisions/0010-libraries-of-the-agent.md
+ */
+
 import type { ImageContent, Message, MessageToolCall, TextContent } from '@slipway/protocol'
 import { parseJsonObject, wellFormed } from '@slipway/shared/json'
 import type { ModelCapabilities } from '../capabilities/capabilities.ts'
@@ -18,7 +53,6 @@ interface PromptOptions {
   readonly canCache: boolean
 }
 
-/** Anthropic's limit. */
 const maxMarks = 4
 
 /** The key of a provider's own options and metadata in its library. */
@@ -34,11 +68,7 @@ export function providerOptionsKey({ api, provider }: ModelRoute): string {
   return keys[api]
 }
 
-/**
- * Converts messages into the library's prompt. Arguments that are not a JSON object become an empty one,
- * because servers reject them. Content that a provider does not accept in one place goes to the nearest that
- * it does.
- */
+/** Converts messages into the library's prompt. */
 export function toPrompt(messages: readonly Message[], options: PromptOptions): SdkPrompt {
   return new PromptBuilder(messages, options).prompt()
 }
@@ -132,10 +162,7 @@ class PromptBuilder {
     this.#prompt.push({ role: 'assistant', content, ...this.#options(members) })
   }
 
-  /**
-   * Thoughts, texts and calls; Claude checks that its thoughts stand where they stood. A call without a
-   * result is missing, and the rest keeps its order.
-   */
+  /** A call without a result is missing, and the rest keeps its order. */
   #inOrder(message: Message, parts: Readonly<Record<'r' | 't' | 'c', readonly AssistantPart[]>>) {
     const isClaude = this.#route.api === 'anthropic' || this.#route.api === 'bedrock'
     const order = isClaude ? (decodeProviderMetadata(message, 'anthropic')[0]?.value ?? '') : ''
@@ -345,7 +372,7 @@ function parseItem(value: string): Message['responses_reasoning_item'] {
   }
 }
 
-/** The first mark and the last three, of texts and images, and of tool results as wholes. */
+/** Of texts and images, and of tool results as wholes. */
 function selectCacheMarks(messages: readonly Message[]): ReadonlySet<Content | Message> {
   const found = messages.flatMap((message): (Content | Message)[] => {
     const own = message.content.filter((part) => part.cache_prompt && !isEmpty(part))

@@ -1,3 +1,31 @@
+/**
+ * Finds the place of an edit whose old text does not stand in the file exactly.
+ *
+ * Problem: models copy text inexactly: other indentation, blanks at the ends of lines, CRLF, typographic
+ * quotes and dashes. Refusing such an edit costs a step. Accepting too much changes the wrong place, or
+ * breaks the indentation of the file.
+ *
+ * Idea: whole lines are compared by a key, the body of the line with one form of each typographic character.
+ * Indentation is compared as a structure. The new text is then adapted: what it has in common with the old
+ * one stays as it is in the file, so the edit changes what the model meant and nothing else.
+ *
+ * Invariants:
+ * - The callers look for the exact text first, and count the places: this file returns all of them.
+ * - An old text of blank lines matches nowhere (`findLines`: no anchor).
+ * - Equal indentation matches equal, deeper matches deeper, and all lines have one shift (`matchingIndents`,
+ *   `hasOneShift`): the structure is the same.
+ * - `plainCharacters` replaces one character by one, so an offset in a key is an offset in the body:
+ *   `changedLine` cuts the file's line at offsets of the old text.
+ * - An indentation that could be read in two ways is a ToolError, not a guess (`adaptIndentation`).
+ * - A place is a range of whole lines. It includes its last line end only if the old text ends with one
+ *   (`replaceLines`).
+ * - Aligning takes time and memory by the product of the numbers of lines; above `maxAlignment` lines are
+ *   paired without it.
+ *
+ * If you change this: an edit that succeeds and is wrong, which a model does not notice. The property test in
+ * `match-lines.test.ts` compares careless edits with what they mean.
+ */
+
 import { adaptIndentation, hasOneShift } from './adapt-indentation.ts'
 
 /** A place in a file where an old text stands, and what comes there instead. */
@@ -22,9 +50,7 @@ const maxAlignment = 4_000_000
 
 /**
  * The places of a text that does not stand in a file exactly: ranges of whole lines that differ from it only
- * in the style of indentation, trailing blanks, line ends and typographic characters. The new text is
- * adapted:
- * what it has in common with the old one stays as it is in the file.
+ * in the style of indentation, trailing blanks, line ends and typographic characters.
  */
 export function findSimilarLines(text: string, oldText: string, newText: string): FoundPlaces {
   const old = splitText(oldText)
@@ -121,10 +147,7 @@ function findLines(text: string, file: readonly FileLine[], edit: LineEdit): Fou
   return { places, tolerated: [...tolerated] }
 }
 
-/**
- * The indentation of the file by that of the old text; undefined when the lines do not match. Equal
- * indentations match equal ones, deeper ones deeper ones, and all have one shift, so the structure is the same.
- */
+/** The indentation of the file by that of the old text; undefined when the lines do not match. */
 function matchingIndents(
   lines: readonly Line[],
   found: readonly FileLine[],
@@ -289,7 +312,7 @@ const plainForms: readonly (readonly [RegExp, string])[] = [
   [/[\u00a0\u2000-\u200a\u202f\u205f\u3000]/g, ' '],
 ]
 
-/** Each typographic quote, dash and blank as its ASCII form, so that lengths stay. */
+/** Each typographic quote, dash and blank as its ASCII form of the same length. */
 export function plainCharacters(text: string): string {
   return /^[\0-\x7f]*$/.test(text)
     ? text

@@ -1,3 +1,30 @@
+/**
+ * The terminal of a conversation: one shell, and calls that take turns with it.
+ *
+ * Problem: a call has to return, but its command may run for hours, say nothing, ask a question, start
+ * background jobs or write 100 MB. Directory, variables and jobs live on between calls.
+ *
+ * Idea: a call starts a command or goes on with the running one. It returns at the first of: the prompt, the
+ * end of the shell, silence, a wait for input, its time limit, an interruption. It has the output since the
+ * last call.
+ *
+ * Invariants:
+ * - One command at a time: while one runs, another command is refused and not queued (`#dispatch`).
+ * - A command is checked for its syntax before the shell gets it (`checkCommand`): the shell would wait for
+ *   the rest of an incomplete one, and take the next command for it.
+ * - All values of secrets are known before a command starts (`#start`): its output is redacted as it comes
+ *   in, also in files. A command that names a secret without a value does not run.
+ * - Output is returned once: `#takeOutput` puts a new capture in the place of the old one before it waits.
+ * - A note is not redacted. It has our words, the command as received, and the directory; never output.
+ * - Waits without output are longer each time (`waitFactors`), so that a model does not ask every minute. A
+ *   call with `timeout` waits for that time, whatever the silence.
+ * - An interrupted call stops its command before it returns (`shell.interrupt`).
+ * - After `close` nothing runs: a shell that was starting meanwhile is closed again (`#ensureShell`).
+ *
+ * If you change this: two commands mixed in one shell, a secret in a file, or a program that outlives its
+ * conversation. How a prompt is told from output that looks like one: `shell-prompt.ts`.
+ */
+
 import { join } from 'node:path'
 import { raceAbort } from '@slipway/shared/async'
 import { describeSandbox, looksRefused, needsPrivileges } from '../../workspace/command-sandbox.ts'
@@ -41,7 +68,7 @@ export interface CommandResult {
 const maxFileBytes = 100_000_000
 /** Maximum wait for a command without a time limit of its own. */
 const maxWaitMs = 600_000
-/** Waits in a row without new output are longer each time: by default 1, 2, 5 and 10 minutes. */
+/** Factors of `quietMs` for waits in a row without new output: by default 1, 2, 5 and 10 minutes. */
 const waitFactors = [2, 4, 10, 20]
 /** Silence before checking whether a command waits for input. */
 const inputCheckMs = 1000
@@ -70,7 +97,7 @@ function refusedText(sandbox: string): string {
 const hiddenText =
   'Programs gain no privileges here, because the keys of the server are hidden from them. The operator can change that: SLIPWAY_COMMAND_SANDBOX=off.'
 
-/** The shell of a conversation: at most one command runs in it, and each call returns its new output. */
+/** The shell of a conversation, for the calls of its terminal tool. */
 export class TerminalSession {
   readonly #context: ToolContext
   readonly #params: TerminalParams
@@ -134,7 +161,6 @@ export class TerminalSession {
     if (refusal !== undefined) return { note: refusal, isError: true, exitCode: null }
     const failure = await this.#ensureShell()
     if (failure !== undefined) return failure
-    // All secret values must be known before output is written to a file.
     const [variables] = await raceAbort(
       Promise.all([secrets.findMentioned(action.command), secrets.resolveAll()]),
       signal,
@@ -252,7 +278,6 @@ export class TerminalSession {
     await this.#takeOutput()
   }
 
-  /** The output since the last call. */
   async #takeOutput(): Promise<{ output: string; savedTo: string | undefined }> {
     this.#shell?.flush()
     const capture = this.#capture
