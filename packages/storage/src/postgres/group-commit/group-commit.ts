@@ -1,3 +1,34 @@
+/**
+ * Group commit on PostgreSQL: reads, plans and writes the changes that wait as one transaction.
+ *
+ * Problem: a transaction is several ways over the network and one sync of a disk. A change is decided by what
+ * memory knows of the log, and meanwhile another server may have taken over, or a lost connection may have
+ * committed or not.
+ *
+ * Idea: changes wait in a queue. A group of them is read for, planned in memory in the order of the calls
+ * (`group-plan.ts`), and written in one transaction. The transaction checks whatever memory took for granted.
+ *
+ * Invariants:
+ * - One transaction is under way at a time (`#flushing`), so no plan is older than a commit of this server.
+ * - Memory (heads, kinds, sources) follows the commit, and acknowledgements follow memory (`#commit`,
+ *   `settleJob`).
+ * - A plan that throws rejects its own change; a failure of the transaction rejects the group.
+ * - The epoch of the data is read with the lock `write` shared (`beginSql`). A server that takes over needs
+ *   that lock exclusively, so it waits for this transaction, and later ones find another epoch.
+ * - After a lost connection the end of its transaction is unknown: the next group waits for its lock, then
+ *   reads memory again (`settle`).
+ * - Where servers share the data, a group that met other values is planned again, one change at a time, a
+ *   limited number of times (`maxReplans`). Where one server owns it, such a group is refused.
+ * - A transaction that stands still is ended by PostgreSQL (`maxIdleMs`) before the lease of its server is
+ *   over.
+ *
+ * If you change this: two histories of one conversation, or an acknowledged event that is not stored. The
+ * crash and fault tests (`storage.crash.pg.test.ts`, `faults.pg.test.ts`) end servers and connections at any
+ * moment.
+ *
+ * Decision pages: docs/decisions/0022-postgresql.md, docs/decisions/0028-conversation-leases.md
+ */
+
 import { hash } from 'node:crypto'
 import { type Instant, Problem, storageUnavailableProblem } from '@slipway/protocol'
 import { HeldElsewhereError } from '../../conversations/leases.ts'
@@ -53,12 +84,7 @@ const selectByIdsSql = `SELECT conversation, ${eventColumns}
   JOIN event ON event.conversation = wanted.ordinal AND sha256(event.id) = wanted.digest`
 const ordinalsSql = `SELECT nextval(pg_get_serial_sequence('conversation', 'ordinal')) FROM generate_series(1, $1::integer)`
 
-/**
- * Group commit: the changes that wait share a transaction; one transaction is under way at a time. A plan
- * that throws rejects its own change only; a failure of the transaction rejects the group. Each transaction
- * checks that no other server has taken the data over since, and, where servers share the data, the leases of
- * the conversations that it changes.
- */
+/** Group commit: the changes that wait share a transaction. */
 export class GroupCommit {
   readonly metrics = new CommitMetrics()
   readonly #db: PostgresDatabase
@@ -260,7 +286,6 @@ export class GroupCommit {
   }
 }
 
-/** The epoch is read with the lock held, which a server that takes over has to wait for. */
 function beginSql(shared: SharedData | undefined): string {
   const own = shared === undefined ? '' : `${lockShared(serverLockName(shared.server))};`
   return `SET LOCAL idle_in_transaction_session_timeout = ${shared?.maxIdleMs ?? maxIdleMs};

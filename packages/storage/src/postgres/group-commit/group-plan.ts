@@ -1,3 +1,27 @@
+/**
+ * What a group of changes decides and writes.
+ *
+ * Problem: SQLite decides and writes a change in one turn of the event loop. Here the answer comes later, and
+ * a statement for each event would cost a way over the network each.
+ *
+ * Idea: the group is planned in memory, with what was read for it before. Its events and heads are then
+ * written by one statement (`writeSql`), which compares each head with the value that the plan began with.
+ *
+ * Invariants:
+ * - A plan changes the group alone. Memory of the server changes after the commit, by `changedHeads`.
+ * - A change sees the changes before it in the group: their heads (`find`) and their events (`planAppend`).
+ * - An update holds the head and the epoch that the table must have, those from before the group
+ *   (`expected`). If fewer rows match than there are updates, nothing is stored (StaleGroupError). This is
+ *   the fence that keeps out a server without the lease.
+ * - A change that moves no head locks its row with the epoch first (`fence`).
+ * - The columns of `EventColumns` grow together, and `values` has the order of `$1` to `$17`.
+ *
+ * If you change this: events behind the end of a log, or of two servers between each other. `AppendPlanner`
+ * decides ids, positions and instants for both engines.
+ *
+ * Decision pages: docs/decisions/0022-postgresql.md, docs/decisions/0028-conversation-leases.md
+ */
+
 import type { Instant } from '@slipway/protocol'
 import { HeldElsewhereError } from '../../conversations/leases.ts'
 import {

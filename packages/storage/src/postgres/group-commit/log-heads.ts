@@ -1,3 +1,25 @@
+/**
+ * Where each log ends, in memory.
+ *
+ * Problem: each append and each page needs the head of its conversation, and a query for it would double the
+ * ways to the database. Memory of a row that another server writes is wrong.
+ *
+ * Idea: memory follows each commit of this server, and is believed where no other server can write:
+ * everywhere while one server owns the data, otherwise for the conversations whose lease it has.
+ *
+ * Invariants:
+ * - A head without the lease is read each time (`#cached`).
+ * - What was read is kept only if memory has not changed since the query began (`#changes`): a commit
+ *   meanwhile is newer than the answer.
+ * - `version` is new after each change of a log and `generation` after each change before its head. Pages are
+ *   cached by them, so a head that is read again has the old ones only where nothing has changed (`#loaded`).
+ * - A read knows all kinds and sources that the table has (`onKindSources`).
+ *
+ * If you change this: pages from the cache that lack events, or appends that the fence refuses for ever.
+ *
+ * Decision pages: docs/decisions/0022-postgresql.md, docs/decisions/0028-conversation-leases.md
+ */
+
 import { Problem } from '@slipway/protocol'
 import { LruMap } from '@slipway/shared/collections'
 import type { Extent } from '../../event-log/append-planner.ts'
@@ -46,11 +68,7 @@ const selectSql = `SELECT id, ordinal, head, last_instant, in_order, has_finer, 
   WHERE id = ANY($1::text[]) AND is_visible`
 const maxHeads = 5_000
 
-/**
- * Extents of conversations, read on demand; the most recently used ones stay in memory. Memory follows each
- * commit, because one server owns the data. Where servers share it, this is true of the conversations whose
- * lease this server has; others are read each time.
- */
+/** Extents of conversations, read on demand; the most recently used ones stay in memory. */
 export class LogHeads {
   readonly #db: PostgresDatabase
   readonly #shared: SharedData | undefined

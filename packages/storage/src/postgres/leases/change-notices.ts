@@ -1,3 +1,28 @@
+/**
+ * Tells the servers that share a database which conversations have changed.
+ *
+ * Problem: a reader on one server waits for events that another one stores. Asking the database for each
+ * reader is too much, and a NOTIFY in every append would make all commits of the database wait for each
+ * other.
+ *
+ * Idea: notices are hints. One NOTIFY at a time is under way, after the commit, with what has changed since
+ * the last one. Whoever hears nothing looks once a second (`change-poll.ts`).
+ *
+ * Invariants:
+ * - A notice is sent in a transaction of its own after the commit it tells of: a reader that is woken finds
+ *   the events.
+ * - A lost notice delays readers by a second and loses nothing: failures to send are not repeated.
+ * - A notice without ids says that it is unknown which conversations have changed, as after the connection to
+ *   listen was made again (`onChanged(undefined)`).
+ * - A server ignores its own notices (`#sender`).
+ * - Listening needs PostgreSQL itself: behind a pooler in transaction mode nothing is heard, and the polls
+ *   remain.
+ *
+ * If you change this: slower readers. Nothing that is stored depends on notices.
+ *
+ * Decision page: docs/decisions/0028-conversation-leases.md
+ */
+
 import { hash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { LogFunction } from '@slipway/protocol'
@@ -18,11 +43,7 @@ interface ChangeNoticesOptions {
   readonly onChanged: (conversations: readonly string[] | undefined) => void
 }
 
-/**
- * Tells other servers which conversations have changed, by NOTIFY: one at a time is under way, in a
- * transaction of its own after the commit, and says what has changed since the last. A notice may be lost:
- * readers look by themselves once a second.
- */
+/** Tells other servers which conversations have changed, and hears of their changes. */
 export class ChangeNotices implements AsyncDisposable {
   readonly #options: ChangeNoticesOptions
   readonly #channel: string

@@ -1,3 +1,30 @@
+/**
+ * Leases of conversations: which of several servers on one database writes a conversation and runs it.
+ *
+ * Problem: a server that dies leaves conversations that others are to continue. A server that only stands
+ * still must not write when it wakes, and nothing but the database can tell the two apart.
+ *
+ * Idea: a conversation has the columns `server` and `epoch`. It belongs to that server as long as the server
+ * has a row in `agent_server` (`registration.ts`), so one small update renews all leases of a server. Taking
+ * a conversation adds 1 to its epoch, and each write compares the epoch (`group-plan.ts`).
+ *
+ * Invariants:
+ * - A conversation is taken by one update of one row, if it is free, own, or of a server without a row, and
+ *   only by a server that has one (`acquireSql`). No one holds two of these locks, so no order can deadlock.
+ * - Memory of the conversation is dropped before the lease counts as held (`onAcquired`), and the lease
+ *   counts only if the registration is still the one that took it.
+ * - A lease is held only while the registration is valid (`isHeld`), by the clock of this process.
+ * - A release names the epoch, so it gives back no lease that was taken since. One that failed is not held,
+ *   and is given back again later (`#unreleased`).
+ * - Callers release when nothing writes any more; the registry closes the conversation first.
+ * - A conversation that does not exist counts as own: who reads it answers that it is not found.
+ *
+ * If you change this: two servers run one conversation. Their writes are still refused by the epoch, but
+ * tools run twice.
+ *
+ * Decision page: docs/decisions/0028-conversation-leases.md
+ */
+
 import { type ConversationLeases, HeldElsewhereError, type LeaseHolder } from '../../conversations/leases.ts'
 import type { PostgresDatabase } from '../database/database.ts'
 import type { Registration } from './registration.ts'

@@ -1,3 +1,29 @@
+/**
+ * The registration of a server among those that share a database.
+ *
+ * Problem: each server has to know that its time is over before any other may act on it. Clocks differ, a
+ * process may stand still at any line, and a statement may hang.
+ *
+ * Idea: a row in `agent_server` that expires by the clock of the database and is renewed three times in its
+ * life. Deleting the row is the one act that ends a registration, and any server does it for a row that has
+ * expired. The server itself counts from before its renewal, so its own end comes first.
+ *
+ * Invariants:
+ * - `#expiresMs` is counted from the time before the statement was sent, so it is not later than the expiry
+ *   in the table.
+ * - A renewal of a deleted row changes nothing, and says so: the registration is lost (`renew`).
+ * - The loss is noticed by a timer of its own (`#watch`), whatever statement hangs, and renewals have
+ *   connections of their own.
+ * - A server that has lost its registration drops everything it has (`onLost`) before it registers again,
+ *   under a new id: what is left of the old one cannot pass for the new one.
+ * - Registering needs the shared lock `owner`: a server that owns the data alone holds it.
+ * - At a graceful end the row is deleted, so that others need not wait.
+ *
+ * If you change this: a server that goes on after another has taken its conversations.
+ *
+ * Decision page: docs/decisions/0028-conversation-leases.md
+ */
+
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { LogFunction } from '@slipway/protocol'
@@ -22,12 +48,7 @@ interface RegistrationOptions {
   readonly onSweep: () => Promise<void>
 }
 
-/**
- * The row of a server among those that share the data. It is renewed three times in its life. A row that has
- * expired by the clock of the database is deleted by any server: the deletion, and nothing else, ends a
- * registration, so a renewal that comes in time cannot be overtaken. A server whose row is gone, or that
- * could not renew it for its whole life by its own clock, drops what it has and registers under a new id.
- */
+/** The row of a server among those that share the data, and its renewal. */
 export class Registration implements AsyncDisposable {
   /** The epoch of the data; a server that owns the data alone begins another. */
   readonly epoch: number
@@ -78,7 +99,6 @@ export class Registration implements AsyncDisposable {
   start(): void {
     const { leaseMs } = this.#options
     const sweepMs = Math.min(maxSweepMs, leaseMs / 6)
-    // By itself, so that no statement that hangs delays it.
     this.#watch = setInterval(() => {
       if (!this.isValid) void this.#lose()
     }, sweepMs).unref()

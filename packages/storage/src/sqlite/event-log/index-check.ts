@@ -1,3 +1,33 @@
+/**
+ * Compares the indexes of a conversation with its events.
+ *
+ * Problem: a changed bit in an event is found by its checksum. A changed bit in an index is no error: it
+ * hides events, or shows events of another kind.
+ *
+ * Idea: before a process first uses the indexes of a conversation, SQLite counts and sums the same values
+ * twice, from the rows alone and from each index alone. Any single changed entry changes a sum. The indexes
+ * of order and those of ids are compared apart, because most requests use one of the two.
+ *
+ * Invariants:
+ * - The two queries read different trees (`NOT INDEXED`, `INDEXED BY`); otherwise a tree would be compared
+ *   with itself.
+ * - Both see the same events: one savepoint, while another thread may remove some (`areIndexesRight`).
+ * - The index is summed by its own value of the conversation, and an entry of another conversation counts
+ *   (`isForeign`): an entry may say something else than the condition that found it.
+ * - The entry that a search from the end finds first is the last one that was summed. So no entry is out of
+ *   order where a search of this conversation could meet it.
+ * - Terms are reduced by `prime` before they are multiplied, so that no product is rounded.
+ * - Nothing is used before its first check has ended (`ensure`); later checks delay no request.
+ * - What was found wrong is refused without another check until the file is opened again (`forget`). A check
+ *   that failed for another reason is not remembered.
+ * - `trust` is for conversations of which this process has written all rows.
+ *
+ * If you change this: filtered pages, counts and look-ups by id that are wrong without a word. Nothing is
+ * repaired here: `slipway doctor --repair` does.
+ *
+ * Decision page: docs/decisions/0025-damaged-indexes.md
+ */
+
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { DamagedLogError, DamageError } from '../../event-log/damage.ts'
 import type { Database } from '../database/database.ts'
@@ -78,7 +108,6 @@ const checks = {
 export function areIndexesRight(db: Database, group: IndexGroup, ordinal: number, head: number): boolean {
   const base = rowBase(ordinal)
   return checks[group].every((pair) => {
-    // Both see the same events, also while another thread removes some.
     const [rows, index] = db.savepoint(() =>
       pair.map((sql) => db.get<number[]>(sql, ordinal, base + 1, base + head)),
     )
@@ -102,9 +131,8 @@ interface IndexGuardOptions {
 }
 
 /**
- * Compares the indexes of a conversation with its rows before they are first used: a changed bit in an index
- * would hide events, or show events of another kind. What this process has written itself is not checked
- * then. While they are used they are compared again from time to time, in the background.
+ * Compares the indexes of a conversation with its rows before they are first used, and again from time to
+ * time, in the background.
  */
 export class IndexGuard {
   readonly #options: IndexGuardOptions

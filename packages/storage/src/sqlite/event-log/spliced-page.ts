@@ -1,3 +1,30 @@
+/**
+ * A page of events as one JSON text that SQLite splices.
+ *
+ * Problem: a page of a hundred events is a hundred BLOBs, each with an ArrayBuffer of its own. Freeing them
+ * takes as long as reading them.
+ *
+ * Idea: a page without filters, of a log in order of time, is one range of rows. One query reads the ids,
+ * instants, lengths and checksums of the range. Another one joins its bodies, with the beginning and the end
+ * of the page, into one BLOB.
+ *
+ * Invariants:
+ * - The page has the stored bytes of its events and a comma between two of them: its length is the sum of the
+ *   lengths (`sizeBytes`).
+ * - Every event is verified in its place in the text (`bodiesOf`), as an event is that is read alone. So
+ *   another order or another state of the log in the second query is noticed.
+ * - No event of the range is missing (`verifyDense`).
+ * - A page in doubt is undefined, and is read event by event: only one place finds and reports what is
+ *   damaged.
+ * - Bodies with blobs are not spliced (`isSplit`): what is stored of them is not their text.
+ * - Above `maxSplicedBytes` nothing is spliced, because SQLite holds the text twice.
+ *
+ * If you change this: pages that differ from the stored bytes. Readers of pages, of streams and of exports
+ * get the same bytes of an event.
+ *
+ * Decision page: docs/decisions/0006-page-cache.md
+ */
+
 import { originalId, positionsPerConversation } from '../../event-log/append-planner.ts'
 import type { EncodedPage, EventPage, PagedEvent } from '../../event-log/event-log.ts'
 import { pageEnd, pageStart } from '../../event-log/page-bytes.ts'
@@ -6,14 +33,11 @@ import { type Database, toBuffer } from '../database/database.ts'
 import type { EventMeta, EventRows } from './event-rows.ts'
 import { direction, rowBounds, type Selection } from './event-search.ts'
 
-/** Above this a page is read event by event: SQLite holds the text twice while it splices. */
 const maxSplicedBytes = 8 * 1024 * 1024
 
 /**
- * A page of a log in order of time, without filters: one range of rows, which SQLite splices into the JSON
- * text of the page, because a BLOB for each event would cost as much in memory management as reading it.
- * Every event is verified. Undefined when the page has to be read event by event: fewer than two events,
- * very long ones, those with blobs, and where a checksum does not match, so that only one place finds out which. Throws a
+ * A page of a log in order of time, without filters. Undefined when the page has to be read event by event:
+ * fewer than two events, very long ones, those with blobs, and where a checksum does not match. Throws a
  * DamageError for a missing event.
  */
 export function splicePage(

@@ -1,3 +1,20 @@
+/**
+ * The trigram index of message texts: index.db, filled and searched in a thread.
+ *
+ * Problem: a search for a part of a word reads all messages. An index in log.db would delay appends.
+ * Idea: a database apart, which is a cache: folded texts, their trigrams, and how far each conversation is
+ * indexed (`upto`). Messages above that are read from the log.
+ *
+ * Invariants:
+ * - log.db is only read here, and a message is verified before its text counts (`parseMessageTexts`).
+ * - `upto` and the rows up to it are written in one transaction, so a search misses nothing.
+ * - A trigram match is a candidate; a hit has the bytes of the needle in `parts` (`matchSql`).
+ * - `#checkpoint` alone changes pages, after the seal (`index-seal.ts`); an index of another log is rebuilt.
+ * - A search goes on by row after each slice: the index may have grown or been rebuilt meanwhile.
+ *
+ * If you change this: searches that miss messages. Decision page: docs/decisions/0003-text-index-apart.md
+ */
+
 import { existsSync, rmSync, statSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { compareMoments, type Moment } from '@slipway/protocol/instant'
@@ -26,7 +43,6 @@ import { rowBase } from './schema.ts'
 const allHeadsSql = (condition: string) => `SELECT ordinal, head FROM conversation WHERE ${condition}`
 const visibleHeadsSql = (condition: string) => `${allHeadsSql(condition)} AND is_visible = 1`
 
-/** index.db. `parts` are folded texts; `upto` is the last indexed position of a conversation. */
 export const indexMigrations = [
   `CREATE TABLE message (row INTEGER PRIMARY KEY, facet INTEGER NOT NULL, instant INTEGER NOT NULL, parts BLOB NOT NULL) STRICT;
    CREATE VIRTUAL TABLE trigram USING fts5 (
@@ -42,7 +58,6 @@ const pagesPerMerge = 500
 /** Of the write-ahead log, at which it is moved into the file. */
 const checkpointBytes = 8 * 1024 * 1024
 
-/** Messages of the log after the last indexed position. */
 export const unindexedSql = (
   order: 'ASC' | 'DESC',
 ) => `SELECT row, id, instant, body, facet, checksum, finer FROM event
@@ -50,13 +65,11 @@ export const unindexedSql = (
 /** The same without the index of messages, which nobody has compared with the rows yet. */
 export const newMessagesSql = `SELECT row, id, instant, body, facet, checksum, finer FROM event NOT INDEXED
   WHERE row BETWEEN ? AND ? AND facet & 1 ORDER BY row`
-/** Candidates by trigrams, verified: a needle is a run of bytes in `parts`. */
 export const matchSql = (order: 'ASC' | 'DESC') =>
   `SELECT row, facet, instant FROM trigram CROSS JOIN message ON row = trigram.rowid
    WHERE trigram MATCH ?3 AND trigram.rowid BETWEEN ?1 AND ?2 AND instr(parts, ?4) ORDER BY trigram.rowid ${order}`
 export const scanSql = (order: 'ASC' | 'DESC') =>
   `SELECT row, facet, instant FROM message WHERE row BETWEEN ?1 AND ?2 AND instr(parts, ?3) ORDER BY row ${order}`
-/** The last message of the scan before the index is used. */
 export const scanEndSql = (order: 'ASC' | 'DESC') =>
   `SELECT row FROM message WHERE row BETWEEN ? AND ? ORDER BY row ${order} LIMIT 1 OFFSET ${scannedMessages - 1}`
 
@@ -95,7 +108,7 @@ type SlicedHits = Generator<Hit | undefined>
 /** Messages to be indexed at which a slice of the builder is twice as long as one of a search. */
 const longLag = 25_000
 
-/** Trigram index of message texts, built from log.db, which it only reads. */
+/** Trigram index of message texts, built from log.db. */
 export class TextStore {
   readonly #log: Database
   readonly #indexPath: string
@@ -124,7 +137,6 @@ export class TextStore {
     return index
   }
 
-  /** Closes the files. */
   close(): void {
     this.#log.close()
     this.#checkpoint()
@@ -164,7 +176,6 @@ export class TextStore {
     })
   }
 
-  /** `areIndexesRight` of index-check.ts. */
   areIndexesRight(group: IndexGroup, ordinal: number, head: number): boolean {
     return areIndexesRight(this.#log, group, ordinal, head)
   }
@@ -222,7 +233,6 @@ export class TextStore {
     return ordered.slice(0, limit).map(([row]) => row)
   }
 
-  /** Their number, likewise. */
   *countMatches(selection: Selection, needle: Needle, sliceMs: number): Generator<void, number> {
     let count = 0
     for (const hit of this.#findHits(selection, needle, sliceMs)) {
@@ -280,7 +290,6 @@ export class TextStore {
         isReclaimable: true,
         migrations: indexMigrations,
       })
-      // A checkpoint is made here alone.
       index.pragma('wal_autocheckpoint = 0')
       const { store, generation } = readIdentity(this.#log) ?? { store: '', generation: 1 }
       const stored = readIdentity(index)
@@ -345,10 +354,6 @@ export class TextStore {
     }
   }
 
-  /**
-   * What is not indexed is read from the log. After each slice other work may be done: the index may have
-   * reached more then, or have been made again.
-   */
   *#findInRanges(selection: Selection, needle: Needle, sliceMs: number): SlicedHits {
     const { ordinal, extent, isDescending } = selection
     const base = rowBase(ordinal)
@@ -416,7 +421,6 @@ export class TextStore {
     return tokens.slice(0, Math.min(maxTokensPerMatch, Math.max(2, sparse))).map(({ text }) => text)
   }
 
-  /** Returns the row at which a slice ended; undefined at the end of the range. */
   *#findUnindexed(
     { ordinal, isDescending }: Selection,
     needle: Needle,
