@@ -1,3 +1,34 @@
+/**
+ * Writes the answer of a request.
+ *
+ * Problem: an answer may be due while the client still sends; a connection that is closed with unread bytes
+ * is reset, and the client loses the answer. A client may stop reading a stream, which then waits for ever
+ * and holds what it has not read. A stream may fail before its first byte.
+ *
+ * Idea: a short answer is written in the same turn of the event loop; a stream waits for each piece. What the
+ * client still sends is read and dropped for a limited time after the answer.
+ *
+ * Invariants:
+ * - An answer to a request whose body was not read closes the connection (`writeHead`), and not before the
+ *   rest of the body has come or `lingerMs` is over (`endResponse`).
+ * - The head of a stream is written with its first chunk (`writeChunks`), so a stream that fails before it is
+ *   answered by an error with its status.
+ * - A client is cut off when something waits for it and it has read nothing for `stallMs`
+ *   (`writableNeedDrain`). A stream that has nothing to say is not. Each cut is logged and counted
+ *   (`onStall`).
+ * - A chunk is written in pieces (`pieceBytes`), so what waits for a client is bounded, and its reading is
+ *   seen.
+ * - A wait for the client ends with its connection too (`waitForDrain`): otherwise the producer of the stream
+ *   would never be closed.
+ * - Codes of problems and statuses are one table. Of other errors nothing is told (`toErrorReply`).
+ * - Headers of a reply come after the common ones, and these after `no-store`: the later one wins.
+ *
+ * If you change this: clients that see a reset connection in place of 401 or 413, and memory that grows with
+ * slow readers. For sockets: `sockets/open-socket.ts`; relayed answers: `proxy/reverse-proxy.ts`.
+ *
+ * Decision page: docs/decisions/0018-http-core.md
+ */
+
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem, type ProblemCode } from '@slipway/protocol'
 import type { Clock } from '@slipway/shared/time'
@@ -138,7 +169,6 @@ export function cutOffStalledReader({ res, stallMs, onStall }: Exchange): void {
   })
 }
 
-/** Most bytes of a chunk that wait for a client which does not read. */
 const pieceBytes = 128 * 1024
 
 function* splitChunk(chunk: Buffer | string): Generator<Buffer | string> {
@@ -168,10 +198,7 @@ function waitForDrain(res: ServerResponse): Promise<void> {
   })
 }
 
-/**
- * Ends an answer. While the client is still sending, its bytes are read and discarded before the connection
- * is closed: with unread bytes the kernel would reset the connection, and the client would lose the answer.
- */
+/** Ends an answer. While the client is still sending, its bytes are read and discarded first. */
 export function endResponse({ raw, res, lingerMs, clock }: Exchange, bytes?: Buffer): void {
   if (!hasUnreadBody(raw)) {
     res.end(bytes)

@@ -1,3 +1,35 @@
+/**
+ * Forwards requests and WebSockets to other servers: sandboxes, and programs of applications.
+ *
+ * Problem: targets are not trusted, may not answer, may answer before the request has ended, and may stream
+ * for hours. Clients may leave at any moment. The pages of a target come from this server's address, and must
+ * not become pages of this server.
+ *
+ * Idea: `http-proxy-3` connects and frames; everything that decides is here and in `proxy-path.ts`. Bytes
+ * pass through without being read, and each end slows the other.
+ *
+ * Invariants:
+ * - Host and origin are checked before a target is chosen, but for bridges: there `target` alone decides, and
+ *   no key, session or origin of this server counts (`forward`, `isBelowBridge`).
+ * - Until the head of the answer is written, a failure is an answer of this server (502); after it, the
+ *   client is cut off, so that it cannot take half an answer for a whole one (`#forwardResponse`).
+ * - An untrusted target gets an opaque origin for its pages (`opaqueOrigin`), and sets nothing for the origin
+ *   that it is seen at (`originHeaders`). A redirect of a target behind a bridge is a 502.
+ * - Each request has a connection of its own (`singleUseAgent`), so no answer can reach another request.
+ * - A client that leaves ends the request at the target, also before an upgrade (`watchDisconnect`).
+ * - 101 is sent when the target has accepted. Until then a WebSocket is refused by an ordinary answer, once
+ *   (`#rejectUpgrade`).
+ * - When one end of a WebSocket has closed, the other has `closeMs` for what remains (`#closeBoth`).
+ * - A stop ends event streams and WebSockets, which have no end of their own; other answers may finish.
+ * - `raw` is changed for the library (address, headers, method); its method is set back at once.
+ *
+ * If you change this: pages of a sandbox that act as the user, and requests that hang or are left open at the
+ * target. Path traversal, cookies and hop-by-hop headers: `proxy-path.ts`.
+ *
+ * Decision pages: docs/decisions/0012-libraries-of-the-control-plane.md, 0020-sandbox-networks.md,
+ * 0043-application-bridge.md
+ */
+
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -266,7 +298,6 @@ export class ReverseProxy {
     proxy.ws(raw, net, head, { target, toProxy: true, connectTimeout: connectMs }, fail)
   }
 
-  /** When one end has closed, the other has a limited time for the remaining bytes. */
   #closeBoth(net: Duplex, upstream: Duplex): void {
     const { closeMs = 5_000, clock = systemClock } = this.#options
     for (const [one, other] of [
@@ -292,7 +323,7 @@ export class ReverseProxy {
   }
 }
 
-/** Headers by which a page changes what the browser does with its whole origin. */
+/** Headers by which an answer changes what the browser does with its whole origin. */
 const originHeaders = ['set-cookie', 'set-cookie2', 'service-worker-allowed', 'clear-site-data']
 const opaqueOrigin = 'sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts'
 

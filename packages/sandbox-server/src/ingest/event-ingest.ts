@@ -1,3 +1,35 @@
+/**
+ * Takes the logs of agent servers in sandboxes into the log of the control plane.
+ *
+ * Problem: a sandbox runs what a model wrote, so nothing of what it sends is trusted: whose conversation it
+ * is, how much it is, and whether it fits what came before. The sender repeats what it got no answer for, and
+ * may have lost events or begun a new log.
+ *
+ * Idea: the receiver of `webhooks/delivery.ts` of the agent server. A request names the position before its
+ * first event. What is stored already is compared and skipped; what is missing before it is asked for by a
+ * 409 with the position of this log. Without a position, as other servers send, ids are compared.
+ *
+ * Invariants:
+ * - Whose conversation it is, is known before the body is read, and is checked again when its row exists
+ *   (`#requireAccess`, `#ensureRow`). Another sandbox or another owner is refused.
+ * - Bytes of events are stored as they came; what is read from them is only for the row.
+ * - One request of a conversation is stored at a time (`conversationMutex`), and the append names the end
+ *   that it was decided with.
+ * - A removed conversation is not made again by late events: this is looked up before and within the mutex.
+ * - Nothing is stored of a request whose earlier events are missing (`#store`).
+ * - Other events at stored positions are a new log of the sandbox: those with new ids are added, and it is
+ *   logged once (`#selectNew`). Stored events are never replaced.
+ * - The answer comes when the events are durable. The row follows; a failure to change it is only logged,
+ *   because the events are stored (`#updateRow`).
+ * - Bodies in memory are bounded for all, for each owner and, in number, for each sandbox.
+ * - Usage never decreases (`maxMetrics`): a late report does not undo a newer one.
+ *
+ * If you change this: a sandbox that reads, fills or spoils what is not its own, or a log with gaps.
+ * `event-ingest.slow.test.ts` repeats, splits and loses batches.
+ *
+ * Decision pages: docs/decisions/0011-control-plane.md, docs/decisions/0021-cursors.md
+ */
+
 import { type Moment, Problem, parseInstant } from '@slipway/protocol'
 import { ByteBudget, ByteBudgetError, type ByteBudgetOptions, type ByteLease } from '@slipway/shared/async'
 import { LruMap } from '@slipway/shared/collections'
@@ -33,10 +65,7 @@ interface EventIngestDeps extends Omit<ConversationContext, 'fetch'> {
   readonly bodyLimits?: BodyLimits | undefined
 }
 
-/**
- * Stores the logs of agent servers, byte by byte. A sandbox is not trusted: it reaches only its own
- * conversations (a Problem `unauthorized` otherwise), and all its input is checked and bounded.
- */
+/** Stores the logs of agent servers. A Problem `unauthorized` for a conversation of another sandbox. */
 export class EventIngest {
   readonly #deps: EventIngestDeps
   readonly #bodyBudget: ByteBudget
@@ -66,7 +95,6 @@ export class EventIngest {
     body: EventBody & { readonly after: number | undefined },
   ): Promise<number | undefined> {
     const { removedConversations, conversationMutex } = this.#deps
-    // Before anything of the body is read.
     if (!(await removedConversations.has(conversation, sandbox.id)))
       await this.#requireAccess(sandbox, conversation)
     using lease = this.#bodyBudget.lease(sandbox.owner ?? '')

@@ -1,3 +1,33 @@
+/**
+ * The conversations that this server has open.
+ *
+ * Problem: a conversation in memory has a writer, a run, a shell and other processes, so it must be open once
+ * at most, on one server at most. There are many more conversations than memory has room for, and a run that
+ * was cut by a crash goes on.
+ *
+ * Idea: a conversation is opened when it is first needed and closed when it rests. What must survive that is
+ * in the log and the record. Where servers share a database, a lease says who may open it.
+ *
+ * Invariants:
+ * - A conversation is opened once: `load` looks into `#loaded` and writes its promise there without a wait in
+ *   between, and waits for a close that is under way (`#closing`).
+ * - The lease is acquired before the conversation is opened, and released after its close has ended, because
+ *   a close writes (`close`).
+ * - Nothing that runs, waits for a deadline or has listeners is closed for its rest (`isUnused`).
+ * - Transient updates belong to the id and not to the open conversation: streams go on while it is closed.
+ * - A run has a slot of the server. A conversation that runs a task uses that of its waiting parent: with its
+ *   own, both could wait for each other (`#runSlotsFor`).
+ * - A conversation that another server may have by now is closed with `isDeleted`, which writes nothing
+ *   (`#abandon`, `#dropAll`). A server that ends alone closes and writes; one that shares its database leaves
+ *   the runs to others.
+ * - Settings that could not be read with this key are not sealed again (`isComplete`): they would be lost.
+ *
+ * If you change this: a conversation with two writers in one process. The log refuses the second one by its
+ * position, so what is seen is a run that stops and processes that run twice.
+ *
+ * Decision pages: docs/decisions/0034-cut-runs.md, docs/decisions/0028-conversation-leases.md
+ */
+
 import {
   type Conversation,
   type ConversationDeps,
@@ -304,7 +334,6 @@ export class ConversationRegistry implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#sweepTimer.cancel()
-    // Another server continues the runs.
     if (this.#options.storage.leases !== undefined) return await this.#dropAll()
     await Promise.all([...this.#loaded.keys()].map((id) => this.close(id)))
     await Promise.all(this.#closing.values())
@@ -341,7 +370,6 @@ export class ConversationRegistry implements AsyncDisposable {
       stats: record.stats,
       saveSnapshot: (snapshot) => storage.conversations.saveSnapshot(id, snapshot),
       seal: (changed) => {
-        // Unreadable settings are not overwritten: with the right key they are readable again.
         if (!isComplete) throw new Problem('conflict', sealedWithOtherKeyText)
         return this.settings.seal(changed, origin)
       },
@@ -392,10 +420,7 @@ export class ConversationRegistry implements AsyncDisposable {
     })
   }
 
-  /**
-   * A conversation that runs a task uses the run slot of its waiting parent: with its own, both could
-   * deadlock.
-   */
+  /** The slots of a conversation that runs a task: none of its own while its parent waits. */
   #runSlotsFor(record: ConversationRecord): Pick<ConversationDeps, 'runSlots'> {
     const { runSlots } = this.#deps
     if (readTask(record) === undefined || runSlots === undefined) return {}

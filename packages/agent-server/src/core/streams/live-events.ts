@@ -1,13 +1,38 @@
+/**
+ * Live events for many readers of one conversation.
+ *
+ * Problem: up to 2,000 sockets and streams follow a conversation. A read of the log for each of them and each
+ * event is too much, and a slow reader must neither delay the others nor fill a queue.
+ *
+ * Idea: a conversation has one tail of the log, the feed, for all readers that have everything. A reader that
+ * is behind, or needs time, leaves the feed, reads the log by itself, and joins again when it has caught up.
+ * So the log is the queue.
+ *
+ * Invariants:
+ * - A reader gets every event once and in order: its position moves before it is delivered to, and a batch is
+ *   cut to what lies above its position (`#deliver`).
+ * - Nothing is awaited between the comparison with `feed.position` and `join`, and `join` registers at once:
+ *   no batch falls between the two.
+ * - A delivery that returns a promise takes its reader out of the feed until it has resolved. The feed waits
+ *   for no one, and keeps nothing for anyone.
+ * - All readers get the same batch objects, which no one may change.
+ * - A delivery that throws rejects the reader's own `follow` and no other.
+ * - A feed ends with its last user, and an ended feed removes itself only (`#onEnd`): a new one may have its
+ *   place already.
+ *
+ * If you change this: events twice or missing, at the seam between history and live events alone, which shows
+ * rarely. The property test in `live-events.slow.test.ts` joins and leaves at any moment.
+ *
+ * Decision page: docs/decisions/0032-session-socket.md
+ */
+
 import type { EventLog, StoredEvent } from '@slipway/storage'
 
 type Batch = readonly StoredEvent[]
 /** Delivers a batch. After a promise the next batch comes only when that has resolved. */
 export type Deliver = (batch: Batch) => Promise<unknown> | undefined
 
-/**
- * Followers of conversations. Those that have everything share one tail, which delivers each new batch to
- * all of them in one turn; one that is behind reads the log by itself until it has caught up.
- */
+/** Followers of conversations; those that have everything share one tail of the log. */
 export class LiveEvents {
   readonly #log: Pick<EventLog, 'tail'>
   readonly #feeds = new Map<string, Feed>()
@@ -137,7 +162,6 @@ class Feed {
     this.position = batch.at(-1)?.position ?? this.position
     for (const follower of this.#followers) {
       if (follower.position >= this.position) continue
-      // One that caught up beyond the feed has a part of the batch already.
       const rest =
         follower.position < first ? batch : batch.filter(({ position }) => position > follower.position)
       follower.position = this.position

@@ -1,3 +1,34 @@
+/**
+ * Sends what a webhook receiver lacks of a conversation.
+ *
+ * Problem: a receiver may be away for days, lose events it has accepted, or not hear that we heard its
+ * answer. A server may end between an answer and the note of it. Nothing may be lost, and no queue may grow
+ * meanwhile.
+ *
+ * Idea: the log is the queue. A receiver has a cursor for each conversation in the storage, and a delivery
+ * sends what lies above it. Each request says the position and the cursor before its first event; a receiver
+ * that has something else answers 409 with its own.
+ *
+ * Invariants:
+ * - The cursor moves after the receiver has accepted the events (`#sendEvents`), and durably (`#advance`):
+ *   each event is sent at least once, in order. The caller runs one delivery of a conversation at a time.
+ * - A conversation is announced before its first event; later its state comes after the events that it
+ *   follows from (`deliver`).
+ * - After a 409 the cursor is where the receiver says, if the log has that event. A receiver with another
+ *   history gets an announcement with `x-slipway-resync: 0`, then everything (`#moveCursor`).
+ * - A receiver that names the same place again, or moves too often, counts as refused (`maxCursorMoves`).
+ * - A request has the events that fit its limits, but at least one; a 413 halves their number.
+ * - A delivery makes `maxRequests` at most, so that a long log delays no other conversation.
+ * - A conversation stays pending until its snapshot was accepted (`#sendSnapshot`), and until its removal
+ *   was, or the receiver says that it does not know it (410).
+ *
+ * If you change this: gaps or endless repetitions at receivers, days after a failure.
+ * `webhooks.process.test.ts` has receivers that fail in every way. The other side of sandboxes:
+ * `ingest/event-ingest.ts` of the sandbox server. When a delivery is tried again: `backoff.ts`.
+ *
+ * Decision pages: docs/decisions/0021-cursors.md, docs/decisions/0011-control-plane.md
+ */
+
 import { type LogFunction, Problem } from '@slipway/protocol'
 import { LruMap } from '@slipway/shared/collections'
 import type { Clock } from '@slipway/shared/time'
@@ -15,7 +46,7 @@ import { type PostOutcome, postJson } from './post.ts'
 
 /** Most bytes of a request unless the receiver sets it; a larger event is sent alone. */
 const maxBytes = 5 * 1024 * 1024
-/** Requests per delivery, so that a conversation far behind does not block others. */
+/** Requests per delivery. */
 const maxRequests = 16
 /** Last sent states in memory; the state of another conversation is sent once more. */
 const maxStates = 5_000
@@ -91,7 +122,6 @@ export class WebhookDelivery {
     const { maxEvents } = this.#options
     const progress = { position, reportedAt, maxEvents, cursorMoves: 0, wasAccepted: false }
     const turn: DeliveryTurn = { record, signal, ...progress }
-    // What a receiver does not know is announced before its events; later, events precede their state.
     const failure =
       (reportedAt === null ? await this.#sendState(turn) : undefined) ??
       (await this.#sendEvents(turn)) ??
@@ -186,7 +216,6 @@ export class WebhookDelivery {
       } else if (outcome.kind === 'refused' && outcome.status === 413 && events.length > 1) {
         turn.maxEvents = Math.floor(events.length / 2)
       } else if (outcome.kind === 'other-position') {
-        // A receiver that keeps moving the cursor is tried again later.
         if (outcome.head === turn.position || ++turn.cursorMoves > maxCursorMoves) return conflictOutcome
         const failure = await this.#moveCursor(turn, outcome)
         if (failure !== undefined) return failure
@@ -197,10 +226,7 @@ export class WebhookDelivery {
     return undefined
   }
 
-  /**
-   * Moves the cursor to the receiver's position: it lost events, or its last response was lost. A receiver
-   * that has another history than the log is told so, and gets everything from the beginning.
-   */
+  /** Moves the cursor to the receiver's position: it lost events, or its last response was lost. */
   async #moveCursor(
     turn: DeliveryTurn,
     { head, cursor }: Extract<PostOutcome, { kind: 'other-position' }>,
