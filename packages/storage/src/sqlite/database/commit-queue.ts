@@ -1,3 +1,32 @@
+/**
+ * Group commit: many changes share one transaction and one sync of the disk.
+ *
+ * Problem: each append has to be durable before it is acknowledged, and a sync takes milliseconds. SQLite has
+ * one writer, and a change is decided by what the log is at that moment.
+ *
+ * Idea: a change is a plan, which decides, and an `apply`, which writes. Changes wait in a queue. A
+ * transaction plans and applies them one after another, so that each plan sees the changes before it, and
+ * commits them all.
+ *
+ * Invariants:
+ * - Plans run in the order of the calls, each right before its `apply`, in the transaction. So no decision is
+ *   older than what it is written behind.
+ * - A plan has no effect but its result. One that throws rejects its own change; a failure of `apply` or of
+ *   the commit rejects the group, because the transaction is one.
+ * - A change is acknowledged after the commit (`settle`), when it is on the disk.
+ * - Memory follows the file by the participants: deferred writes before the commit, and everything is read
+ *   again after a rollback (`#endTransaction`).
+ * - A damaged page rejects the changes that need it: the group is repeated one by one (`#flushEach`), and
+ *   changes that were refused are not planned again.
+ * - A lock of another process is waited for while nothing has begun, in order and for a limited time
+ *   (`#mayWait`). The event loop does not wait.
+ * - After a failure of the disk nothing is tried until `health` says so: a failed sync leaves pages that a
+ *   later sync would not write.
+ *
+ * If you change this: an acknowledged event that a crash loses, or two events at one position. The crash and
+ * fault tests of `storage/src/sqlite` kill the process and fail calls of the disk.
+ */
+
 import { Problem } from '@slipway/protocol'
 import { CommitMetrics } from '../../event-log/commit-metrics.ts'
 import type { Database } from './database.ts'

@@ -1,3 +1,30 @@
+/**
+ * How far the log was acknowledged: log.mark, a line beside log.db.
+ *
+ * Problem: SQLite drops the rest of a write-ahead log from its first damaged frame on, and opens an older
+ * file that was put in its place, both without a word. Acknowledged events would be missing, and their
+ * positions would be used again.
+ *
+ * Idea: after each commit a small file says which conversation changed last, and where its log ends. At a
+ * start a log that ends before that is refused, with the next step for the operator.
+ *
+ * Invariants:
+ * - The mark is written after the commit, so it is never ahead of the log. It is not synced and failures to
+ *   write it are ignored: it may lag behind, and then proves less.
+ * - A write replaces the one line, of fixed length, with a checksum. A damaged line is logged and proves
+ *   nothing.
+ * - The mark has the identity of its log. Another log is refused; a log of a later generation, which an
+ *   operator has accepted, is not compared (`checkLog`).
+ * - Positions and numbers of conversations only grow. A removed conversation leaves its number used, so its
+ *   mark is no sign of an older log.
+ * - A record on a damaged page says nothing about the age of the log (`readHead`).
+ * - After a recovery the log is compared with the mark in memory, which is the newest (`reopen`).
+ *
+ * If you change this: a start on an older copy of the log, whose clients and webhook receivers have seen
+ * other events at the same positions. "Damage" in `docs/operations.md` says what an operator can do; cursors
+ * that name their event notice it too (docs/decisions/0021-cursors.md).
+ */
+
 import { closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs'
 import type { LogFunction } from '@slipway/protocol'
 import { errorCode } from '@slipway/shared/fs'
@@ -12,13 +39,7 @@ interface Mark extends LogIdentity {
   readonly head: number
 }
 
-/**
- * A small file beside the log that says how far the log went when a change was last acknowledged. SQLite
- * silently drops the rest of a write-ahead log from the first damaged frame on, and starts with an older file
- * where one was put in its place; the mark shows both at the next start.
- *
- * It is written after each commit and not synced: it may lag behind the log, but is never ahead of it.
- */
+/** A small file beside the log that says how far the log went when a change was last acknowledged. */
 export class HighWaterMark {
   readonly #path: string
   #identity: LogIdentity
@@ -49,10 +70,7 @@ export class HighWaterMark {
     return this.#last !== undefined
   }
 
-  /**
-   * Records that a conversation's log goes up to this position. The mark lags behind while it cannot be
-   * written.
-   */
+  /** Records that a conversation's log goes up to this position. */
   write(ordinal: number, head: number): void {
     const { store, generation } = this.#identity
     this.#last = { store, generation, ordinal, head }

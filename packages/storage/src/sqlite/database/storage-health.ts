@@ -1,3 +1,28 @@
+/**
+ * Whether the databases can be written, and the way back after a failure.
+ *
+ * Problem: a disk is full, read-only or away for a while, a file is moved, a page is damaged. Each write
+ * would find out by itself, and after a failed sync a write that succeeds proves nothing: the kernel may have
+ * dropped what it could not write.
+ *
+ * Idea: the first failure closes the database for writes, and reads go on. A probe with backoff repairs it,
+ * writes and syncs; its success, or that of a write, opens it again.
+ *
+ * Invariants:
+ * - A failure of the storage is kept as the problem (`failed`), and writes are refused with it at once
+ *   (`assertUsable`). On a full disk and behind a lock they are tried: a smaller one may fit.
+ * - Damage of a page refuses nothing else while the rest can be written (`#isUsable`). It is logged once.
+ * - A disk that was full has to take a file before it is tried (`writeScratchFile`).
+ * - `recoverDatabase` repairs the open file before it opens another: what was acknowledged may be in the open
+ *   file alone. It opens what is at the path only if something is there.
+ * - The directory may be that of another server by now. So a database without the lock of the directory is
+ *   opened again only while the others are in place (`assertOthersInPlace`).
+ * - A closed DatabaseHealth has no problem and starts no probe.
+ *
+ * If you change this: writes that are acknowledged and lost, or a server that stays read-only on a good disk.
+ * What counts as a failure: `storage-failure.ts`. What operators see: `docs/operations.md`.
+ */
+
 import { existsSync, statfsSync } from 'node:fs'
 import { access, constants, open, rm, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
