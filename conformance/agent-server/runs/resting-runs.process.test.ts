@@ -36,7 +36,8 @@ test('threads and descriptors of finished runs are bounded, and a program in the
         },
         { timeout: 120_000, interval: 4_000 },
       )
-      .toBeLessThan(resting + 10)
+      // Threads of the process itself begin when there is work for them.
+      .toBeLessThan(resting + 14)
     expect((await count('fd')) - descriptors).toBeLessThan(2 * resting)
     const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
     const lines = await Promise.all(

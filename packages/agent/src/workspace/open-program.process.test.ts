@@ -33,7 +33,7 @@ test.each(['the program', 'the workspace'])(
     expect(await isAlive(pid)).toBe(true)
     if (what === 'the program') child.stdin.end()
     else await workspace[Symbol.asyncDispose]()
-    await expect.poll(() => isAlive(pid)).toBe(false)
+    await expect.poll(() => isAlive(pid), { timeout: 20_000 }).toBe(false)
     await workspace[Symbol.asyncDispose]()
   },
 )

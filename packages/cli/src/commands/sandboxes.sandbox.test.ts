@@ -33,6 +33,7 @@ async function startAndFollow(
 
 /** A model on this machine that is not ready for the first request of an agent. */
 const modelServer = createServer((request, response) => {
+  if (request.method === 'GET') return void response.writeHead(404).end()
   void text(request).then((sent) => {
     // The title is requested without tools.
     const isRefused = isFirstRequest && JSON.parse(sent).tools !== undefined

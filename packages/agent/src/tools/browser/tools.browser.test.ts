@@ -185,6 +185,17 @@ class BrowserFixtures implements AsyncDisposable {
     return await this.callOk('browser_click', { index: await this.index(name), new_tab })
   }
 
+  /** A click that opens a tab, of which it or a later call tells. Returns the tab's id. */
+  async openTab(name: string): Promise<string> {
+    let told = await this.click(name)
+    const idOf = () => /A page opened the tab ([0-9a-f]{4})\./.exec(told)?.[1]
+    await vi.waitFor(async () => {
+      if (idOf() === undefined) told += await this.callOk('browser_list_tabs')
+      expect(idOf()).toBeDefined()
+    }, waitOptions)
+    return must(idOf(), 'a tab')
+  }
+
   async [Symbol.asyncDispose]() {
     await Promise.all(this.#tools.map((tool) => tool.close?.()))
     await this.#workspace[Symbol.asyncDispose]()
@@ -414,7 +425,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
     await using trial = await BrowserFixtures.open()
     await trial.navigate('/')
     const [first] = (await trial.state()).tabs
-    expect(await trial.click('New window')).toMatch(/A page opened the tab [0-9a-f]{4}\./)
+    await trial.openTab('New window')
     expect((await trial.state()).url).toBe(`${base}/`)
     expect(await trial.click('Other page', true)).toContain(`${base}/other`)
     const { tabs, url } = await trial.state()
@@ -625,9 +636,10 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   test('a page that closes itself leaves the other tabs', async () => {
     await using trial = await BrowserFixtures.open()
     await trial.navigate('/opener')
-    const opened = await trial.click('Open')
-    const id = must(/opened the tab ([0-9a-f]{4})/.exec(opened)?.[1], 'id')
+    const id = await trial.openTab('Open')
     await trial.callOk('browser_switch_tab', { tab_id: id })
+    // The tab is there before its page is.
+    await vi.waitFor(() => trial.index('Close me'), waitOptions)
     await trial.click('Close me')
     await vi.waitFor(async () => expect((await trial.state()).title).toBe('Opener'), waitOptions)
   })
