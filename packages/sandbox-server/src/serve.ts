@@ -111,9 +111,10 @@ export async function serve(options: ServeOptions): Promise<void> {
   const authenticator = new Authenticator({ users, sandboxes, keys: config.keys, now: services.now })
   const identify = authenticator.authenticate.bind(authenticator)
   const app = openApp({ services, backends, authenticator, identify, telemetry, tokens, site })
+  const metrics = createStateMetrics(stateOf(services))
   telemetry.metrics.registry.add(
     () => opened.storage.metrics,
-    () => createStateMetrics(stateOf(services)),
+    () => metrics,
   )
   await services.starter.recover()
   const listening = await listen(app, { host: options.host, port: options.port })
