@@ -10,8 +10,8 @@ import { type LatePass, latePasses } from './suites.ts'
 // when `.ci/build` has made these. What is not built `maxWaitMs` after the first pass has ended is skipped.
 
 const maxWaitMs = 10 * 60_000
-/** Five more than cores: the files of this pass spend most of their time with waiting for programs. */
-const firstWorkers = availableParallelism() + 5
+/** Three more than cores: the files of this pass spend most of their time with waiting for programs. */
+const firstWorkers = availableParallelism() + 3
 
 const [folder = '', ...args] = process.argv.slice(2)
 if (args.length === 0 && process.env.SLIPWAY_NIGHTLY !== '1') process.env.SLIPWAY_TEST_GATE = '1'
