@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem, type Route } from '@slipway/protocol'
-import { type Clock, systemClock } from '@slipway/shared/time'
+import { type Clock, repeat, systemClock, type Timer } from '@slipway/shared/time'
 import type { Guard, PageCredential, PageRequest } from './auth/guard.ts'
 import { ClientDisconnectedError } from './core/body.ts'
 import type { Reply } from './core/handler.ts'
@@ -48,6 +48,8 @@ export interface ListenerTraits {
   readonly isRefused?: true
 }
 
+/** How long an open stream outlives its key at most. */
+const keyCheckMs = 7_000
 const noTraceHeaders: Readonly<Record<string, string>> = {}
 
 /** One request from its head to the end of its answer: observation, common headers, the reply, errors. */
@@ -140,6 +142,7 @@ export class RequestLifecycle {
     const isEndless = 'chunks' in reply && reply.isEndless === true
     if (isEndless) this.#endless.add(exchange.res)
     if (isEndless && this.isStopping) this.activeControllers.get(exchange.res)?.abort()
+    const keyCheck = isEndless ? this.#endWithKey(exchange) : undefined
     const closed = exchange.isStream ? this.#observer.traffic.openStream() : undefined
     try {
       await writeReply(exchange, reply)
@@ -148,8 +151,18 @@ export class RequestLifecycle {
       closed?.('failed')
       throw error
     } finally {
+      keyCheck?.cancel()
       if (isEndless) this.#endless.delete(exchange.res)
     }
+  }
+
+  /** Ends a stream when its key is not valid any more: a session that ended, a key that was replaced. */
+  #endWithKey({ raw, res, clock }: AppExchange): Timer | undefined {
+    const key = this.#guard.sessionKey(raw, true)
+    if (key === undefined) return undefined
+    return repeat(clock, keyCheckMs, () => {
+      if (!this.#guard.isValidKey(key)) this.activeControllers.get(res)?.abort()
+    })
   }
 
   #fail(exchange: AppExchange, error: unknown, headers: Readonly<Record<string, string>> = {}): void {

@@ -73,7 +73,8 @@ export class SocketServer {
   readonly #server: WebSocketServer
   /** Every WebSocket, also before its key has arrived. */
   readonly #all = new Set<WebSocket>()
-  readonly #open = new Set<OpenSocket>()
+  /** With the session keys that authorized them. */
+  readonly #open = new Map<OpenSocket, string | undefined>()
   readonly #countPerKey = new Map<string, number>()
   #unauthorizedCount = 0
   readonly #pingTimer: Timer
@@ -120,7 +121,7 @@ export class SocketServer {
   stop(): void {
     this.#isStopping = true
     this.#pingTimer.cancel()
-    for (const socket of this.#open) socket.close(1001, stoppingReason)
+    for (const socket of this.#open.keys()) socket.close(1001, stoppingReason)
     for (const ws of this.#all) ws.close(1001, stoppingReason)
   }
 
@@ -170,7 +171,7 @@ export class SocketServer {
       ws.close(1013, 'too many sockets without a key')
       return
     }
-    const reject = () => ws.close(4001, 'Authentication failed')
+    const reject = () => ws.close(...authenticationFailed)
     const timer = this.#limits.clock.schedule(this.#limits.authMs, reject)
     this.#unauthorizedCount++
     const leave = () => {
@@ -205,8 +206,9 @@ export class SocketServer {
       clock: this.#limits.clock,
       failed,
     })
-    this.#open.add(socket)
+    this.#open.set(socket, sessionKey)
     ws.on('message', (data, isBinary) => {
+      if (!this.#isStillValid(sessionKey)) return socket.close(...authenticationFailed)
       if (isBinary && !route.takesBinary) return socket.close(1003, 'Only text is understood')
       const text = isBinary ? '' : String(data)
       if (parseAuthFrame(text) !== undefined) return
@@ -222,8 +224,20 @@ export class SocketServer {
     route.serve(socket, request).then(() => socket.close(1000, ''), failed)
   }
 
+  /** Whether a socket that this key has opened may go on; without a key it needs none. */
+  #isStillValid(sessionKey: string | undefined): boolean {
+    return sessionKey === undefined || this.#deps.guard.isValidKey(sessionKey)
+  }
+
+  /** Closes those whose key has ended. */
   #pingAll(): void {
-    for (const socket of this.#open) socket.ping()
+    const validity = new Map<string | undefined, boolean>()
+    for (const [socket, key] of this.#open) {
+      const isValid = validity.get(key) ?? this.#isStillValid(key)
+      validity.set(key, isValid)
+      if (isValid) socket.ping()
+      else socket.close(...authenticationFailed)
+    }
   }
 
   #reportError(error: unknown): string {
@@ -232,6 +246,7 @@ export class SocketServer {
 }
 
 const stoppingReason = 'server stopping'
+const authenticationFailed = [4001, 'Authentication failed'] as const
 
 /** Cuts a connection that sends more bytes. Returns a function that ends this. */
 function limitBytes(ws: WebSocket, net: Duplex, maxBytes: number): () => void {
