@@ -202,15 +202,8 @@ test('what the server keeps for itself is in no archive of a directory around it
     const text = readFileSync(await saveArchive(patch, file), 'utf8')
     expect(text).toContain('plain')
     expect(text).not.toContain(secret)
-    const inside = extractArchive(
-      await saveArchive(
-        await createTarArchive({ ...archiveOptions(it), path: dataDirectory, dataDirectory }),
-        file,
-      ),
-      `${out}-inside`,
-    )
-    const inner = data.split('/').at(-1)
-    expect(Object.keys(inside).sort()).toEqual([`${inner}/archive_manifest.json`, `${inner}/log.db`])
+    const ofData = { ...archiveOptions(it), path: dataDirectory, dataDirectory }
+    await expect(createTarArchive(ofData)).rejects.toMatchObject({ code: 'forbidden' })
     execFileSync('rm', ['-r', dataDirectory])
   }
 })

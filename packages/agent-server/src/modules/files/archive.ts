@@ -5,6 +5,7 @@ import { readdir, realpath, stat } from '@slipway/shared/tool-files'
 import { emptyTree, GitRepository, hasRepository, resolveCommit } from '../git/module.ts'
 import { assertAbsolutePath, toFileProblem } from './file-access.ts'
 import { compileGlobs } from './globs.ts'
+import { assertServedFolder } from './server-files.ts'
 import { type Packed, tarStream } from './tar.ts'
 
 /** Longest patch: it is made in memory. */
@@ -65,6 +66,7 @@ export async function createTarArchive(options: ArchiveOptions): Promise<Archive
   const source = await openSource(given, options)
   await using repository = source.repository
   const { directory } = source
+  await assertServedFolder(directory, options.dataDirectory)
   const headers = repository === undefined ? {} : await repositoryHeaders(repository, directory)
   const ownDataPath = await findOwnDataPath(directory, options.dataDirectory)
   const excludes = shownPatterns(options, tarExcludes)
@@ -98,6 +100,7 @@ export async function createPatch(
   const source = await openSource(given, options)
   await using repository = source.repository
   const { directory } = source
+  await assertServedFolder(directory, options.dataDirectory)
   if (repository === undefined)
     throw new Problem(
       'bad_request',
@@ -202,12 +205,9 @@ async function resolveDirectory(path: string): Promise<string> {
   }
 }
 
-/**
- * Relative path of server data to leave out, if any; of the data directory itself only the key is left out.
- */
+/** Relative path of server data to leave out, if any. */
 async function findOwnDataPath(directory: string, dataDirectory: string): Promise<string | undefined> {
   const relativePath = relative(directory, await realpath(dataDirectory).catch(() => dataDirectory))
-  if (relativePath === '') return 'secret.key'
   return relativePath === '..' || relativePath.startsWith('../') ? undefined : relativePath
 }
 

@@ -21,6 +21,8 @@ import { expect, test } from 'vitest'
 import { listDirectory, listHomeLocations, listSubdirectories } from './browse.ts'
 import { contentDisposition, createDirectory, findFile, readFileBytes, saveFile } from './file-access.ts'
 
+const limits = { dataDirectory: '/nonexistent/data' }
+
 function temporaryDirectory() {
   const path = mkdtempSync(join(tmpdir(), 'slipway-files-'))
   return {
@@ -46,10 +48,10 @@ async function read(path: string): Promise<string> {
 test('a file is saved with the directories on the way to it, and read again', async () => {
   using it = temporaryDirectory()
   const path = it.at('a', 'b', 'größe ✓.txt')
-  await saveFile(path, chunksOf('one ', 'two'))
+  await saveFile(path, chunksOf('one ', 'two'), limits)
   expect(readFileSync(path, 'utf8')).toBe('one two')
   expect(await read(path)).toBe('one two')
-  await saveFile(it.at('empty'), chunksOf())
+  await saveFile(it.at('empty'), chunksOf(), limits)
   expect(await read(it.at('empty'))).toBe('')
   expect(readdirSync(it.at('a', 'b'))).toHaveLength(1)
 })
@@ -59,7 +61,7 @@ test('what breaks off leaves nothing: neither a draft, nor directories, nor anot
   writeFileSync(it.at('old'), 'old')
   const cut = new Error('gone')
   for (const path of [it.at('old'), it.at('new'), it.at('x', 'y', 'new')])
-    await expect(saveFile(path, chunksOf('half', cut))).rejects.toBe(cut)
+    await expect(saveFile(path, chunksOf('half', cut), limits)).rejects.toBe(cut)
   expect(readdirSync(it.path)).toEqual(['old'])
   expect(readFileSync(it.at('old'), 'utf8')).toBe('old')
 })
@@ -71,7 +73,7 @@ test('directories that somebody else uses by now stay when an upload breaks off'
     writeFileSync(it.at('x', 'other'), '')
     throw new Error('gone')
   }
-  await expect(saveFile(it.at('x', 'y', 'new'), bytes())).rejects.toThrow('gone')
+  await expect(saveFile(it.at('x', 'y', 'new'), bytes(), limits)).rejects.toThrow('gone')
   expect(readdirSync(it.path)).toEqual(['x'])
   expect(readdirSync(it.at('x'))).toEqual(['other'])
 })
@@ -81,7 +83,7 @@ test('a replaced file keeps its mode, and a link leads to what it names', async 
   writeFileSync(it.at('script'), '')
   chmodSync(it.at('script'), 0o751)
   symlinkSync('script', it.at('link'))
-  await saveFile(it.at('link'), chunksOf('new'))
+  await saveFile(it.at('link'), chunksOf('new'), limits)
   expect(readFileSync(it.at('script'), 'utf8')).toBe('new')
   expect(statSync(it.at('script')).mode & 0o7777).toBe(0o751)
   expect(readdirSync(it.path).sort()).toEqual(['link', 'script'])
@@ -97,7 +99,7 @@ test('readers see the old file or the new one, never a part', async () => {
   const reading = (async () => {
     while (!isOver) seen.add(await read(it.at('f')))
   })()
-  for (let n = 0; n < 20; n++) await saveFile(it.at('f'), pieces(n % 2 ? a : b))
+  for (let n = 0; n < 20; n++) await saveFile(it.at('f'), pieces(n % 2 ? a : b), limits)
   isOver = true
   await reading
   expect([...seen].every((text) => text === a || text === b)).toBe(true)
@@ -111,7 +113,7 @@ test.each([
   ['very long', `/tmp${'/x'.repeat(5_000)}`, 'bad_request', 'too long'],
 ])('a path that is %s is refused everywhere', async (_, path, code, text) => {
   const refused = { code, message: expect.stringContaining(text) }
-  await expect(saveFile(path, chunksOf('x'))).rejects.toMatchObject(refused)
+  await expect(saveFile(path, chunksOf('x'), limits)).rejects.toMatchObject(refused)
   await expect(findFile(path)).rejects.toMatchObject(refused)
   await expect(createDirectory(path)).rejects.toMatchObject(refused)
   await expect(listSubdirectories(path, { limit: 5, includeHidden: false })).rejects.toMatchObject(refused)
@@ -132,7 +134,7 @@ test('what is no regular file is neither read nor replaced, and nobody waits for
     it.at('file', 'x'),
   ]) {
     await expect(findFile(path)).rejects.toMatchObject({ code: 'bad_request' })
-    await expect(saveFile(path, chunksOf('x'))).rejects.toMatchObject({ code: 'bad_request' })
+    await expect(saveFile(path, chunksOf('x'), limits)).rejects.toMatchObject({ code: 'bad_request' })
     const reading = readFileBytes({ real: path, size: 0 }).next()
     await expect(reading).rejects.toMatchObject({ code: 'bad_request' })
   }
@@ -170,7 +172,7 @@ test.skipIf(process.platform !== 'linux')(
     {
       await using _ = await exchangeWithLink(it.at('root/folder'), it.at('outside'))
       for (let time = 0; time < 500; time++) {
-        const saving = count('save', saveFile(path, chunksOf('x'), root))
+        const saving = count('save', saveFile(path, chunksOf('x'), { ...limits, root }))
         const making = count('make', createDirectory(join(root, `folder/${time}/a`), root))
         const found = await findFile(path, root).catch(() => undefined)
         const blocks = found && (await Array.fromAsync(readFileBytes(found)).catch(() => []))
@@ -192,13 +194,15 @@ test('links within the root are followed, others refused', async () => {
   symlinkSync('folder', it.at('root/inside'))
   symlinkSync('../outside', it.at('root/out'))
   const root = it.at('root')
-  await saveFile(join(root, 'inside/f'), chunksOf('x'), root)
+  await saveFile(join(root, 'inside/f'), chunksOf('x'), { ...limits, root })
   expect(readFileSync(it.at('root/folder/f'), 'utf8')).toBe('x')
   expect((await findFile(join(root, 'inside/f'), root)).real).toBe(realpathSync(it.at('root/folder/f')))
   writeFileSync(it.at('outside/f'), 'secret')
   const refused = { code: 'invalid' }
   await expect(findFile(join(root, 'out/f'), root)).rejects.toMatchObject(refused)
-  await expect(saveFile(join(root, 'out/f'), chunksOf('x'), root)).rejects.toMatchObject(refused)
+  await expect(saveFile(join(root, 'out/f'), chunksOf('x'), { ...limits, root })).rejects.toMatchObject(
+    refused,
+  )
   await expect(createDirectory(join(root, 'out/new'), root)).rejects.toMatchObject(refused)
 })
 

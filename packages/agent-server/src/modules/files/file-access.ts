@@ -15,6 +15,7 @@ import {
   rmdir,
   toolUser,
 } from '@slipway/shared/tool-files'
+import { assertServedFolder } from './server-files.ts'
 
 /** Of the system. */
 const maxPathBytes = 4095
@@ -30,13 +31,19 @@ export function assertAbsolutePath(path: string): string {
 
 /**
  * Writes a file and missing directories, all or nothing, and returns its size. A replaced file keeps its
- * mode; links are followed, as long as they stay within the real path of `root`, if there is one.
+ * mode; links are followed, as long as they stay within the real path of `root`, if there is one. A Problem
+ * `forbidden` for the server's own files.
  */
-export async function saveFile(path: string, bytes: AsyncIterable<Buffer>, root?: string): Promise<number> {
+export async function saveFile(
+  path: string,
+  bytes: AsyncIterable<Buffer>,
+  { root, dataDirectory }: { readonly root?: string | undefined; readonly dataDirectory: string },
+): Promise<number> {
   const requestedPath = assertAbsolutePath(path)
   try {
     const target = await resolveNewFile(requestedPath)
     await assertWithin(root, target)
+    await assertServedFolder(dirname(target), dataDirectory)
     const firstCreatedDirectory = await makeRealDirectory(dirname(target))
     try {
       return await inRealDirectory(target, (held) => replaceFile(held, bytes))

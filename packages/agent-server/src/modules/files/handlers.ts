@@ -1,7 +1,6 @@
-import { realpath } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Handlers, Reply, Request } from '@slipway/http'
-import { type fileRoutes, invalidInput, Problem } from '@slipway/protocol'
+import { type fileRoutes, invalidInput } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 import { type ConversationInfoReader, withNotFoundText } from '../../core/conversations/conversation-info.ts'
 import { zipTrajectory } from '../../core/conversations/trajectory.ts'
@@ -15,6 +14,7 @@ import {
   readFileBytes,
   saveFile,
 } from './file-access.ts'
+import { assertServedFolder } from './server-files.ts'
 
 type UploadRequest = Pick<Request<typeof fileRoutes.uploadFile>, 'upload'>
 type CreateDirectoryRequest = Pick<Request<typeof fileRoutes.createDirectory>, 'query' | 'body'>
@@ -33,7 +33,7 @@ export function fileHandlers(options: {
   const { homeDirectory, log, infoReader, dataDirectory, environment, root } = options
   const save = async (path: string, request: UploadRequest): Promise<Reply> => {
     const { bytes } = await request.upload()
-    const file_size = await saveFile(path, bytes, root)
+    const file_size = await saveFile(path, bytes, { root, dataDirectory })
     return { json: { success: true, file_size } }
   }
   const create = async ({ query, body }: CreateDirectoryRequest): Promise<Reply> => {
@@ -44,7 +44,7 @@ export function fileHandlers(options: {
   }
   const download = async (path: string): Promise<Reply> => {
     const file = await findFile(path, root)
-    await assertNotServerData(file.real, dataDirectory)
+    await assertServedFolder(dirname(file.real), dataDirectory)
     return downloadReply(path, file)
   }
   return {
@@ -103,15 +103,6 @@ function downloadReply(path: string, file: FoundFile): Reply {
     },
     chunks: readFileBytes(file),
   }
-}
-
-/**
- * Keys and databases lie in the data directory itself. A control plane reads files of its sandboxes for
- * callers that may see no secrets.
- */
-async function assertNotServerData(real: string, dataDirectory: string): Promise<void> {
-  if (dirname(real) === (await realpath(dataDirectory)))
-    throw new Problem('forbidden', 'Keys and databases of the server are not served')
 }
 
 /** A path in an address may have lost its first slash. */
