@@ -156,6 +156,7 @@ export const secretName = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'A name is 1 to 64 letters, digits and _, no digit first')
   .refine((name) => name !== 'search', 'This name is the address of the list')
+  .refine((name) => name !== '__proto__', 'No member of a request may have this name')
 
 export const secretSummary = component('SecretSummary', {
   name: z.string(),
