@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import fc from 'fast-check'
 import { beforeEach, expect, test } from 'vitest'
 import { agentIssue } from '../conversation/tasks/settings.ts'
+import { FrontMatterBudget } from '../skills/front-matter.ts'
 import { availableToolNames } from '../tools/registry.ts'
 import { findAgents, readAgentDefinitions } from './find-agents.ts'
 import { parseAgent } from './parse-agent.ts'
@@ -26,7 +27,8 @@ async function put(path: string, text: string | Buffer): Promise<void> {
   await writeFile(path, text)
 }
 
-const parse = (text: string) => parseAgent({ text, name: 'file-name', level: 'project', source: '/x.md' })
+const parse = (text: string) =>
+  parseAgent({ text, name: 'file-name', level: 'project', source: '/x.md' }, new FrontMatterBudget())
 
 test('a file is an agent: its members from the front matter, its prompt below', async () => {
   const read = await parse(`---

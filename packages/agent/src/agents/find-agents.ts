@@ -2,6 +2,7 @@ import { realpath } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
 import type { AgentDefinition, AgentLevel } from '@slipway/protocol'
 import { isWithin } from '@slipway/shared/fs'
+import { FrontMatterBudget } from '../skills/front-matter.ts'
 import { readSmallFile } from '../skills/small-file.ts'
 import { isMarkdownFile, listFolder } from '../skills/walk.ts'
 import { parseAgent } from './parse-agent.ts'
@@ -44,8 +45,9 @@ export async function readAgentDefinitions(
   const found: FoundAgents[] = []
   if (isTruncated)
     found.push({ agents: [], issues: [`${directory}: has too many entries; not all were read`] })
+  const budget = new FrontMatterBudget()
   for (const name of [...files, ...others].filter(isMarkdownFile).sort()) {
-    found.push(await readAgent(join(directory, name), { level, within: root }))
+    found.push(await readAgent(join(directory, name), { level, within: root, budget }))
   }
   return mergeFound(found)
 }
@@ -73,7 +75,9 @@ function builtinAgents(): Promise<readonly AgentDefinition[]> {
   builtinCache ??= Promise.all(
     builtinNames.map(async (name) => {
       const path = join(import.meta.dirname, 'builtin', `${name}.md`)
-      const [agent] = (await readAgent(path, { level: 'builtin', within: '/' })).agents
+      const [agent] = (
+        await readAgent(path, { level: 'builtin', within: '/', budget: new FrontMatterBudget() })
+      ).agents
       if (agent === undefined) throw new Error(`the agent ${name} of this server cannot be read`)
       return { ...agent, source: undefined }
     }),
@@ -95,14 +99,15 @@ function mergeFound(all: readonly FoundAgents[]): FoundAgents {
 
 async function readAgent(
   path: string,
-  { level, within }: { readonly level: AgentLevel; readonly within: string },
+  options: { readonly level: AgentLevel; readonly within: string; readonly budget: FrontMatterBudget },
 ): Promise<FoundAgents> {
+  const { level, within, budget } = options
   const file = await readSmallFile(path, { maxBytes, within })
   if (file === undefined) return { agents: [], issues: [] }
   const failed = (issue: string) => ({ agents: [], issues: [`${path}: ${issue}`] })
   if ('issue' in file) return failed(file.issue)
   if (file.isTruncated) return failed('is larger than 256 KiB')
   const name = basename(path, extname(path))
-  const parsed = await parseAgent({ text: file.text, name, level, source: path })
+  const parsed = await parseAgent({ text: file.text, name, level, source: path }, budget)
   return 'issue' in parsed ? failed(parsed.issue) : { agents: [parsed.agent], issues: [] }
 }

@@ -1,6 +1,6 @@
 import { type AgentDefinition, type AgentLevel, agentDefinition, validationIssues } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
-import { parseFrontMatter } from '../skills/front-matter.ts'
+import { type FrontMatterBudget, parseFrontMatter } from '../skills/front-matter.ts'
 import { normalizeText } from '../skills/skill.ts'
 
 interface AgentFile {
@@ -23,8 +23,9 @@ const example = /<example>([\s\S]*?)<\/example>/g
 /** Reads an agent from the text of its file (wire 6.13). An issue is a sentence that begins with a verb. */
 export async function parseAgent(
   from: AgentFile,
+  budget: FrontMatterBudget,
 ): Promise<{ readonly agent: AgentDefinition } | { readonly issue: string }> {
-  const matter = await parseFrontMatter(normalizeText(from.text))
+  const matter = await parseFrontMatter(normalizeText(from.text), budget)
   if ('issue' in matter) return matter
   const value = { ...candidate(matter.members, from), system_prompt: matter.body.trim() }
   const result = agentDefinition.safeParse(value)

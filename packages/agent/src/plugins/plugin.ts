@@ -3,7 +3,7 @@ import { basename, join } from 'node:path'
 import { type HookConfig, type McpServer, pluginManifest } from '@slipway/protocol'
 import { isWithin } from '@slipway/shared/fs'
 import { SkillCollector } from '../skills/collector.ts'
-import { parseFrontMatter } from '../skills/front-matter.ts'
+import { type FrontMatterBudget, parseFrontMatter } from '../skills/front-matter.ts'
 import { SkillReader } from '../skills/reader.ts'
 import {
   createSkill,
@@ -137,7 +137,7 @@ async function addCommands(
     const text = await reader.readText(path)
     if (text === undefined) continue
     const name = basename(file, file.slice(-3))
-    const read = await parseCommand(normalizeText(text), { name, plugin, path })
+    const read = await parseCommand(normalizeText(text), { name, plugin, path, budget: reader.frontMatter })
     if ('issue' in read) collector.addIssue(`${folder}/${file}: ${read.issue}`)
     else collector.add(read)
   }
@@ -146,10 +146,16 @@ async function addCommands(
 /** A command as a skill that a user starts by `/name`, or by `/plugin:name` at the start of a message. */
 async function parseCommand(
   text: string,
-  { name, plugin, path }: { readonly name: string; readonly plugin: string; readonly path: string },
+  from: {
+    readonly name: string
+    readonly plugin: string
+    readonly path: string
+    readonly budget: FrontMatterBudget
+  },
 ): Promise<LoadedSkill | { readonly issue: string }> {
+  const { name, plugin, path, budget } = from
   if (!/^[\w][\w.-]{0,63}$/.test(name)) return { issue: 'has a name that no command can have' }
-  const matter = await parseFrontMatter(text)
+  const matter = await parseFrontMatter(text, budget)
   if ('issue' in matter) return matter
   const { description, 'argument-hint': hint } = matter.members
   return createSkill({

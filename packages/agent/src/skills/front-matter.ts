@@ -2,9 +2,23 @@ import { isRecord } from '@slipway/shared/json'
 
 /** Maximum length of front matter, in characters. */
 const maxLength = 32 * 1024
+/** Of all files of a folder, in characters: the library needs up to 10 µs for each, on the main thread. */
+const maxTotal = 512 * 1024
 
 type Members = Readonly<Record<string, unknown>>
 type Issue = { readonly issue: string }
+
+/** The front matter that is parsed of untrusted files together. */
+export class FrontMatterBudget {
+  #left = maxTotal
+
+  /** False when there is no room for so many characters. */
+  take(characters: number): boolean {
+    if (characters > this.#left) return false
+    this.#left -= characters
+    return true
+  }
+}
 
 /**
  * Splits a text into YAML front matter (empty if there is none) and the rest. Never throws; an issue is a
@@ -12,6 +26,7 @@ type Issue = { readonly issue: string }
  */
 export async function parseFrontMatter(
   text: string,
+  budget: FrontMatterBudget,
 ): Promise<{ readonly members: Members; readonly body: string } | Issue> {
   const lines = text.split('\n', 2)
   if (lines.length < 2 || lines[0]?.trimEnd() !== '---') return { members: {}, body: text }
@@ -19,6 +34,10 @@ export async function parseFrontMatter(
   const end = closingLine(text, start)
   if (end === undefined) return { issue: 'has front matter that is not closed by a line of three dashes' }
   if (end - start > maxLength) return { issue: `has front matter of more than ${maxLength} characters` }
+  if (!budget.take(end - start))
+    return {
+      issue: `is left out: the files of its folder have more than ${maxTotal} characters of front matter`,
+    }
   const members = await readMembers(text.slice(start + 1, end + 1))
   if ('issue' in members) return members
   const next = text.indexOf('\n', end + 1)
@@ -38,12 +57,11 @@ async function readMembers(yaml: string): Promise<{ readonly value: Members } | 
   const parsed = await parseYaml(yaml)
   if (!('issue' in parsed)) return parsed
   // Descriptions with an unquoted colon are common and unambiguous.
-  const requoted = await parseYaml(
-    yaml.replace(
-      /^(name|description|license|compatibility): +([^'"|>&*!{[\s].*)$/gm,
-      (_, name, value) => `${name}: ${JSON.stringify(value.trim())}`,
-    ),
+  const quoted = yaml.replace(
+    /^(name|description|license|compatibility): +([^'"|>&*!{[\s].*)$/gm,
+    (_, name, value) => `${name}: ${JSON.stringify(value.trim())}`,
   )
+  const requoted = quoted === yaml ? parsed : await parseYaml(quoted)
   return 'issue' in requoted ? parsed : requoted
 }
 

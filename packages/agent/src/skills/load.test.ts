@@ -6,6 +6,7 @@ import { agent } from '@slipway/protocol'
 import fc from 'fast-check'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import type { LoadedSkills } from './collector.ts'
+import { FrontMatterBudget } from './front-matter.ts'
 import { loadSkills } from './load.ts'
 import { parseSkill } from './parse.ts'
 
@@ -191,6 +192,17 @@ test.each([
   expect(issues[0]).not.toContain('\n')
 })
 
+test('the front matter of a folder is parsed up to a limit; the own skills of the user are still read', async () => {
+  for (let n = 0; n < 20; n++)
+    await write(join(directory, `.agents/skills/s${n}.md`), withFrontMatter(`x: "${'x'.repeat(32_000)}"`))
+  await write(join(homeDirectory, '.agents/skills/mine.md'), withFrontMatter('name: mine'))
+  const { skills, issues } = await loadTestSkills({ load_project_skills: true, load_user_skills: true })
+  expect(skills).toHaveLength(17)
+  expect(skills.at(-1)?.name).toBe('mine')
+  expect(issues).toHaveLength(4)
+  expect(issues[0]).toMatch(/ is left out: the files of its folder have more than 524288 characters/)
+})
+
 test('unclosed front matter is an issue, and a member called __proto__ has no effect', async () => {
   await write(join(directory, '.agents/skills/open/SKILL.md'), '---\nname: open\n')
   await write(
@@ -346,7 +358,7 @@ test('any file is a skill within bounds or an issue', async () => {
   await fc.assert(
     fc.asyncProperty(fc.oneof(text, fc.string()), fc.boolean(), async (text, isAgentSkill) => {
       const from = { name: 'a', origin: 'project', source: 's', file: '/s', resources: undefined } as const
-      const parsed = await parseSkill({ ...from, text, isAgentSkill })
+      const parsed = await parseSkill({ ...from, text, isAgentSkill }, new FrontMatterBudget())
       if ('issue' in parsed) {
         expect(parsed.issue).toMatch(/^has [^\n]+$/)
         return

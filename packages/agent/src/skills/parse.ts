@@ -1,5 +1,5 @@
 import { isRecord } from '@slipway/shared/json'
-import { parseFrontMatter } from './front-matter.ts'
+import { type FrontMatterBudget, parseFrontMatter } from './front-matter.ts'
 import {
   boundedTriggers,
   createSkill,
@@ -27,8 +27,9 @@ type SkillSource = Pick<LoadedSkill, 'name' | 'isAgentSkill' | 'origin' | 'sourc
  */
 export async function parseSkill(
   from: SkillSource,
+  budget: FrontMatterBudget,
 ): Promise<{ readonly skill: LoadedSkill; readonly warning?: string } | { readonly issue: string }> {
-  const matter = await parseFrontMatter(normalizeText(from.text))
+  const matter = await parseFrontMatter(normalizeText(from.text), budget)
   if ('issue' in matter) return matter
   const { members, body } = matter
   const name = members.name ?? from.name

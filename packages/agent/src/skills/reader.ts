@@ -2,6 +2,7 @@ import { realpath, stat } from 'node:fs/promises'
 import { basename, dirname, extname, join, relative } from 'node:path'
 import { isWithin } from '@slipway/shared/fs'
 import type { SkillCollector } from './collector.ts'
+import { FrontMatterBudget } from './front-matter.ts'
 import { parseSkill } from './parse.ts'
 import type { SkillOrigin } from './skill.ts'
 import { readSmallFile } from './small-file.ts'
@@ -36,6 +37,7 @@ export class SkillReader {
   readonly #root: SkillRoot
   readonly #collector: SkillCollector
   readonly #signal: AbortSignal | undefined
+  readonly frontMatter = new FrontMatterBudget()
   /** Real paths, to stop cycles of links. */
   readonly #visited = new Set<string>()
   #remainingEntries = maxAllEntries
@@ -63,7 +65,8 @@ export class SkillReader {
     const text = await this.readText(path)
     if (text === undefined) return
     const resources = isAgentSkill ? await findResources(dirname(path)) : undefined
-    const parsed = await parseSkill({ text, name, isAgentSkill, origin, source, file: path, resources })
+    const skillSource = { text, name, isAgentSkill, origin, source, file: path, resources }
+    const parsed = await parseSkill(skillSource, this.frontMatter)
     const issue = 'issue' in parsed ? parsed.issue : parsed.warning
     if (issue !== undefined) this.#addIssue(path, issue)
     if ('skill' in parsed) this.#collector.add(parsed.skill)
