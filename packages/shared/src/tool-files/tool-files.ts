@@ -76,18 +76,22 @@ const namedFlags: Readonly<Record<string, number>> = {
   wx: constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL,
 }
 
-/** As in `node:fs/promises`; flags are numbers, or `r`, `w`, `wx`. */
+/**
+ * As in `node:fs/promises`; flags are numbers, or `r`, `w`, `wx`. Never waits for the other end of a pipe: a
+ * few of them, put in the place of files, would hold all threads that access files.
+ */
 export async function open(
   path: PathLike,
   flags: string | number = 'r',
   mode?: Mode,
 ): Promise<systemFiles.FileHandle> {
-  if (current === undefined) return await systemFiles.open(path, flags, mode)
-  const fd = await openAsUser(path, flags, mode)
+  const allFlags = toNumber(flags) | constants.O_NONBLOCK
+  if (current === undefined) return await systemFiles.open(path, allFlags, mode)
+  const fd = await openAsUser(path, allFlags, mode)
   try {
     // The same file, which that user could open: opened again by its descriptor, whatever its path leads to
     // now.
-    return await systemFiles.open(`/proc/self/fd/${fd}`, toNumber(flags) & lastingFlags)
+    return await systemFiles.open(`/proc/self/fd/${fd}`, allFlags & lastingFlags)
   } finally {
     close(fd)
   }
