@@ -31,7 +31,9 @@ async function linkMissing(from: string, to: string): Promise<void> {
   await mkdir(to, { recursive: true, mode: 0o700 })
   const draft = await mkdtemp(join(to, '.draft-'))
   for (const name of missing) {
-    await promisify(execFile)('cp', ['-al', join(from, name), join(draft, name)])
+    const copy = (flags: string) => promisify(execFile)('cp', [flags, join(from, name), join(draft, name)])
+    // A data directory may be a mount of its own.
+    await copy('-al').catch(() => copy('-aT'))
     // Another worker may have copied it meanwhile.
     await rename(join(draft, name), join(to, name)).catch(() => undefined)
   }
