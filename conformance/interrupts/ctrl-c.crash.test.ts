@@ -24,8 +24,8 @@ const random = new SeededRandom(seed)
 console.log(`SLIPWAY_INTERRUPT_SEED=${seed}, ${rounds} moments`)
 
 /** An idle machine needs less than a second. */
-const exitMs = 60_000
-vi.setConfig({ testTimeout: 240_000 })
+const exitMs = 120_000
+vi.setConfig({ testTimeout: 360_000 })
 
 const mainPath = resolve(import.meta.dirname, '../../packages/cli/src/main.js')
 const hasBubblewrap = [
