@@ -32,7 +32,8 @@ test('SLIPWAY_ISOLATION=none accepts ordinary processes', async () => {
     })
     expect((await backends.get('process')?.isolation())?.kind).toBe('none')
   } finally {
-    rmSync(directory, { recursive: true })
+    // A compilation that has begun may still write.
+    rmSync(directory, { recursive: true, maxRetries: 20, retryDelay: 100 })
   }
 })
 
