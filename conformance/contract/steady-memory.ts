@@ -13,7 +13,9 @@ const partRounds = 10
 /** Of the memory then: also what a request holds at the moment of a sample. */
 const share = 1.05
 
-/** Minutes of the same requests, at a pace that leaves the server at rest between them; one alone is a try. */
+/**
+ * Minutes of the same requests, at a pace that leaves the server at rest between them; one alone is a try.
+ */
 export const steadyMemory: Guarantee = {
   promise:
     'Under a steady load the resident memory at rest stays within 5 % of that of the first ten minutes.',

@@ -55,7 +55,10 @@ export interface ServicesOptions {
 
 export type Services = Awaited<ReturnType<typeof openServices>>
 
-/** Sandboxes, accounts and conversations of a control plane. Nothing runs before `recover` and `startReconciling`. */
+/**
+ * Sandboxes, accounts and conversations of a control plane. Nothing runs before `recover` and
+ * `startReconciling`.
+ */
 export async function openServices(options: ServicesOptions) {
   const { config, opened, directory, cipher, backends, listenAddress, fetch, clock, log, onStep } = options
   await using resources = new AsyncDisposableStack()

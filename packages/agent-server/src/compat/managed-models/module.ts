@@ -1,7 +1,9 @@
 import { defineModule } from '../../core/module.ts'
 import { createKeyRefresh } from './managed-keys.ts'
 
-/** What a control plane tells the agent servers that it starts: a profile, and where keys are fetched again. */
+/**
+ * What a control plane tells the agent servers that it starts: a profile, and where keys are fetched again.
+ */
 export const managedModelsModule = defineModule({
   name: 'managed-models',
   routes: {},

@@ -93,7 +93,9 @@ export const modelNoticeKey = 'model_notice'
 /** Key of the state update that tells how many tokens a model takes: `{ model, tokens, is_named }`. */
 export const learnedWindowKey = 'learned_window'
 
-/** Key of the state update that tells what requests to a model go without: an omission with `model`, `text`. */
+/**
+ * Key of the state update that tells what requests to a model go without: an omission with `model`, `text`.
+ */
 export const leftOutKey = 'left_out'
 
 /** Key of the state update that counts how often a run was continued after its server had died. */

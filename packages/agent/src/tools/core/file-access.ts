@@ -95,8 +95,9 @@ function assertRegularFile(real: string, stats: Stats): void {
 
 /**
  * Replaces a file atomically: a reader, or a crash, sees the old bytes or the new ones. Preserves the mode,
- * and the owner where permitted; other hard links keep the old bytes (`replaceLinkedFile` does not). Rejects with ToolError for a
- * read-only file and for anything that is not a file. A new file gets `newMode` less the umask.
+ * and the owner where permitted; other hard links keep the old bytes (`replaceLinkedFile` does not). Rejects
+ * with ToolError for a read-only file and for anything that is not a file. A new file gets `newMode` less the
+ * umask.
  */
 export async function replaceFile(real: string, bytes: Uint8Array, newMode = 0o666): Promise<void> {
   await inRealDirectory(real, async (path) => {

@@ -13,7 +13,8 @@ interface PatchedText {
 /**
  * The text of a file after the hunks of a patch, in order: each is applied at the first place after the one
  * before where its lines stand exactly, or at the one that is nearest to its number; else at the only place
- * where similar ones stand. The result ends with a line end, unless the last hunk says otherwise. Throws ToolError for a hunk without a place.
+ * where similar ones stand. The result ends with a line end, unless the last hunk says otherwise. Throws
+ * ToolError for a hunk without a place.
  */
 export function patchText(path: string, text: string, hunks: readonly Hunk[]): PatchedText {
   let current = text === '' || text.endsWith('\n') || hunks.length === 0 ? text : `${text}\n`
