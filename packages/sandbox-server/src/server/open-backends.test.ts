@@ -6,6 +6,11 @@ import type { Isolation } from '../backends/backend.ts'
 import { readConfig } from '../config/config.ts'
 import { assertIsolated, openBackends } from './open-backends.ts'
 
+/** A compilation that has begun may still write to it. */
+function remove(directory: string): void {
+  rmSync(directory, { recursive: true, maxRetries: 20, retryDelay: 100 })
+}
+
 test('without isolation the server refuses to start and says what to install', async () => {
   const backend = (kind: Isolation['kind']) => ({
     isolation: async () => ({ kind, enforced: [], notes: ['Bubblewrap is not installed.'] }),
@@ -32,8 +37,7 @@ test('SLIPWAY_ISOLATION=none accepts ordinary processes', async () => {
     })
     expect((await backends.get('process')?.isolation())?.kind).toBe('none')
   } finally {
-    // A compilation that has begun may still write.
-    rmSync(directory, { recursive: true, maxRetries: 20, retryDelay: 100 })
+    remove(directory)
   }
 })
 
@@ -61,7 +65,7 @@ test('an invalid kubeconfig is refused at the start, and an absent API server is
     expect((await backend?.isolation())?.kind).toBe('container')
     await expect(backend?.list()).rejects.toThrow('The Kubernetes API server does not do it')
   } finally {
-    rmSync(directory, { recursive: true })
+    remove(directory)
   }
 })
 
@@ -88,6 +92,6 @@ test('sandboxes share the network of the machine only when that is asked for', a
       'none',
     ])
   } finally {
-    rmSync(directory, { recursive: true })
+    remove(directory)
   }
 })
