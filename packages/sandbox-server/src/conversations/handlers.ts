@@ -6,6 +6,7 @@ import type { AgentCalls } from './agent-calls.ts'
 import type { Conversations } from './conversations.ts'
 import type { ConversationDownloads } from './download.ts'
 import type { PendingMessages } from './pending-messages.ts'
+import { ownedGetter } from './read-owned.ts'
 import { toHexId } from './records/conversation-ids.ts'
 
 const success = { json: { success: true } }
@@ -18,10 +19,7 @@ export function appConversationHandlers(deps: {
   readonly accounts: Pick<Accounts, 'model'>
 }) {
   const { conversations, calls, downloads, pendingMessages, accounts } = deps
-  const getOwned = (request: {
-    readonly caller: unknown
-    readonly params: { readonly conversation_id: string }
-  }) => conversations.getOwned(getCaller(request), request.params.conversation_id)
+  const getOwned = ownedGetter(conversations)
   const search = async (caller: Caller, query: Parameters<typeof conversations.search>[1]) => {
     const page = await conversations.search(caller, query)
     return { ...page, items: page.items.map((info) => hideSessionKey(caller, info)) }

@@ -4,10 +4,19 @@ import type { AppConversationRow } from '@slipway/storage/control-plane'
 import { getCaller } from '../auth/authenticator.ts'
 import type { Conversations } from './conversations.ts'
 
-export interface EventsRequest {
+interface ConversationRequest {
   readonly caller: unknown
   readonly params: { readonly conversation_id: string }
+}
+
+export interface EventsRequest extends ConversationRequest {
   header(name: string): string | undefined
+}
+
+/** Gets the conversation of a request; a Problem `not_found` for those of others. */
+export function ownedGetter(conversations: Pick<Conversations, 'getOwned'>) {
+  return (request: ConversationRequest) =>
+    conversations.getOwned(getCaller(request), request.params.conversation_id)
 }
 
 export interface OwnedReaderDeps {

@@ -3,6 +3,7 @@ import type { sandboxServerRoutes } from '@slipway/protocol'
 import { getCaller } from '../auth/authenticator.ts'
 import type { AgentCalls } from './agent-calls.ts'
 import type { Conversations } from './conversations.ts'
+import { ownedGetter } from './read-owned.ts'
 
 /** Files, changes, skills and hooks of a conversation's workspace, which its agent server has. */
 export function workspaceHandlers(deps: {
@@ -10,10 +11,7 @@ export function workspaceHandlers(deps: {
   readonly calls: AgentCalls
 }) {
   const { conversations, calls } = deps
-  const getOwned = (request: {
-    readonly caller: unknown
-    readonly params: { readonly conversation_id: string }
-  }) => conversations.getOwned(getCaller(request), request.params.conversation_id)
+  const getOwned = ownedGetter(conversations)
   return {
     async readAppFile(request) {
       const { params, query, signal } = request
