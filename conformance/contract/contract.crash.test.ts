@@ -5,7 +5,7 @@ import { roundsOf } from './guarantee.ts'
 import { guarantees } from './guarantees.ts'
 
 /** How many rounds each guarantee is asked for; its share of them is run. */
-const rounds = Number(process.env.SLIPWAY_CONTRACT_ROUNDS ?? 3)
+const rounds = Number(process.env.SLIPWAY_CONTRACT_ROUNDS ?? 1)
 
 test.for(Object.entries(guarantees))(
   '%s',

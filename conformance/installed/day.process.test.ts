@@ -9,9 +9,8 @@ import { type BackgroundServer, findMachineNode, InstalledCommand } from './inst
 
 /**
  * A day with the installed command: npm installs the package into an empty prefix, with the Node of
- * the machine, which may be one that is too old to run Slipway; more than 60 commands; npm uninstalls
- * it. The tests are the hours of one day: each needs those before it. At night the day is longer, by
- * commands that other tests run from the working tree.
+ * the machine, which may be one that is too old to run Slipway; more than 100 commands; npm uninstalls
+ * it. The tests are the hours of one day: each needs those before it.
  */
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 300_000 })
 
@@ -38,10 +37,6 @@ const hour = (name: string, run: () => Promise<void>) =>
     await run()
     hasFailed = false
   })
-
-const nightHour: typeof hour = (...args) => {
-  if (process.env.SLIPWAY_NIGHTLY === '1') hour(...args)
-}
 
 let server: BackgroundServer
 let sandboxServer: BackgroundServer
@@ -94,7 +89,7 @@ hour('installed: versions, help, an old Node', async () => {
   )
 })
 
-nightHour('completion of three shells', async () => {
+hour('completion of three shells', async () => {
   const words = `. <(slipway completion bash); COMP_WORDS=(slipway sho); COMP_CWORD=1; _slipway; echo $COMPREPLY`
   expect(await day.shell(words)).toBe('show\n')
   for (const shell of ['bash', 'zsh', 'fish'])
@@ -189,7 +184,7 @@ hour('a task, and what is known of it', async () => {
   expect((await day.run(['session', '--print', 'And this'])).stdout).toContain('It is about work.')
 })
 
-nightHour('logs leave and come back', async () => {
+hour('logs leave and come back', async () => {
   const [{ id }] = (await day.json(['ls'])).filter(({ title }) => title === 'The work')
   await day.run(['export', id, '--output', 'log.jsonl'])
   const copy = 'aaaa1111-0000-4000-8000-000000000001'
@@ -206,7 +201,7 @@ nightHour('logs leave and come back', async () => {
   await day.run(['rm', 'aaaa1'])
 })
 
-nightHour('confirmation, pause and interrupt', async () => {
+hour('confirmation, pause and interrupt', async () => {
   provider.replies = [terminal('touch allowed.txt'), { text: 'Touched.' }]
   await day.run(['run', 'Touch it', '--ask'], { code: 3 })
   expect((await day.run(['pending'])).stdout).toContain('touch allowed.txt')
@@ -243,7 +238,7 @@ nightHour('confirmation, pause and interrupt', async () => {
   }, 30_000)
 })
 
-nightHour('data: backup, disk, deletion, restore, examination', async () => {
+hour('data: backup, disk, deletion, restore, examination', async () => {
   const backup = join(day.directory, 'backup')
   expect((await day.run(['backup', backup])).stdout).toMatch(/complete/)
   expect((await day.run(['backup', backup])).stdout).toMatch(/complete/)

@@ -31,8 +31,6 @@ export const lateSuffixes: readonly string[] = Object.values(latePasses).flatMap
 export const longFiles: readonly string[] = [
   'conformance/sandbox-server/recovery.crash.test.ts',
   'packages/cli/src/session/session.process.test.ts',
-  'conformance/installed/day.process.test.ts',
-  'conformance/readme/guides.process.test.ts',
   'conformance/sandbox-server/event-ingest.crash.test.ts',
   'conformance/map/operations/f31-persistence.process.test.ts',
   'conformance/agent-server/runs/recovery.crash.test.ts',
@@ -96,6 +94,22 @@ export const nightlyFiles: readonly NightlyFile[] = [
     file: 'conformance/agent-server/runs/sub-agents.crash.test.ts',
     project: 'postgres',
     why: 'a second storage: storage.crash.pg and takeover.crash.pg kill its servers',
+  },
+  {
+    file: 'conformance/installed/day.process.test.ts',
+    why: 'a day with the installed command: first-minutes.process installs it, and starts both servers and demos',
+  },
+  {
+    file: 'conformance/readme/guides.process.test.ts',
+    why: 'the commands of the guides, one after the other: readme.process follows the README, the rest are tests of commands',
+  },
+  {
+    file: 'conformance/readme/guides.sandbox.test.ts',
+    why: 'the commands of the guides that need a sandbox server',
+  },
+  {
+    file: 'conformance/sandbox-server/event-backlog.crash.test.ts',
+    why: 'the memory of a server with 190 MiB of events to deliver: event-ingest.crash has the deliveries',
   },
   {
     file: 'fuzz/agent-server/openapi.slow.test.ts',
