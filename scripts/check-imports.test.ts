@@ -118,8 +118,19 @@ test.each([
   ],
   ['the environment', 'http/src/a.ts', 'const x = process.env.HOME', 'reads process.env'],
   ['a compile cache in /tmp', 'http/src/main.js', 'module.enableCompileCache()', 'calls enableCompileCache'],
+  [
+    'a schema in a command',
+    'cli/src/a.ts',
+    `import { type Event, event } from '@slipway/protocol'`,
+    'all schemas',
+  ],
 ])('%s is refused', (_, file, text, fault) => {
   expect(findViolations([source(file, text)])).toEqual([expect.stringContaining(fault)])
+})
+
+test('the command may take types from the front door of the protocol', () => {
+  const file = source('cli/src/a.ts', `import { type Event } from '@slipway/protocol'`)
+  expect(findViolations([file])).toEqual([])
 })
 
 test('the command may load an example lazily', () => {

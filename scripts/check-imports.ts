@@ -11,6 +11,7 @@ import {
   packageImports,
   timerFolders,
   timerUsers,
+  withoutSchemas,
 } from './import-rules.ts'
 
 const root = resolve(import.meta.dirname, '..')
@@ -78,12 +79,20 @@ function importViolations({ file, text, imports }: Source): string[] {
     !bodyReaders.includes(file)
   )
     found.push(`${file}: reads a whole body; use readText, readJson or readLimited`)
+  if (!isTest(file) && takesSchemas(text) && withoutSchemas[own]?.includes(file) === false)
+    found.push(`${file}: loads all schemas; take values from @slipway/protocol/client`)
   if (!isTest(file) && startsGit(text) && file !== gitFile)
     found.push(`${file}: starts git; use gitCommand or RepositoryView, because only ${gitFile} may name it`)
   if (!isTest(file)) found.push(...errorClassViolations(text).map((what) => `${file}: ${what}`))
   if (!isTest(file) && usesTimers(text) && takesClock(file))
     found.push(`${file}: takes a timer of Node; use the clock that is passed in`)
   return found
+}
+
+/** Whether it takes more than types from the front door of `protocol`. */
+function takesSchemas(text: string): boolean {
+  const imports = text.matchAll(/^(?:import|export) (?!type\b)([^'"]*?) from '@slipway\/protocol'$/gm)
+  return [...imports].some(([, names = '']) => !/^\{(?:\s*type \w+(?: as \w+)?,?)*\s*\}$/.test(names))
 }
 
 /**

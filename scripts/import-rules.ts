@@ -22,6 +22,16 @@ export const lazyImports: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
+ * Packages that take types alone from the front door of `protocol`, and the files that also need its schemas:
+ * to load them takes longer than most commands, and more bytes than a page of the console.
+ */
+export const withoutSchemas: Readonly<Record<string, readonly string[]>> = {
+  cli: ['cli/src/commands/verbs/applications.ts'],
+  client: [],
+  console: [],
+}
+
+/**
  * The subpaths by which a package may be imported; the others have one front door (''). A worker thread
  * imports the small ones of `protocol` alone, because the schemas would cost it more memory than its work.
  */
@@ -46,7 +56,7 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
     'url',
   ],
   protocol: [
-    ...['', 'automatic-rejections', 'confirmation', 'instant'],
+    ...['', 'automatic-rejections', 'client', 'confirmation', 'instant'],
     ...['message-texts', 'problem', 'visible-text'],
   ],
   storage: ['', 'control-plane', 'maintenance'],

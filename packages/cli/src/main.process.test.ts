@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { Client } from '@slipway/client'
-import { must } from '@slipway/protocol'
+import { must } from '@slipway/protocol/client'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import ownPackage from '../package.json' with { type: 'json' }
 import { mainPath, runForBytes, spawnCommand } from './testing/command-process.ts'

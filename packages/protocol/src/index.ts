@@ -84,15 +84,16 @@ export * from './core/telemetry.ts'
 export * from './core/validation-issues.ts'
 export * from './events/automatic-rejections.ts'
 export * from './events/cursor.ts'
-export { defaultSource, type Event, event, eventKinds, eventSource, validateEvent } from './events/event.ts'
+export { type Event, event, eventSource, validateEvent } from './events/event.ts'
+export { eventKinds } from './events/kinds.ts'
 export * from './events/socket.ts'
+export { defaultSource } from './events/sources.ts'
 export * from './message-texts.ts'
 export * from './openapi/openapi.ts'
 export {
   type QuotaStatus,
   type Scope,
   type UserSettings,
-  unlimited,
   userSettings,
 } from './sandbox-server/account.ts'
 export * from './sandbox-server/app-conversation.ts'
@@ -101,6 +102,7 @@ export * from './sandbox-server/consent-routes.ts'
 export * from './sandbox-server/routes.ts'
 export * from './sandbox-server/sandbox.ts'
 export * from './sandbox-server/sandbox-routes.ts'
+export { unlimited } from './sandbox-server/unlimited.ts'
 export * from './sandbox-server/webhook-routes.ts'
 export * from './tools/action-parameters.ts'
 export * from './tools/apply-patch.ts'

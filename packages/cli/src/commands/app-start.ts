@@ -1,5 +1,6 @@
 import { Client, type FollowOptions, follow } from '@slipway/client'
-import { type AppConversation, Problem } from '@slipway/protocol'
+import type { AppConversation } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import type { SandboxServerContext } from '../context/command-context.ts'
 import { getAppConversation, remoteEvents } from '../conversation/remote-events.ts'
 import { followStartTask, type StartRequest } from '../conversation/start-tasks.ts'

@@ -1,7 +1,7 @@
 import { createWriteStream } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import type { ConversationSource } from '../conversation/source/source.ts'
 import { Progress } from '../output/progress.ts'
 import { print, printResult } from '../output/terminal.ts'

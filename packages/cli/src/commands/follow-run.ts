@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Client, follow, type PositionedEvent, type TransientUpdate } from '@slipway/client'
-import { type ConversationInfo, type ExecutionStatus, Problem } from '@slipway/protocol'
+import type { ConversationInfo, ExecutionStatus } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import type { CommandContext } from '../context/command-context.ts'
 import {
   type ConfirmationAnswer,

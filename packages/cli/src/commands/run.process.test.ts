@@ -9,7 +9,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Client, follow, type TransientUpdate } from '@slipway/client'
-import { must } from '@slipway/protocol'
+import { must } from '@slipway/protocol/client'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { runCommand } from '../testing/command-process.ts'
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CallError } from '@slipway/client'
-import { type OwnedSandbox, Problem, type SandboxInfo, type SandboxUse } from '@slipway/protocol'
+import type { OwnedSandbox, SandboxInfo, SandboxUse } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { formatBytes } from '@slipway/shared/text'
 import type { SandboxServerContext } from '../context/command-context.ts'
 import { findUserId } from '../context/find-user.ts'

@@ -1,5 +1,5 @@
 import type { CallOutput } from '@slipway/client'
-import { eventKinds, eventSource } from '@slipway/protocol'
+import { eventKinds, eventSources } from '@slipway/protocol/client'
 import type { CommandContext } from '../context/command-context.ts'
 import { nearestWord } from '../context/nearest-word.ts'
 import type { ConversationSource, EventPageQuery } from '../conversation/source/source.ts'
@@ -40,7 +40,7 @@ export async function searchCommand(
 function unknownWords({ kind, source }: SearchQuery): string[] {
   const filters = [
     ['kind', kind, eventKinds],
-    ['source', source, eventSource.options],
+    ['source', source, eventSources],
   ] as const
   return filters.flatMap(([name, word, known]) =>
     word === undefined || word === '' || known.some((one) => one === word)

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
-import { Problem, type RepositoryConsent } from '@slipway/protocol'
+import type { RepositoryConsent } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import type { CommandContext } from '../context/command-context.ts'
 import { isInteractive } from '../conversation/confirmation-prompt.ts'
 import type { ConversationSource } from '../conversation/source/source.ts'

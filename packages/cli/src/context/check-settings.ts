@@ -1,4 +1,4 @@
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { nearestWord } from './nearest-word.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>

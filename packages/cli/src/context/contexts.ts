@@ -1,5 +1,5 @@
 import { dirname, join } from 'node:path'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { exists, makeDirectory, readPrivateFile, writeFileAtomic } from '@slipway/shared/fs'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { configDirectory } from '@slipway/shared/process'

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { exists, makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 
 interface EditOptions {

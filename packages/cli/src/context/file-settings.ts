@@ -1,4 +1,4 @@
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import schema from './config.schema.json' with { type: 'json' }
 import { nearestWord } from './nearest-word.ts'

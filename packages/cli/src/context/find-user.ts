@@ -1,4 +1,4 @@
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { sanitizeLine } from '../output/sanitize.ts'
 import type { SandboxServerContext } from './command-context.ts'
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PositionedEvent, SandboxServerClient } from '@slipway/client'
-import { type AppConversation, type Event, Problem, parseInstant } from '@slipway/protocol'
+import type { AppConversation, Event } from '@slipway/protocol'
+import { Problem, parseInstant } from '@slipway/protocol/client'
 import { readText } from '@slipway/shared/async'
 import { asObject, asString } from '../output/action-text.ts'
 import { parseRawPage } from '../parsing/raw-page.ts'

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SandboxServerClient, SandboxServerInput } from '@slipway/client'
-import { type AppConversationStartTask, must, Problem } from '@slipway/protocol'
+import type { AppConversationStartTask } from '@slipway/protocol'
+import { must, Problem } from '@slipway/protocol/client'
 import { splitJsonArray } from '../parsing/json-array-splitter.ts'
 
 export type StartRequest = NonNullable<SandboxServerInput<'streamStartAppConversation'>['body']>

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join, posix } from 'node:path'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { makeTemporaryFolder, removeTemporaryLeftovers } from '@slipway/shared/tool-files'
 import { startAppCommand } from '../commands/app-start.ts'
 import { exitCodes } from '../commands/follow-run.ts'

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { RepositoryView } from '@slipway/shared/git'
 import { type GitCommand, gitCommand } from '@slipway/shared/process'
 import { sanitizeLine } from '../output/sanitize.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { openAsBlob } from 'node:fs'
 import { Client } from '@slipway/client'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { maxAnswerBytes, readLimited, readText } from '@slipway/shared/async'
 import { sameOriginFetch } from '@slipway/shared/url'
 import { sanitizeLine } from '../output/sanitize.ts'

@@ -1,6 +1,6 @@
 import { open, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { copyIndex } from '@slipway/shared/git'
 import { makeTemporaryFolder } from '@slipway/shared/tool-files'
 import type { Git } from './git.ts'

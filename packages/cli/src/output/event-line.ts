@@ -1,4 +1,4 @@
-import { defaultSource, messageTexts } from '@slipway/protocol'
+import { defaultSource, messageTexts } from '@slipway/protocol/client'
 import {
   actionText,
   asObject,

@@ -1,4 +1,4 @@
-import { parseInstant } from '@slipway/protocol'
+import { parseInstant } from '@slipway/protocol/client'
 
 const minute = 60_000
 const hour = 60 * minute

@@ -1,4 +1,4 @@
-import { unlimited } from '@slipway/protocol'
+import { unlimited } from '@slipway/protocol/client'
 /** A limit of a user; `default` is the one of the server, -1 is unlimited. */
 export type Limit = number | 'default'
 

@@ -1,5 +1,5 @@
 import { CallError, ConnectionError } from '@slipway/client'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { errorCode } from '@slipway/shared/fs'
 import { configDirectory, userDataDirectory } from '@slipway/shared/process'
 import type { ServerKind } from '../context/contexts.ts'

@@ -1,4 +1,4 @@
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { abortAtStopSignals, userDataDirectory } from '@slipway/shared/process'
 import { Argument, Command, CommanderError, Option } from 'commander'
 import ownPackage from '../../package.json' with { type: 'json' }

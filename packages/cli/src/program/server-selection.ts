@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path'
 import { Client, SandboxServerClient } from '@slipway/client'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { exists } from '@slipway/shared/fs'
 import { userDataDirectory } from '@slipway/shared/process'
 import type { Secret } from '@slipway/shared/redaction'

@@ -1,4 +1,4 @@
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import type { Command } from 'commander'
 import { type Config, selectModel } from '../context/config.ts'
 import { idText } from './conversation-commands.ts'

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { must } from '@slipway/protocol'
+import { must } from '@slipway/protocol/client'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { mainPath, runCommand, spawnCommand } from '../testing/command-process.ts'
 

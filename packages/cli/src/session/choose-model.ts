@@ -1,5 +1,5 @@
 import type { Client } from '@slipway/client'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { Secret } from '@slipway/shared/redaction'
 import { buildLlm, type SelectedModel } from '../conversation/agent-request.ts'
 import { isInteractive } from '../conversation/confirmation-prompt.ts'

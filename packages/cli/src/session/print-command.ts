@@ -1,5 +1,5 @@
 import { text } from 'node:stream/consumers'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { runCommand } from '../commands/run.ts'
 import type { CommandContext } from '../context/command-context.ts'
 import type { SelectedModel } from '../conversation/agent-request.ts'

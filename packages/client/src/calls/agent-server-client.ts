@@ -1,4 +1,5 @@
-import { agentServerRoutes, type Route } from '@slipway/protocol'
+import type { agentServerRoutes } from '@slipway/protocol'
+import { agentServerPaths } from '@slipway/protocol/client'
 import type { Secret } from '@slipway/shared/redaction'
 import { buildQuery, RouteCaller } from './route-caller.ts'
 import type { CallOutput } from './route-types.ts'
@@ -20,7 +21,7 @@ export interface ClientOptions {
 export class Client extends RouteCaller<typeof agentServerRoutes> {
   constructor({ sessionApiKey, ...options }: ClientOptions) {
     const key = { key: sessionApiKey, keyHeader: 'x-session-api-key' }
-    super(agentServerRoutes, { ...options, ...key, startedBy: 'slipway serve' })
+    super(agentServerPaths, { ...options, ...key, startedBy: 'slipway serve' })
   }
 
   /**
@@ -32,16 +33,18 @@ export class Client extends RouteCaller<typeof agentServerRoutes> {
     stream: ReadableStream<Uint8Array> | Blob,
     options: { readonly unknown?: 'keep' | undefined; readonly signal?: AbortSignal | undefined } = {},
   ): Promise<CallOutput<'importConversation'>> {
-    const route: Route = agentServerRoutes.importConversation
     // A body that streams needs `duplex`, which the browsers' types do not name yet.
     const init: RequestInit & { duplex: 'half' } = {
-      method: route.method,
-      headers: { 'content-type': route.stream ?? '' },
+      method: 'POST',
+      headers: { 'content-type': 'application/x-ndjson' },
       body: stream,
       duplex: 'half',
       signal: options.signal ?? null,
     }
-    const response = await this.send(route.path + buildQuery({ unknown: options.unknown }), init)
+    const response = await this.send(
+      `/api/conversations/import${buildQuery({ unknown: options.unknown })}`,
+      init,
+    )
     return await this.readJson(response, options.signal)
   }
 

@@ -1,4 +1,5 @@
-import { buildRoutePath, must, Problem, type Route, type RouteTable } from '@slipway/protocol'
+import type { RouteTable } from '@slipway/protocol'
+import { buildRoutePath, must, Problem, type RoutePath } from '@slipway/protocol/client'
 import { readText } from '@slipway/shared/async/read-limited'
 import { Secret } from '@slipway/shared/redaction'
 import { sameOriginFetch } from '@slipway/shared/url'
@@ -36,14 +37,14 @@ interface RequestParts {
 export class RouteCaller<T extends RouteTable> {
   /** The base address, without a slash at its end. */
   readonly url: string
-  readonly #routes: T
+  readonly #paths: Readonly<Record<keyof T, RoutePath>>
   readonly #options: RouteCallerOptions
   readonly #key: Secret | undefined
 
   /** Throws a Problem `bad_request` when `url` is no http, https or http+unix address. */
-  constructor(routes: T, options: RouteCallerOptions) {
+  constructor(paths: Readonly<Record<keyof T, RoutePath>>, options: RouteCallerOptions) {
     this.url = parseBaseUrl(options.url)
-    this.#routes = routes
+    this.#paths = paths
     this.#options = options
     this.#key = typeof options.key === 'string' ? new Secret(options.key) : options.key
   }
@@ -59,11 +60,11 @@ export class RouteCaller<T extends RouteTable> {
 
   /** Calls a route and returns the successful response with its body unread: for streams and raw JSON. */
   async open<N extends keyof T>(name: N, ...input: CallArguments<T[N]>): Promise<Response> {
-    const route: Route = must(this.#routes[name], 'the route')
+    const [method = '', path = ''] = must<string>(this.#paths[name], 'the route').split(' ')
     const [parts = {}]: readonly (RequestParts | undefined)[] = input
     const { params = {}, query = {}, body, headers, signal } = parts
     const init: RequestInit = {
-      method: route.method,
+      method,
       headers: { accept: '*/*', ...headers },
       signal: signal ?? null,
     }
@@ -71,7 +72,7 @@ export class RouteCaller<T extends RouteTable> {
       init.body = JSON.stringify(body)
       init.headers = { 'content-type': 'application/json', ...init.headers }
     }
-    return await this.send(buildRoutePath(route, params) + buildQuery(query), init)
+    return await this.send(buildRoutePath({ path }, params) + buildQuery(query), init)
   }
 
   /** Sends a request to a path of the server, with the key. */

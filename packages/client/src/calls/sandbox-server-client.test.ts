@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { Secret } from '@slipway/shared/redaction'
 import { expect, test } from 'vitest'
 import { Client } from './agent-server-client.ts'

@@ -1,4 +1,5 @@
-import { sandboxServerRoutes } from '@slipway/protocol'
+import type { sandboxServerRoutes } from '@slipway/protocol'
+import { sandboxServerPaths } from '@slipway/protocol/client'
 import type { Secret } from '@slipway/shared/redaction'
 import { RouteCaller } from './route-caller.ts'
 
@@ -14,6 +15,6 @@ export interface SandboxServerClientOptions {
 export class SandboxServerClient extends RouteCaller<typeof sandboxServerRoutes> {
   constructor({ apiKey, ...options }: SandboxServerClientOptions) {
     const key = { key: apiKey, keyHeader: 'authorization', keyScheme: 'Bearer ' }
-    super(sandboxServerRoutes, { ...options, ...key, startedBy: 'slipway sandbox-server' })
+    super(sandboxServerPaths, { ...options, ...key, startedBy: 'slipway sandbox-server' })
   }
 }

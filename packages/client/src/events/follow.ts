@@ -1,4 +1,5 @@
-import { type Event, parseCursor, type Resync } from '@slipway/protocol'
+import type { Event, Resync } from '@slipway/protocol'
+import { parseCursor } from '@slipway/protocol/client'
 import type { Client } from '../calls/agent-server-client.ts'
 import { CallError } from '../calls/errors.ts'
 import { SseParser } from './sse-parser.ts'

@@ -1,4 +1,4 @@
-import { unlimited } from '@slipway/protocol'
+import { unlimited } from '@slipway/protocol/client'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { sandboxServer } from '../api/session.ts'

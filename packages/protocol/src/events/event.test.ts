@@ -5,7 +5,9 @@ import { expect, test } from 'vitest'
 import { must } from '../core/assert.ts'
 import { messageTexts } from '../message-texts.ts'
 import { agentServerOpenApi } from '../openapi/openapi.ts'
-import { defaultSource, event, eventKinds, validateEvent } from './event.ts'
+import { event, validateEvent } from './event.ts'
+import { eventKinds } from './kinds.ts'
+import { defaultSource } from './sources.ts'
 
 const toolCall = { tool_name: 'terminal', tool_call_id: 'c1' }
 const text = (value: string) => ({ type: 'text', text: value })

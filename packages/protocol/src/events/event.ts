@@ -12,9 +12,9 @@ import type { ValidationIssue } from '../core/problem.ts'
 import { component, dateTimeText } from '../core/schemas.ts'
 import { validationIssues } from '../core/validation-issues.ts'
 import { action, observation, toolDefinition } from '../tools/registry.ts'
+import { eventSources } from './sources.ts'
 
-export const eventSource = z.enum(['agent', 'user', 'environment'])
-export type EventSource = z.infer<typeof eventSource>
+export const eventSource = z.enum(eventSources)
 
 const commonMembers = {
   id: z.string().optional().meta({ description: 'ULID or UUID; opaque.' }),
@@ -153,25 +153,11 @@ export const event = z
 /** An event as its reader may see it: what has a default or may be absent is optional. */
 export type Event = z.input<typeof event>
 
-export const eventKinds: readonly Event['kind'][] = event.options.map((option) => option.shape.kind.value)
-
 /** One page of a search: `next_page_id` is null on the last one. */
 export const eventPage = component('EventPage', {
   items: z.array(event),
   next_page_id: z.string().nullish(),
 })
-
-const defaultSources: ReadonlyMap<string, EventSource> = new Map(
-  event.options.flatMap((option) => {
-    const { source } = option.shape
-    return source instanceof z.ZodDefault ? [[option.shape.kind.value, source.parse(undefined)]] : []
-  }),
-)
-
-/** The default source of a kind (spec 2.2); undefined for a kind without one, or an unknown one. */
-export function defaultSource(kind: string): EventSource | undefined {
-  return defaultSources.get(kind)
-}
 
 /** The issues of a value as an event of spec 2, `loc` from the event's root. */
 export function validateEvent(value: unknown): readonly ValidationIssue[] {

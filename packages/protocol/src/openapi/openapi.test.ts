@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { agentServerRoutes } from '../agent-server/routes.ts'
 import type { Route } from '../core/route.ts'
-import { eventKinds } from '../events/event.ts'
+import { eventKinds } from '../events/kinds.ts'
 import { sandboxServerRoutes } from '../sandbox-server/routes.ts'
 import { agentServerOpenApi, buildOpenApi, sandboxServerOpenApi } from './openapi.ts'
 

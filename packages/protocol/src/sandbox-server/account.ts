@@ -11,12 +11,10 @@ import {
   uuid,
   withDefault,
 } from '../core/schemas.ts'
+import { unlimited } from './unlimited.ts'
 
 export const scope = z.enum(['read', 'write', 'admin']).meta({ id: 'Scope' })
 export type Scope = z.infer<typeof scope>
-
-/** The limit of a user or an organisation who has none. */
-export const unlimited = -1
 
 /** Conversations of a UTC day. Null inherits (user, organisation, server), -1 is unlimited, 0 is none. */
 export const dailyLimit = z.union([z.literal(unlimited), z.int().min(0).max(1_000_000)]).nullable()

@@ -1,5 +1,6 @@
 import { CallError } from '@slipway/client'
-import { Problem, type QuotaStatus, unlimited } from '@slipway/protocol'
+import type { QuotaStatus } from '@slipway/protocol'
+import { Problem, unlimited } from '@slipway/protocol/client'
 import type { SandboxServerContext } from '../../context/command-context.ts'
 import { findUserId } from '../../context/find-user.ts'
 import { relativeTime } from '../../output/relative-time.ts'

@@ -1,4 +1,5 @@
-import { type ApplicationManifest, applicationManifest, Problem } from '@slipway/protocol'
+import { type ApplicationManifest, applicationManifest } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import type { CommandContext } from '../../context/command-context.ts'
 import { isInteractive } from '../../conversation/confirmation-prompt.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { text as readText } from 'node:stream/consumers'
 import { checkAgentServerSettings } from '@slipway/agent-server/maintenance'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { checkSandboxServerSettings } from '@slipway/sandbox-server/settings'
 import { redactedText } from '@slipway/shared/redaction'
 import schema from '../../context/config.schema.json' with { type: 'json' }

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { CallError, Client, SandboxServerClient } from '@slipway/client'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { Secret } from '@slipway/shared/redaction'
 import {
   contextsPath,

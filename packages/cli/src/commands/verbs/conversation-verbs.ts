@@ -1,6 +1,7 @@
 import { isAbsolute, relative } from 'node:path'
 import type { Client } from '@slipway/client'
-import { Problem, type RepositoryConsent } from '@slipway/protocol'
+import type { RepositoryConsent } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { isInteractive } from '../../conversation/confirmation-prompt.ts'
 import { questionText, readPendingQuestion } from '../../conversation/pending-actions.ts'
 import { listConversations } from '../../conversation/source/list-conversations.ts'

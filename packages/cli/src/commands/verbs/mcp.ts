@@ -1,5 +1,5 @@
 import { basename, resolve } from 'node:path'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { exists } from '@slipway/shared/fs'
 import { isSecretName } from '@slipway/shared/redaction'
 import type { CommandContext } from '../../context/command-context.ts'

@@ -1,4 +1,4 @@
-import { parseInstant } from '@slipway/protocol'
+import { parseInstant } from '@slipway/protocol/client'
 import { readText } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { listConversations } from '../../conversation/source/list-conversations.ts'

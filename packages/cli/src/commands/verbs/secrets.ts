@@ -1,5 +1,5 @@
 import { text } from 'node:stream/consumers'
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import type { CommandContext } from '../../context/command-context.ts'
 import { isInteractive } from '../../conversation/confirmation-prompt.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'

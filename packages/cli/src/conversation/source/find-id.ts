@@ -1,4 +1,4 @@
-import { Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { sanitizeLine, truncate } from '../../output/sanitize.ts'
 import { listConversations } from './list-conversations.ts'
 import type { ConversationSource, ConversationSummary } from './source.ts'

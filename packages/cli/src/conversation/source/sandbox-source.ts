@@ -1,5 +1,6 @@
 import { Client, type SandboxServerClient } from '@slipway/client'
-import { type AppConversation, Problem } from '@slipway/protocol'
+import type { AppConversation } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol/client'
 import { getAppConversation, remoteEvents } from '../remote-events.ts'
 import type { ConversationSource, ConversationSummary } from './source.ts'
 
