@@ -137,6 +137,20 @@ test('a rename keeps the id, and profiles are active by id', async () => {
   expect((await server.settings.read()).active_agent_profile_id).toBeUndefined()
 })
 
+test('a removal that cannot change the settings is an error, and the profile stays', async () => {
+  using server = await openStores()
+  const { profiles } = server
+  await profiles.save('a', acp)
+  await profiles.activate((await profiles.get('a'))?.id ?? '')
+  const path = join(server.path, '..', 'settings.sealed')
+  const sealed = await readFile(path)
+  await writeFile(path, 'bm90IG91cnM=')
+  const again = server.open()
+  await expect(again.remove('a')).rejects.toEqual(problemWith('conflict'))
+  await writeFile(path, sealed)
+  expect(await again.remove('a')).toBe(true)
+})
+
 test('a referenced LLM profile is not removed, and its rename updates the references', async () => {
   using server = await openStores()
   const { profiles, llmProfiles } = server

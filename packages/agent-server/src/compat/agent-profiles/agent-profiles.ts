@@ -106,7 +106,7 @@ export class AgentProfiles implements ProfileReferences {
   async remove(name: string): Promise<boolean> {
     const existing = (await this.#file.read()).find((profile) => profile.name === name)
     if (existing === undefined) return false
-    await this.#file.update((profiles) => profiles.filter(({ id }) => id !== existing.id))
+    // First: a profile that is gone could not be removed again after an error here.
     await this.#options.settings.modify((current) => {
       const { active_agent_profile_id: id, agent_settings } = current
       if (id !== existing.id) return current
@@ -114,6 +114,7 @@ export class AgentProfiles implements ProfileReferences {
       const remaining = isAcp(agent_settings) ? { mcp_config: agent_settings.mcp_config } : agent_settings
       return { ...current, active_agent_profile_id: undefined, agent_settings: remaining }
     })
+    await this.#file.update((profiles) => profiles.filter(({ id }) => id !== existing.id))
     return true
   }
 
