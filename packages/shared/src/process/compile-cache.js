@@ -30,7 +30,7 @@ function findCacheFolder() {
     const real = realpathSync.native(path)
     return isOwn && isSafe(dirname(real)) ? real : undefined
   } catch {
-    return undefined
+    // A home that is missing, or read-only.
   }
 }
 

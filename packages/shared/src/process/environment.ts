@@ -35,7 +35,6 @@ export function takeEnvironment(environment: Environment): Environment {
  * Overwrites the values of taken secrets in the environment that the process was started with. Linux only.
  */
 export function eraseTakenSecrets(eraseMemory: (address: number, length: number) => void): void {
-  if (takenNames.size === 0) return
   try {
     const stat = readFileSync('/proc/self/stat', 'latin1')
     // env_start and env_end: fields 50 and 51; the name in parentheses may contain anything.
