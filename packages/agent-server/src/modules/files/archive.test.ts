@@ -125,11 +125,14 @@ test('a directory comes as a tar file, without credentials and without what can 
 
 test('a directory without a repository comes as a tar file too, an empty one and one with an odd name', async () => {
   using it = createWorkspace()
+  const long = 'l'.repeat(150)
   it.write('-rf/x', 'x')
+  it.write(`-rf/${long}`, 'long')
   const archive = await createTarArchive({ ...archiveOptions(it), path: join(it.root, '-rf') })
   expect(archive.headers).toEqual({})
   expect(extractArchive(await saveArchive(archive, join(it.path, 'a')), join(it.path, 'out'))).toMatchObject({
     '-rf/x': 'x',
+    [`-rf/${long}`]: 'long',
   })
   mkdirSync(join(it.root, 'empty'))
   const empty = await createTarArchive({ ...archiveOptions(it), path: join(it.root, 'empty') })

@@ -12,8 +12,8 @@ async function openProfiles(max?: number) {
   const directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const path = join(directory.path, 'profiles')
-  const open = (links: ProfileLinks = {}) => {
-    const settings = new ServerSettings({ directory: directory.path, cipher })
+  const open = (links: ProfileLinks = {}, faults: Partial<ServerSettings> = {}) => {
+    const settings = Object.assign(new ServerSettings({ directory: directory.path, cipher }), faults)
     return new LlmProfiles({
       directory: path,
       cipher,
@@ -223,6 +223,18 @@ test('without readable settings, profiles are listed, renamed and removed, and n
   expect(await blind.list()).toEqual([{ name: 'b', ...summary }])
   await expect(blind.activate('b')).rejects.toMatchObject({ code: 'conflict' })
   expect(await blind.remove('b')).toBe(true)
+})
+
+test('an unexpected error of the settings is passed on, and nothing is removed', async () => {
+  using store = await openProfiles()
+  await store.profiles.save('a', createLlm())
+  const read = async () => {
+    throw new TypeError('on purpose')
+  }
+  const blind = store.open({}, { read })
+  await expect(blind.getActiveName()).rejects.toThrow('on purpose')
+  await expect(blind.remove('a')).rejects.toThrow('on purpose')
+  expect(await blind.list()).toEqual([{ name: 'a', ...summary }])
 })
 
 test('a rename whose references cannot be updated changes nothing', async () => {
