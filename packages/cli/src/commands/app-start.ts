@@ -1,5 +1,5 @@
 import { Client, type FollowOptions, follow } from '@slipway/client'
-import type { AppConversation } from '@slipway/protocol'
+import type { AppConversation, AppConversationStartTask } from '@slipway/protocol'
 import { Problem } from '@slipway/protocol/client'
 import type { SandboxServerContext } from '../context/command-context.ts'
 import { getAppConversation, remoteEvents } from '../conversation/remote-events.ts'
@@ -25,9 +25,7 @@ export async function startAppCommand(
   let lastTask: Awaited<ReturnType<typeof client.call<'startAppConversation'>>> | undefined
   for await (const task of followStartTask(client, request, signal)) {
     lastTask = task
-    const { status, sandbox_id } = task
-    const where = status === 'WAITING_FOR_SANDBOX' && sandbox_id !== null ? `sandbox ${sandbox_id}` : ''
-    await print(isJson ? `${JSON.stringify(task)}\n` : statusLine(Date.now() - startedAt, status, where))
+    await print(isJson ? `${JSON.stringify(task)}\n` : taskLine(Date.now() - startedAt, task))
     if (!isJson && /^Waits for /.test(task.detail ?? '')) printNote(sanitizeLine(task.detail ?? ''))
   }
   if (lastTask?.detail) printNote(sanitizeLine(lastTask.detail))
@@ -38,6 +36,15 @@ export async function startAppCommand(
   if (options.isFollowing) return await followAppConversation(context, id, { after: 0 })
   if (!isJson) printNote(`Follow it with: slipway app tail ${id}`)
   return exitCodes.finished
+}
+
+/** The line of a start's state; the sandbox is named once, by the state that waits for it. */
+export function taskLine(
+  afterMs: number,
+  { status, sandbox_id }: Pick<AppConversationStartTask, 'status' | 'sandbox_id'>,
+): string {
+  const where = status === 'WAITING_FOR_SANDBOX' && sandbox_id !== null ? `sandbox ${sandbox_id}` : ''
+  return statusLine(afterMs, status, where)
 }
 
 /** `  2.1 s  READY`. */

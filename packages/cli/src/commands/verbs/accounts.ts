@@ -123,7 +123,8 @@ export async function quotaCommand(context: SandboxServerContext, user?: string)
   await (isJson ? print(`${JSON.stringify(status)}\n`) : print(quotaTable(status)))
 }
 
-function quotaTable({ daily_limit, used_today, reset_at, ...status }: QuotaStatus): string {
+/** The limits of a user, and what is used of them. */
+export function quotaTable({ daily_limit, used_today, reset_at, ...status }: QuotaStatus): string {
   const { conversations, stored_bytes, sandboxes } = status
   const reset = daily_limit === null ? '' : `again at ${String(reset_at).slice(0, 16)}Z`
   const megabytes = (bytes: number) => Number((bytes / mebibyte).toFixed(1))

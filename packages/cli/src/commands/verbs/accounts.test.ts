@@ -1,0 +1,32 @@
+import { stripVTControlCharacters } from 'node:util'
+import { unlimited } from '@slipway/protocol'
+import { expect, test } from 'vitest'
+import { quotaTable } from './accounts.ts'
+
+test('limits of a user are numbers, and none is unlimited', () => {
+  const status = {
+    ...{ daily_limit: 5, used_today: 3, remaining: 2, reset_at: '2026-01-02T00:00:00.000000' },
+    conversations: { used: 4, limit: unlimited },
+    stored_bytes: { used: 1.26 * 1024 * 1024, limit: 7 * 1024 * 1024 },
+    sandboxes: { used: 0, limit: 0 },
+  }
+  const rows = (changed: object) =>
+    stripVTControlCharacters(quotaTable({ ...status, ...changed }))
+      .trimEnd()
+      .split('\n')
+      .slice(1)
+      .map((line) => line.split(/ {2,}/))
+  expect(rows({})).toEqual([
+    ['conversations today', '3', '5', 'again at 2026-01-02T00:00Z'],
+    ['conversations stored', '4', 'unlimited'],
+    ['MB of events stored', '1.3', '7'],
+    ['running sandboxes', '0', '0'],
+  ])
+  const free = { used: 0, limit: null }
+  expect(rows({ daily_limit: null, stored_bytes: free, sandboxes: free })).toEqual([
+    ['conversations today', '3', 'unlimited'],
+    ['conversations stored', '4', 'unlimited'],
+    ['MB of events stored', '0', 'unlimited'],
+    ['running sandboxes', '0', 'unlimited'],
+  ])
+})
