@@ -82,6 +82,17 @@ test.each([
   expect(errors[0]?.message).toContain('one')
 })
 
+test('an append of an event with an id needs the index of ids, one without does not', async () => {
+  using directory = temporaryDirectory()
+  damageIndex(await writeLog(directory.path), 'event_id')
+  await using storage = await openStorage({ directory: directory.path })
+  const pause = { kind: 'PauseEvent', source: 'user' }
+  expect(await storage.log.append('one', [pause])).toMatchObject([{ position: 21 }])
+  const named = storage.log.append('one', [pause, { ...pause, id: 'named' }])
+  await expect(named).rejects.toThrow(DamageError)
+  expect(await storage.log.read('one', 21, 10)).toEqual([])
+})
+
 test('indexes are right while another connection removes the events that are compared', async () => {
   using directory = temporaryDirectory()
   const path = await writeLog(directory.path)
