@@ -6,8 +6,6 @@ import { globs, latePasses, lateSuffixes, leftToNight, suffixes } from './script
 
 const dependencies = '**/node_modules/**'
 const sharedServers = 'conformance/map/**/*.process.test.ts'
-/** A test with programs of its own takes many times longer beside a load; this ends what hangs. */
-const patient = { testTimeout: 120_000, hookTimeout: 120_000 }
 const own = suffixes.filter((suffix) => !lateSuffixes.includes(suffix))
 const dependenciesAndNight = (project: string) => [dependencies, ...leftToNight(project, process.env)]
 
@@ -21,8 +19,9 @@ export default defineConfig({
     setupFiles: ['./scripts/test/cpu-meter.ts'],
     // One more than cores: tests wait for the starts of programs.
     maxWorkers: availableParallelism() + 1,
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    // They end what hangs: beside a load a test takes many times longer.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     projects: [
       {
         // Files share a process and its modules.
@@ -36,12 +35,11 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { ...patient, name: 'smoke', include: globs(['smoke']), exclude: [dependencies] },
+        test: { name: 'smoke', include: globs(['smoke']), exclude: [dependencies] },
       },
       {
         extends: true,
         test: {
-          ...patient,
           name: 'own',
           include: globs(own),
           exclude: [...dependenciesAndNight('own'), sharedServers, ...globs(lateSuffixes)],
@@ -50,11 +48,11 @@ export default defineConfig({
       {
         // Most of their servers run in the process of the tests, which loads them once.
         extends: true,
-        test: { ...patient, name: 'map', isolate: false, include: [sharedServers], exclude: [dependencies] },
+        test: { name: 'map', isolate: false, include: [sharedServers], exclude: [dependencies] },
       },
       ...Object.entries(latePasses).map(([name, { suffixes }]) => ({
         extends: true as const,
-        test: { ...patient, name, include: globs(suffixes), exclude: dependenciesAndNight(name) },
+        test: { name, include: globs(suffixes), exclude: dependenciesAndNight(name) },
       })),
       ...(process.env.SLIPWAY_TEST_DATABASE_URL === undefined
         ? []
@@ -63,7 +61,6 @@ export default defineConfig({
               // Black-box tests whose answers depend on where the log is, once more on PostgreSQL.
               extends: true as const,
               test: {
-                ...patient,
                 name: 'postgres',
                 isolate: false,
                 env: { SLIPWAY_TEST_STORAGE: 'postgres' },
