@@ -158,6 +158,7 @@ test('answered settings sent back change nothing, also when sent twice', async (
     transport: undefined,
     timeout: undefined,
     disabled: undefined,
+    required: undefined,
   })
   const before = toAgentSettingsJson((await settings.read()).agent_settings)
   const shown = exposeSecrets(before, 'masked', { cipher, placeholder: redactedText })

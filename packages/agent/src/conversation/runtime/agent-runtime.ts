@@ -11,6 +11,7 @@ import {
 } from '@slipway/protocol'
 import { errorCode } from '@slipway/shared/fs'
 import { makeDirectory, realpath } from '@slipway/shared/tool-files'
+import type { EventDraft } from '@slipway/storage'
 import { WorkspaceCheckpoints } from '../../checkpoints/workspace-checkpoints.ts'
 import type { Model, ModelTool } from '../../llm/model.ts'
 import { ConversationExtensions, mergeHooks, mergeServers } from '../../plugins/extensions.ts'
@@ -32,6 +33,7 @@ import { readsModelRisk } from '../confirm/confirmation.ts'
 import { textMessage } from '../events/event-drafts.ts'
 import { Hooks } from '../hooks/hooks.ts'
 import type { ResolvedSettings } from '../state/resolved-settings.ts'
+import type { ConversationState } from '../state/state.ts'
 import { hasTaskTool, type TaskHost, TaskRunner } from '../tasks/task-runner.ts'
 import { replyText } from '../view/content-blocks.ts'
 import type { ConversationContext } from './conversation-context.ts'
@@ -109,7 +111,6 @@ export class AgentRuntime {
       toolContext,
       // An external agent connects to them by itself.
       servers: () => (isAcpAgent(agent) ? {} : this.mcpServers),
-      requiredServers: () => mergeServers(agent.mcp_config, extensions.ownPlugins),
       onChange: () => this.#refreshTools(),
     })
     context.secrets.addValuesFrom(mergeServers({}, extensions.plugins))
@@ -256,7 +257,12 @@ export class AgentRuntime {
   /** Loads missing plugins and connects MCP servers; rejects with PluginLoadError or McpStartError. */
   async connect(signal: AbortSignal): Promise<void> {
     await this.loadMissingPlugins(signal)
-    if (this.needsConnect) await this.#mcp.connect(signal)
+    await this.#mcp.connect(signal)
+  }
+
+  /** What the model and the readers have to be told about MCP servers. */
+  serverNotices(now: ConversationState): EventDraft[] {
+    return this.#mcp.notices(now)
   }
 
   openModel(llm: Llm): Model {

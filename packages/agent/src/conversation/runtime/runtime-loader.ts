@@ -81,6 +81,7 @@ export class RuntimeLoader {
     }
     if (!this.#context.state.hasSystemPrompt)
       await this.#context.appendPatiently((now) => this.systemPromptEvents(now, runtime))
+    await this.#context.appendPatiently((now) => runtime.serverNotices(now))
     return runtime
   }
 

@@ -1,6 +1,7 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { eventKinds, must, validateEvent } from '@slipway/protocol'
+import { systemClock } from '@slipway/shared/time'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { openModel } from '../../llm/models/open-model.ts'
 import {
@@ -298,11 +299,12 @@ test('an unknown tool in the settings ends the run with a ConversationErrorEvent
   expect(error?.detail).toContain('terminal')
 })
 
-test('an MCP server that does not start ends the run with a ConversationErrorEvent of code MCPError without its secrets', async () => {
+test('a required MCP server that does not start ends the run with a ConversationErrorEvent of code MCPError without its secrets', async () => {
   const life = await begin({
     agent: {
       mcp_config: {
         broken: {
+          required: true,
           command: process.execPath,
           args: ['-e', 'console.error(process.env.API_TOKEN); process.exit(3)'],
           env: { API_TOKEN: 'tok-87654321' },
@@ -322,6 +324,56 @@ test('an MCP server that does not start ends the run with a ConversationErrorEve
   expect(error).toMatchObject({ code: 'MCPError', source: 'environment' })
   expect(error?.detail).toContain('broken')
   expect(JSON.stringify(await life.events()) + life.logLines.join()).not.toContain('tok-87654321')
+})
+
+test('a run continues without an MCP server that is away; it and its return are told once', async () => {
+  let ahead = 0
+  const clock = { ...systemClock, monotonic: () => performance.now() + ahead }
+  const program = join(fixtures.directory, 'late.cjs')
+  const player = new FakeModel([
+    { calls: [['think', { thought: 'I wait.' }]] },
+    {
+      calls: [['think', { thought: 'I wait.' }]],
+      before: async () => {
+        await writeFile(program, greeter)
+        ahead += 2_000
+      },
+    },
+    { calls: [['greet', { name: 'Ada' }]] },
+  ])
+  const late = { command: process.execPath, args: [program], env: { API_TOKEN: 'tok-87654321' } }
+  const life = await begin({
+    model: player.open,
+    agent: {
+      mcp_config: { late, other: { command: process.execPath, args: ['-e', greeter], disabled: true } },
+    },
+    deps: { clock },
+  })
+  await life.sendAndWait('greet Ada')
+  const turn = ['ActionEvent', 'ObservationEvent']
+  expect(await life.eventSummary()).toEqual([
+    ...['MessageEvent user', 'execution_status: running', 'SystemPromptEvent'],
+    ...['mcp_server', 'MessageEvent environment'],
+    ...[...turn, ...turn],
+    ...['mcp_server', 'MessageEvent environment'],
+    ...turn,
+    ...['MessageEvent agent', 'execution_status: finished'],
+  ])
+  const hasTool = player.requests.map(({ tools }) => tools.some(({ name }) => name === 'greet'))
+  expect(hasTool).toEqual([false, false, true, true])
+  const told = (await life.eventsOfKind('MessageEvent')).filter(({ source }) => source === 'environment')
+  expect(told.map((event) => contentText(event.llm_message?.content))).toEqual([
+    expect.stringMatching(/^The MCP server late cannot be reached: it exited with 1; .*Cannot find module/),
+    'The MCP server late is connected now; its tools can be called.',
+  ])
+  expect(life.logLines.filter((line) => line.includes('left out'))).toHaveLength(1)
+  await rm(program)
+  await life.reopen()
+  await life.sendAndWait('again')
+  await life.reopen()
+  await life.sendAndWait('and again')
+  expect(life.conversation.state.awayServers).toEqual(['late'])
+  expect((await life.eventSummary()).filter((line) => line === 'mcp_server')).toHaveLength(3)
 })
 
 test('with an MCP server the system prompt is written when the run starts, with the tools of the server', async () => {

@@ -366,9 +366,11 @@ test('a run goes on without the server of an installed plugin that does not star
   expect(life.logLines.join()).toContain('tools of an MCP server were left out')
 })
 
-test('a plugin whose server does not start fails the run, and the ones that were connected stay', async () => {
+test('a plugin whose required server does not start fails the run, and the ones that were connected stay', async () => {
   const good = await plugin('iota')
-  const bad = await plugin('kappa', { '.mcp.json': { kappa: { command: '/nothing/here' } } })
+  const bad = await plugin('kappa', {
+    '.mcp.json': { kappa: { command: '/nothing/here', required: true } },
+  })
   const life = await fixtures.create({
     agent,
     deps: { extensions: directories() },

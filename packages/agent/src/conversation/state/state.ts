@@ -56,6 +56,7 @@ const plainMembers = [
 const optionalMembers = [
   ...(['leafId', 'goal', 'statusSince', 'lastUserMessageId', 'policy', 'repositoryConsent'] as const),
   ...(['runPosition', 'recoveries', 'externalCalls', 'learnedWindows', 'leftOut', 'modelNotices'] as const),
+  ...(['awayServers'] as const),
 ] as const
 
 type PlainMembers = Pick<ConversationState, (typeof plainMembers)[number]>
@@ -82,7 +83,7 @@ export interface SavedState extends PlainMembers, OptionalMembers {
 const sharedMembers = [
   ...(['position', 'leafId', 'leafMoves', 'status'] as const),
   ...(['statusSince', 'policy', 'analyzer', 'goal', 'repositoryConsent', 'runPosition'] as const),
-  ...(['recoveries', 'learnedWindows', 'leftOut', 'modelNotices'] as const),
+  ...(['recoveries', 'learnedWindows', 'leftOut', 'modelNotices', 'awayServers'] as const),
 ] as const
 
 const maxRecentIds = 64
@@ -97,6 +98,9 @@ export const learnedWindowKey = 'learned_window'
  * Key of the state update that tells what requests to a model go without: an omission with `model`, `text`.
  */
 export const leftOutKey = 'left_out'
+
+/** Key of the state update that tells whether an MCP server is connected: `{ server, is_connected, detail }`. */
+export const mcpServerKey = 'mcp_server'
 
 /** Key of the state update that counts how often a run was continued after its server had died. */
 export const runRecoveryKey = 'run_recovery'
@@ -126,6 +130,8 @@ export class ConversationState {
   learnedWindows: Readonly<Record<string, LearnedWindow>> | undefined
   /** By `learnedModelName`. */
   leftOut: Readonly<Record<string, readonly Omission[]>> | undefined
+  /** Names of the MCP servers that the model was told are away. */
+  awayServers: readonly string[] | undefined
   /** Calls of an external agent without an end; undefined when there is none. */
   externalCalls: readonly ExternalCall[] | undefined
   /** When the status became what it is: the event's timestamp. */
@@ -371,6 +377,10 @@ export class ConversationState {
       const { model, tokens, is_named } = asRecord(value)
       if (typeof model === 'string' && typeof tokens === 'number')
         this.learnedWindows = { ...this.learnedWindows, [model]: { tokens, isNamed: is_named === true } }
+    } else if (key === mcpServerKey) {
+      const { server, is_connected } = asRecord(value)
+      const others = (this.awayServers ?? []).filter((name) => name !== server)
+      this.awayServers = is_connected === true ? others : [...others, String(server)]
     } else if (key === leftOutKey) {
       this.leftOut = addOmission(this.leftOut, asRecord(value))
     } else if (key === runRecoveryKey && typeof value === 'number') {

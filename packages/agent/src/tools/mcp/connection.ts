@@ -28,6 +28,8 @@ export class McpConnection {
   readonly name: string
   readonly #options: ConnectionOptions
   tools: readonly ServerTool[] = []
+  /** Why the last attempt failed, until the first one succeeds. */
+  failure: string | undefined
   #current: OpenConnection | undefined
   #omitted: string[] = []
   #refreshing: Promise<void> | undefined
@@ -51,7 +53,17 @@ export class McpConnection {
       await this.connect(signal)
       return this.#omitted
     } catch (error) {
-      return [this.#errorDetail(error)]
+      this.failure = this.#errorDetail(error)
+      return [this.failure]
+    }
+  }
+
+  /** Tries again after a failed start; never rejects. */
+  async retry(): Promise<void> {
+    try {
+      await this.#reportChange(() => this.connect(this.#lifetime.signal))
+    } catch (error) {
+      if (!this.#lifetime.signal.aborted) this.failure = this.#errorDetail(error)
     }
   }
 
@@ -104,6 +116,7 @@ export class McpConnection {
       await this.#subscribeToListChanges(live)
       stop.throwIfAborted()
       this.#current = live
+      this.failure = undefined
     } catch (error) {
       await live?.close()
       if (!timer.aborted) throw error

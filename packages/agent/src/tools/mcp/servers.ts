@@ -25,6 +25,10 @@ export interface McpServers {
    * Servers that did not start (not `isUp`), and omitted tools of the others, with reasons without secrets.
    */
   readonly failures: readonly { readonly server: string; readonly detail: string; readonly isUp: boolean }[]
+  /** Servers that have not been connected yet, with the reason of the last attempt. */
+  readonly away: ReadonlyMap<string, string>
+  /** Tries the servers that are away once more; never rejects. `onChange` reports their tools. */
+  retry(): Promise<void>
   /** Closes the connections and ends the started servers. */
   close(): Promise<void>
 }
@@ -65,6 +69,15 @@ export async function openMcpServers(options: OpenMcpOptions): Promise<McpServer
       return tools
     },
     failures,
+    get away() {
+      return new Map(
+        connections.flatMap(({ name, failure }) => (failure === undefined ? [] : [[name, failure]])),
+      )
+    },
+    retry: async () => {
+      const away = connections.filter(({ failure }) => failure !== undefined)
+      await Promise.all(away.map((connection) => connection.retry()))
+    },
     close,
   }
 }

@@ -131,6 +131,9 @@ export const mcpServer = z
     transport: nullAsUndefined(z.string()),
     timeout: nullAsUndefined(z.number().positive()),
     disabled: nullAsUndefined(z.boolean()),
+    required: nullAsUndefined(z.boolean()).meta({
+      description: 'A run fails when the server cannot be reached; otherwise it continues without its tools.',
+    }),
   })
   .refine(({ command, url }) => (command === undefined) !== (url === undefined), {
     message: 'Exactly one of command and url is required',

@@ -17,6 +17,7 @@ const settingsMembers = {
   icon: nullAsUndefined(z.string()),
   enabled: nullAsUndefined(z.boolean()),
   disabled: nullAsUndefined(z.boolean()),
+  required: nullAsUndefined(z.boolean()),
   transport: nullAsUndefined(mcpTransport),
   timeout: optionalSeconds,
   sse_read_timeout: optionalSeconds,
