@@ -232,14 +232,16 @@ async function runConversationsWithSecrets(): Promise<string[]> {
       env: { BAD: plantSecret('bad-mcp-env') },
     },
   ]
-  for (const brokenConfig of broken) {
-    const made = await driver.create(
-      { llm: scriptedModel(['x']), mcp_config: { bad: brokenConfig } },
-      { initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
-    )
-    expect((await driver.waitUntilIdle(made.id)).map(eventLabel).at(-1)).toMatch(/^ConversationErrorEvent/)
-    ids.push(made.id)
-  }
+  for (const required of [true, false])
+    for (const brokenConfig of broken) {
+      const made = await driver.create(
+        { llm: scriptedModel(['x']), mcp_config: { bad: { ...brokenConfig, required } } },
+        { initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
+      )
+      const labels = (await driver.waitUntilIdle(made.id)).map(eventLabel).join()
+      expect(labels).toMatch(required ? /ConversationErrorEvent[^,]*$/ : /mcp_server/)
+      ids.push(made.id)
+    }
 
   // A password in an address, and settings by agent_settings.
   const base_url = `${mockProvider.url.replace('//', `//user:${plantSecret('url-password')}@`)}/v1`
