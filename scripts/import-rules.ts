@@ -112,7 +112,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   '@vscode/ripgrep': ['agent/src/tools/search/ripgrep.ts'],
   '@ai-sdk/': ['agent/src/llm/'],
   '@pydantic/genai-prices': ['agent/src/llm/'],
-  '@modelcontextprotocol/sdk': ['agent/src/tools/mcp/'],
+  '@modelcontextprotocol/client': ['agent/src/tools/mcp/'],
   'vscode-jsonrpc': ['agent/src/tools/lsp/'],
   'playwright-core': ['agent/src/tools/browser/'],
   unbash: ['agent/src/shell/'],

@@ -112,8 +112,10 @@ export class RpcConnection {
   }
 
   #endError(): ProgramEndedError {
-    const { endReason = 'it ended', stderr } = this.#process
-    return new ProgramEndedError(stderr === '' ? endReason : `${endReason}. Its last output: ${stderr}`)
+    const { endReason = 'it ended', lastOutput } = this.#process
+    return new ProgramEndedError(
+      lastOutput === '' ? endReason : `${endReason}. Its last output: ${lastOutput}`,
+    )
   }
 }
 

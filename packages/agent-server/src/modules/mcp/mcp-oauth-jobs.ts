@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { type McpOAuthState, signInToMcpServer } from '@slipway/agent'
+import { type McpConsent, type McpOAuthState, signInToMcpServer } from '@slipway/agent'
 import { type McpTestRequest, type McpTestResponse, Problem } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
@@ -32,7 +32,7 @@ export interface McpOAuthStatus {
 interface Consent {
   readonly state: string
   readonly redirectUrl: URL
-  readonly code: PromiseWithResolvers<string>
+  readonly answer: PromiseWithResolvers<McpConsent>
 }
 
 interface Job {
@@ -130,16 +130,16 @@ export class McpOAuthJobs implements AsyncDisposable {
           authentication: auth.authentication,
           redirectUrl: listener.redirectUrl.href,
           consent: async (authorizationUrl, stateText) => {
-            const code = Promise.withResolvers<string>()
-            code.promise.catch(() => {})
-            job.consent = { state: stateText, redirectUrl: listener.redirectUrl, code }
+            const answer = Promise.withResolvers<McpConsent>()
+            answer.promise.catch(() => {})
+            job.consent = { state: stateText, redirectUrl: listener.redirectUrl, answer }
             listener.consent = job.consent
             job.status = {
               ...{ ok: true, status: 'authorizing', job_id, callback_ready: true },
               authorization_url: authorizationUrl.href,
             }
             onReady()
-            return await raceAbort(code.promise, signal)
+            return await raceAbort(answer.promise, signal)
           },
           signal,
         })
@@ -172,17 +172,17 @@ export class McpOAuthJobs implements AsyncDisposable {
 }
 
 /** Whether the answer of the provider has the code for this sign-in; otherwise the sign-in fails. */
-function acceptConsent({ state, code }: Consent, answer: URLSearchParams): boolean {
-  const value = answer.get('code')
-  if (answer.get('state') === state && answer.get('error') === null && value !== null && value !== '') {
-    code.resolve(value)
+function acceptConsent({ state, answer }: Consent, members: URLSearchParams): boolean {
+  const code = members.get('code')
+  if (members.get('state') === state && members.get('error') === null && code !== null && code !== '') {
+    answer.resolve({ code, iss: members.get('iss') ?? undefined })
     return true
   }
   const text =
-    answer.get('error') === 'access_denied'
+    members.get('error') === 'access_denied'
       ? 'Access was denied by the authorization server.'
       : 'The authorization server gave no valid answer.'
-  code.reject(new Error(text))
+  answer.reject(new Error(text))
   return false
 }
 

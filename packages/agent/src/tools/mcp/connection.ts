@@ -1,10 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Tool as ServerTool } from '@modelcontextprotocol/sdk/types.js'
+import type { Client, RequestOptions, Tool as ServerTool } from '@modelcontextprotocol/client'
 import type { McpServer } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
-import { errorTextWithCause } from '@slipway/shared/text'
 import type { ToolContext } from '../core/tool.ts'
-import { McpConnectionError } from './connection-error.ts'
+import { describeFailure, McpConnectionError } from './connection-error.ts'
 import { resolveEndpoint } from './endpoint.ts'
 import type { CallResult } from './server-tool.ts'
 import { connect, type OpenConnection } from './transports.ts'
@@ -14,6 +13,18 @@ const maxTools = 500
 /** Characters of a tool's JSON: all of them go into each prompt. */
 const maxToolChars = 64_000
 const refreshMs = 1000
+
+/** Failures of a call that leave the connection as it was: the server has answered. */
+const answerCodes: ReadonlySet<string> = new Set([
+  ...[
+    'INVALID_RESULT',
+    'UNSUPPORTED_RESULT_TYPE',
+    'INPUT_REQUIRED_ROUNDS_EXCEEDED',
+    'CAPABILITY_NOT_SUPPORTED',
+  ],
+])
+
+type ToolCall = { name: string; arguments: Record<string, unknown> }
 
 interface ConnectionOptions {
   readonly server: McpServer
@@ -79,18 +90,31 @@ export class McpConnection {
     const live = this.#current
     if (live === undefined) return { failure: `The MCP server ${this.name} is closed.` }
     const timer = AbortSignal.timeout(callMs)
-    const { ResultSchema } = await import('@modelcontextprotocol/sdk/types.js')
     try {
-      const request = { method: 'tools/call' as const, params: { name: tool, arguments: args } }
       // Longer than our own limit, to distinguish it from a time-out that the server reports.
       const timeout = callMs + 60_000
       const stop = AbortSignal.any([signal, timer])
-      return { result: await live.client.request(request, ResultSchema, { signal: stop, timeout }) }
+      return {
+        result: await this.#request(live.client, { name: tool, arguments: args }, { signal: stop, timeout }),
+      }
     } catch (error) {
       signal.throwIfAborted()
       if (timer.aborted) return { failure: `The tool gave no answer within ${callMs / 1000} seconds.` }
       return { failure: await this.#handleCallError(live, error) }
     }
+  }
+
+  /** The answer as it came: results of older servers need not follow the protocol. */
+  async #request(client: Client, params: ToolCall, options: RequestOptions): Promise<unknown> {
+    if (client.getProtocolEra() === 'legacy') {
+      const { specTypeSchemas } = await import('@modelcontextprotocol/client')
+      return await client.request({ method: 'tools/call', params }, specTypeSchemas.Result, options)
+    }
+    const tool = this.tools.find(({ name }) => name === params.name)
+    if (tool === undefined) return await client.callTool(params, options)
+    // The definition names arguments that go into headers. The model judges the output, not its schema.
+    const { outputSchema: _, ...toolDefinition } = tool
+    return await client.callTool(params, { ...options, toolDefinition })
   }
 
   async close(): Promise<void> {
@@ -113,7 +137,7 @@ export class McpConnection {
         if (this.#current === connected) this.#current = undefined
       }
       await this.#list(live, stop)
-      await this.#subscribeToListChanges(live)
+      this.#subscribeToListChanges(live)
       stop.throwIfAborted()
       this.#current = live
       this.failure = undefined
@@ -144,22 +168,26 @@ export class McpConnection {
   }
 
   async #list({ client }: OpenConnection, signal: AbortSignal): Promise<void> {
-    const { ResultSchema, ToolSchema } = await import('@modelcontextprotocol/sdk/types.js')
+    const { specTypeSchemas } = await import('@modelcontextprotocol/client')
     const tools: ServerTool[] = []
     const omitted: string[] = []
     const addTool = (candidate: unknown) => {
-      const parsed = ToolSchema.safeParse(candidate)
-      if (!parsed.success) omitted.push('a tool was left out: its description does not follow the protocol')
-      else if (JSON.stringify(parsed.data).length > maxToolChars)
-        omitted.push(`the tool ${parsed.data.name.slice(0, 100)} was left out: its description is too long`)
-      else tools.push(parsed.data)
+      const parsed = specTypeSchemas.Tool['~standard'].validate(candidate)
+      if (!('value' in parsed))
+        omitted.push('a tool was left out: its description does not follow the protocol')
+      else if (JSON.stringify(parsed.value).length > maxToolChars)
+        omitted.push(`the tool ${parsed.value.name.slice(0, 100)} was left out: its description is too long`)
+      else tools.push(parsed.value)
     }
     const pages = client.getServerCapabilities()?.tools === undefined ? 0 : maxPages
     const timeout = this.#options.startMs + 60_000
     let cursor: string | undefined
     for (let page = 0; page < pages && tools.length < maxTools; page++) {
       const params = cursor === undefined ? {} : { cursor }
-      const answer = await client.request({ method: 'tools/list', params }, ResultSchema, { signal, timeout })
+      const answer = await client.request({ method: 'tools/list', params }, specTypeSchemas.Result, {
+        signal,
+        timeout,
+      })
       for (const tool of Array.isArray(answer.tools) ? answer.tools : []) addTool(tool)
       cursor = typeof answer.nextCursor === 'string' ? answer.nextCursor : undefined
       if (cursor === undefined) break
@@ -170,14 +198,17 @@ export class McpConnection {
     this.#omitted = omitted.slice(0, 20)
   }
 
-  async #subscribeToListChanges(live: OpenConnection): Promise<void> {
-    const { ToolListChangedNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js')
-    live.client.setNotificationHandler(ToolListChangedNotificationSchema, () => {
+  #subscribeToListChanges(live: OpenConnection): void {
+    live.client.setNotificationHandler('notifications/tools/list_changed', () => {
       this.#isStale = true
       this.#refreshing ??= this.#refresh(live).finally(() => {
         this.#refreshing = undefined
       })
     })
+    const hasChanges = live.client.getServerCapabilities()?.tools?.listChanged === true
+    if (live.client.getProtocolEra() !== 'modern' || !hasChanges) return
+    // A server may refuse it: its tools are then those of the start.
+    live.client.listen({ toolsListChanged: true }, { signal: this.#lifetime.signal }).catch(() => {})
   }
 
   /** Lists again until no change was announced meanwhile, at most once a second. */
@@ -197,8 +228,10 @@ export class McpConnection {
 
   /** The text for a failed call; closes a broken connection. */
   async #handleCallError(live: OpenConnection, error: unknown): Promise<string> {
-    const { McpError } = await import('@modelcontextprotocol/sdk/types.js')
-    if (error instanceof McpError && this.#current === live)
+    const { ProtocolError, SdkError } = await import('@modelcontextprotocol/client')
+    const isAnswer =
+      error instanceof ProtocolError || (error instanceof SdkError && answerCodes.has(error.code))
+    if (isAnswer && this.#current === live)
       return `The MCP server ${this.name} refused the call: ${this.#errorDetail(error)}`
     if (this.#current === live) this.#current = undefined
     const reason = live.failureReason()
@@ -208,6 +241,6 @@ export class McpConnection {
   }
 
   #errorDetail(error: unknown): string {
-    return this.#options.context.secrets.redact(errorTextWithCause(error)).slice(0, 6000)
+    return this.#options.context.secrets.redact(describeFailure(error)).slice(0, 6000)
   }
 }

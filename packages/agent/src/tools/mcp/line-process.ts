@@ -7,6 +7,7 @@ type Process = ReturnType<Workspace['spawn']>
 /** Characters. A server that sends a longer line is ended. */
 const maxLineChars = 32 * 1024 * 1024
 const maxStderrChars = 4096
+const maxStrayChars = 1000
 /** Time for a server to end after the end of its input, and again after SIGTERM. */
 const graceMs = 1000
 
@@ -19,6 +20,8 @@ export class LineProcess {
   /** Resolves when the process has ended; never rejects. */
   readonly ended = this.#ended.promise
   #stderr = ''
+  #stray = ''
+  #isClosing = false
   #isClosed = false
   #lineParts: string[] = []
   #lineLength = 0
@@ -49,9 +52,14 @@ export class LineProcess {
     this.#onLine = onLine
   }
 
-  /** The end of its standard error. */
-  get stderr(): string {
-    return this.#stderr.trim()
+  /** Keeps a line that was no message. */
+  addStray(line: string): void {
+    this.#stray = `${this.#stray}${line.slice(-maxStrayChars)}\n`.slice(-maxStrayChars)
+  }
+
+  /** The end of its standard error; without any, of the lines that were no messages. */
+  get lastOutput(): string {
+    return this.#stderr.trim() || this.#stray.trim()
   }
 
   /** Resolves when the line is written, or the process has ended. */
@@ -62,6 +70,7 @@ export class LineProcess {
 
   /** Ends the process and its process group. */
   async close(): Promise<void> {
+    this.#isClosing = true
     this.#process.stdin.end()
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       await valueWithin(graceMs, this.ended)
@@ -90,7 +99,7 @@ export class LineProcess {
   }
 
   #finish(reason: string): void {
-    this.endReason ??= reason
+    this.endReason ??= this.#isClosing ? 'it was closed' : reason
     this.#onLine = () => {}
     this.#ended.resolve()
   }

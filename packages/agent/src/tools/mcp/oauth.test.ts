@@ -54,7 +54,7 @@ test.for([
     })
     const signIn = signInToMcpServer({
       ...{ url: `http://${server}:${port}/mcp`, headers: {}, authentication: {} },
-      ...{ redirectUrl: 'http://localhost:1/callback', consent: async () => '' },
+      ...{ redirectUrl: 'http://localhost:1/callback', consent: async () => ({ code: '' }) },
       signal: AbortSignal.timeout(10_000),
     })
     const text = `${other}:${internal} ${refusal}`

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import type { OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js'
 import type {
-  OAuthClientInformationMixed,
   OAuthClientMetadata,
-  OAuthTokens,
-} from '@modelcontextprotocol/sdk/shared/auth.js'
+  OAuthClientProvider,
+  OAuthDiscoveryState,
+  StoredOAuthClientInformation,
+  StoredOAuthTokens,
+} from '@modelcontextprotocol/client'
 import { limitAnswer } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
 import { sameOriginFetch } from '@slipway/shared/url'
@@ -43,7 +44,7 @@ function isExpired({ token_expires_at: end }: McpOAuthState): boolean {
 }
 
 async function refresh(url: string, authentication: unknown, state: McpOAuthState): Promise<McpOAuthState> {
-  const { auth } = await import('@modelcontextprotocol/sdk/client/auth.js')
+  const { auth } = await import('@modelcontextprotocol/client')
   const [registered] = 'redirect_uris' in Object(state.client_info) ? redirectUris(state) : []
   const provider = new SignIn(registered ?? 'http://localhost/callback', authentication, state)
   const requests = boundedFetch(url, AbortSignal.timeout(refreshMs))
@@ -62,6 +63,13 @@ function redirectUris({ client_info }: McpOAuthState): string[] {
   return Array.isArray(redirect_uris) ? redirect_uris.map(String) : []
 }
 
+/** Members of the address to which the user is sent after the consent. */
+export interface McpConsent {
+  readonly code: string
+  /** Who has issued it, where the provider says so. */
+  readonly iss?: string | undefined
+}
+
 export interface McpSignInOptions {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -70,8 +78,8 @@ export interface McpSignInOptions {
    */
   readonly authentication: unknown
   readonly redirectUrl: string
-  /** Shows the address where the user consents; resolves with the code of the answer, or rejects. */
-  readonly consent: (authorizationUrl: URL, state: string) => Promise<string>
+  /** Shows the address where the user consents; resolves with what the answer has, or rejects. */
+  readonly consent: (authorizationUrl: URL, state: string) => Promise<McpConsent>
   readonly signal: AbortSignal
 }
 
@@ -92,7 +100,7 @@ async function signIn(
   fetchFn: ReturnType<typeof boundedFetch>['fetch'],
 ): Promise<McpOAuthState | undefined> {
   const { url, headers, authentication, redirectUrl, consent } = options
-  const { auth, extractWWWAuthenticateParams } = await import('@modelcontextprotocol/sdk/client/auth.js')
+  const { auth, extractWWWAuthenticateParams } = await import('@modelcontextprotocol/client')
   const answer = await fetchFn(url, {
     method: 'POST',
     headers: {
@@ -114,8 +122,8 @@ async function signIn(
   }
   await auth(provider, request)
   if (provider.authorizationUrl === undefined) throw new Error('The server named no address for the consent')
-  const authorizationCode = await consent(provider.authorizationUrl, provider.state())
-  await auth(provider, { ...request, authorizationCode })
+  const { code: authorizationCode, iss } = await consent(provider.authorizationUrl, provider.state())
+  await auth(provider, { ...request, authorizationCode, ...(iss === undefined ? {} : { iss }) })
   return provider.signedIn
 }
 
@@ -159,10 +167,11 @@ class SignIn implements OAuthClientProvider {
   readonly redirectUrl: string
   readonly #authentication: Readonly<Record<string, unknown>>
   readonly #state = randomBytes(24).toString('base64url')
-  #tokens: OAuthTokens | undefined
-  #client: OAuthClientInformationMixed | undefined
+  #tokens: StoredOAuthTokens | undefined
+  #client: StoredOAuthClientInformation | undefined
   #expiresAt: number | undefined
   #verifier = ''
+  #discovery: OAuthDiscoveryState | undefined
   authorizationUrl: URL | undefined
 
   constructor(
@@ -172,7 +181,7 @@ class SignIn implements OAuthClientProvider {
   ) {
     this.redirectUrl = redirectUrl
     this.#authentication = isRecord(authentication) ? authentication : {}
-    this.#tokens = tokens as OAuthTokens | undefined // as saveTokens received them
+    this.#tokens = tokens as StoredOAuthTokens | undefined // as saveTokens received them
     this.#client = client_info
     this.#expiresAt = token_expires_at
     const { client_id, client_secret } = this.#authentication
@@ -204,7 +213,7 @@ class SignIn implements OAuthClientProvider {
     return this.#client
   }
 
-  saveClientInformation(client: OAuthClientInformationMixed): void {
+  saveClientInformation(client: StoredOAuthClientInformation): void {
     this.#client = client
   }
 
@@ -212,7 +221,7 @@ class SignIn implements OAuthClientProvider {
     return this.#tokens
   }
 
-  saveTokens(tokens: OAuthTokens): void {
+  saveTokens(tokens: StoredOAuthTokens): void {
     this.#tokens = tokens
     this.#expiresAt =
       tokens.expires_in === undefined ? undefined : Math.floor(Date.now() / 1000) + tokens.expires_in
@@ -220,6 +229,15 @@ class SignIn implements OAuthClientProvider {
 
   redirectToAuthorization(url: URL): void {
     this.authorizationUrl = url
+  }
+
+  /** Where the user has consented: the code goes nowhere else. */
+  saveDiscoveryState(discovery: OAuthDiscoveryState): void {
+    this.#discovery = discovery
+  }
+
+  discoveryState() {
+    return this.#discovery
   }
 
   saveCodeVerifier(verifier: string): void {

@@ -1,12 +1,11 @@
 import type { McpServer } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 import { minSecretLength, redactText } from '@slipway/shared/redaction'
-import { errorTextWithCause } from '@slipway/shared/text'
 import { Secrets } from '../../secrets/secrets.ts'
 import { ProgramFolder } from '../../workspace/program-folder.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import { McpConnection } from './connection.ts'
-import { McpConnectionError } from './connection-error.ts'
+import { describeFailure, McpConnectionError } from './connection-error.ts'
 
 export interface McpProbeOptions {
   readonly name: string
@@ -57,7 +56,7 @@ export async function probeMcpServer(options: McpProbeOptions): Promise<McpProbe
   } catch (error) {
     signal.throwIfAborted()
     const reason = error instanceof McpConnectionError ? error.reason : 'connection'
-    return { failure: redactAndCut(errorMessage(error), maxFailure), kind: failureKinds[reason] }
+    return { failure: redactAndCut(describeFailure(error), maxFailure), kind: failureKinds[reason] }
   } finally {
     await connection.close()
   }
@@ -88,10 +87,4 @@ async function callTool(
     if (!timer.aborted) throw error
     return { isError: true, text: 'The tool gave no answer in time.' }
   }
-}
-
-function errorMessage(error: unknown): string {
-  // The library's errors have the HTTP status here and not always in their message.
-  const code = error instanceof Error && 'code' in error ? Number(error.code) : 0
-  return `${code >= 400 ? `HTTP ${code}: ` : ''}${errorTextWithCause(error)}`
 }

@@ -1,4 +1,4 @@
-import type { Tool as ServerTool } from '@modelcontextprotocol/sdk/types.js'
+import type { Tool as ServerTool } from '@modelcontextprotocol/client'
 import type { ToolDefinition } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 import { type Tool, type ToolAction, type ToolContext, textBlock } from '../core/tool.ts'

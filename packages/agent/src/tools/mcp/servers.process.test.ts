@@ -1,22 +1,19 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises'
+import { readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { McpServer as SdkServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
-import { type McpServer, mcpServer, must, type Observation, toolDefinition } from '@slipway/protocol'
+import { type McpServer, must, toolDefinition } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
-import { Secrets } from '../../secrets/secrets.ts'
-import { Workspace } from '../../workspace/workspace.ts'
 import { modelToolName } from './server-tool.ts'
-import { type OpenMcpOptions, openMcpServers } from './servers.ts'
+import { McpFixtures } from './testing/mcp-fixtures.ts'
 
 const waitOptions = { timeout: 20_000, interval: 50 }
 const sdk = (path: string) => JSON.stringify(import.meta.resolve(`@modelcontextprotocol/sdk/${path}`))
@@ -87,96 +84,16 @@ setTimeout(() => createInterface({ input: process.stdin }).on('line', (line) => 
 }), start)
 `
 
-class McpFixtures implements AsyncDisposable {
-  readonly root: string
-  readonly secrets: Secrets
-  readonly workspace: Workspace
-  readonly #openServers: { close(): Promise<void> }[] = []
+const programs = { 'sample.mjs': sampleProgram, 'rude.mjs': misbehavingProgram }
 
-  private constructor(root: string, workspace: Workspace) {
-    this.root = root
-    this.workspace = workspace
-    const value = 'hunter2hunter2'
-    this.secrets = new Secrets({ TOKEN: { kind: 'StaticSecret', value, description: undefined } })
-  }
-
-  static async open(): Promise<McpFixtures> {
-    const root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-mcp-')))
-    await mkdir(join(root, 'own'))
-    await writeFile(join(root, 'sample.mjs'), sampleProgram)
-    await writeFile(join(root, 'rude.mjs'), misbehavingProgram)
-    const workspace = await Workspace.open({
-      directory: root,
-      env: { PATH: process.env.PATH ?? '', BASE: 'b' },
-    })
-    return new McpFixtures(root, workspace)
-  }
-
-  async openServers(servers: Record<string, Partial<McpServer>>, more: Partial<OpenMcpOptions> = {}) {
-    const parsed = Object.entries(servers).map(([name, server]) => [name, mcpServer.parse(server)])
-    const { root, secrets, workspace } = this
-    const context = { workspace, secrets, directory: join(root, 'own') }
-    const signal = new AbortController().signal
-    const mcp = await openMcpServers({ servers: Object.fromEntries(parsed), context, signal, ...more })
-    this.#openServers.push(mcp)
-    return {
-      mcp,
-      call: async (name: string, data: Record<string, unknown> = {}, stop = signal) => {
-        const tool = must(
-          mcp.tools.find((tool) => tool.name === name),
-          name,
-        )
-        const parsed = tool.parse(data)
-        if ('error' in parsed) throw new Error(parsed.error)
-        return parseObservation(await tool.run(parsed.action, stop))
-      },
-    }
-  }
-
-  sampleServer(more: Partial<McpServer> = {}): Partial<McpServer> {
-    return { command: process.execPath, args: ['sample.mjs'], cwd: 'workspace', ...more }
-  }
-
-  misbehavingServer(mode: string): Partial<McpServer> {
-    return { command: process.execPath, args: ['rude.mjs', mode], cwd: 'workspace' }
-  }
-
-  /** Processes of the sample that were started and run. */
-  async livePids(): Promise<number[]> {
-    const files = await readdir(this.root)
-    return files
-      .filter((file) => file.startsWith('pid'))
-      .map((file) => Number(file.slice(3)))
-      .filter(isAlive)
-  }
-
-  async [Symbol.asyncDispose]() {
-    await Promise.all(this.#openServers.map((mcp) => mcp.close()))
-    await this.workspace[Symbol.asyncDispose]()
-    await rm(this.root, { recursive: true, force: true, maxRetries: 5 })
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}
-
-function parseObservation(observation: Observation) {
-  if (observation.kind !== 'MCPToolObservation') throw new Error(observation.kind)
-  const texts = observation.content.map((block) =>
-    block.type === 'text' ? block.text : block.image_urls.join(),
-  )
-  return { ...observation, texts, text: texts.join('\n') }
+function sampleServer(trial: McpFixtures, more: Partial<McpServer>): Partial<McpServer> {
+  return { ...trial.program('sample.mjs'), ...more }
 }
 
 test('tools of one server keep their names, and are described by it', async () => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   const { mcp, call } = await trial.openServers({
-    sample: trial.sampleServer(),
+    sample: trial.program('sample.mjs'),
     off: { command: 'x', disabled: true },
   })
   expect(mcp.failures).toEqual([])
@@ -207,11 +124,11 @@ test('tools of one server keep their names, and are described by it', async () =
 })
 
 test('tools of several servers carry the name of theirs; a server that fails holds up no other', async () => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   const { mcp, call } = await trial.openServers({
-    a: trial.sampleServer(),
-    'b b': trial.sampleServer(),
-    dead: trial.misbehavingServer('dead'),
+    a: trial.program('sample.mjs'),
+    'b b': trial.program('sample.mjs'),
+    dead: trial.program('rude.mjs', 'dead'),
     none: { command: join(trial.root, 'nothing-here') },
     bad: { url: 'file:///etc/passwd' },
     far: { url: 'http://127.0.0.1:1/mcp' },
@@ -228,13 +145,13 @@ test('tools of several servers carry the name of theirs; a server that fails hol
 })
 
 test('a server starts in an empty folder of its own, which goes with it, and is told the workspace', async () => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   const { root } = trial
   const allRoots = [{ uri: pathToFileURL(root).href, name: basename(root) }]
   const program = join(root, 'sample')
   await writeFile(program, `#!/bin/sh\nexec ${process.execPath} ${root}/sample.mjs "$@"\n`, { mode: 0o755 })
   const place = async (more: Partial<McpServer>, roots: unknown = allRoots) => {
-    const server = trial.sampleServer({ command: program, args: [], ...more })
+    const server = sampleServer(trial, { command: program, args: [], ...more })
     const { mcp, call } = await trial.openServers({ sample: server })
     const [folder, ...told] = JSON.parse((await call('place')).texts[1] ?? '')
     const { mode } = await stat(folder)
@@ -253,7 +170,7 @@ test('a server starts in an empty folder of its own, which goes with it, and is 
 })
 
 test('a path of the working directory without a cwd is refused, with what to do', async () => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   const servers = {
     argument: { command: process.execPath, args: ['./sample.mjs'] },
     parent: { command: process.execPath, args: ['x', '..'] },
@@ -274,8 +191,8 @@ test('a path of the working directory without a cwd is refused, with what to do'
 })
 
 test('a server without a cwd that ends before its first answer is told about its folder', async () => {
-  await using trial = await McpFixtures.open()
-  const { command, ...rude } = trial.misbehavingServer('dead')
+  await using trial = await McpFixtures.open(programs)
+  const { command, ...rude } = trial.program('rude.mjs', 'dead')
   const { mcp } = await trial.openServers({
     argument: { command: process.execPath, args: ['sample.mjs'] },
     command: { command: 'bin/agent' },
@@ -287,9 +204,9 @@ test('a server without a cwd that ends before its first answer is told about its
 })
 
 test('secrets go to the server by name and do not come back', async () => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   const env = { GIVEN: 'a $TOKEN', PLAIN: 'production' }
-  const { call } = await trial.openServers({ sample: trial.sampleServer({ env }) })
+  const { call } = await trial.openServers({ sample: sampleServer(trial, { env }) })
   expect((await call('env.get'.replace('.', '_'), { name: 'GIVEN' })).texts[1]).toBe('a <secret-hidden>')
   expect((await call('env_get', { name: 'BASE' })).texts[1]).toBe('b')
   expect((await call('env_get', { name: 'PLAIN' })).texts[1]).toBe('production')
@@ -299,8 +216,8 @@ test('secrets go to the server by name and do not come back', async () => {
 })
 
 test('images come as data URLs, other content in words, and what is too large not at all', async () => {
-  await using trial = await McpFixtures.open()
-  const { call } = await trial.openServers({ sample: trial.sampleServer() })
+  await using trial = await McpFixtures.open(programs)
+  const { call } = await trial.openServers({ sample: trial.program('sample.mjs') })
   expect((await call('rich')).texts).toEqual([
     "[Tool 'rich' executed.]",
     'one',
@@ -316,8 +233,8 @@ test('images come as data URLs, other content in words, and what is too large no
 })
 
 test('a long result is cut, and is whole in a file', async () => {
-  await using trial = await McpFixtures.open()
-  const { call } = await trial.openServers({ sample: trial.sampleServer() })
+  await using trial = await McpFixtures.open(programs)
+  const { call } = await trial.openServers({ sample: trial.program('sample.mjs') })
   const { texts, text } = await call('long', { length: 5_000_000 })
   expect(texts).toHaveLength(2)
   expect(text.length).toBeLessThan(51_000)
@@ -327,8 +244,8 @@ test('a long result is cut, and is whole in a file', async () => {
 })
 
 test('a server that dies in a call is reported with its last output and restarted by the next call', async () => {
-  await using trial = await McpFixtures.open()
-  const { call } = await trial.openServers({ sample: trial.sampleServer() })
+  await using trial = await McpFixtures.open(programs)
+  const { call } = await trial.openServers({ sample: trial.program('sample.mjs') })
   const died = await call('exit')
   expect(died.is_error).toBe(true)
   expect(died.text).toMatch(/exited with 3; its last output: fatal: token <secret-hidden>/)
@@ -338,8 +255,8 @@ test('a server that dies in a call is reported with its last output and restarte
 })
 
 test('a server that does not come back fails each call', async () => {
-  await using trial = await McpFixtures.open()
-  const { call } = await trial.openServers({ sample: trial.sampleServer() })
+  await using trial = await McpFixtures.open(programs)
+  const { call } = await trial.openServers({ sample: trial.program('sample.mjs') })
   await rm(join(trial.root, 'sample.mjs'))
   await call('exit')
   for (let time = 0; time < 2; time++) {
@@ -349,13 +266,13 @@ test('a server that does not come back fails each call', async () => {
 })
 
 test('a call without an answer ends after its time, and by an abort at once; the server hears of it', async () => {
-  await using trial = await McpFixtures.open()
-  const { call } = await trial.openServers({ sample: trial.sampleServer() }, { callMs: 1000 })
+  await using trial = await McpFixtures.open(programs)
+  const { call } = await trial.openServers({ sample: trial.program('sample.mjs') }, { callMs: 1000 })
   const late = await call('never')
   expect([late.is_error, late.text]).toEqual([true, 'The tool gave no answer within 1 seconds.'])
   await vi.waitFor(() => readFile(join(trial.root, 'cancelled')), waitOptions)
   await rm(join(trial.root, 'cancelled'))
-  const { call: patient } = await trial.openServers({ sample: trial.sampleServer() })
+  const { call: patient } = await trial.openServers({ sample: trial.program('sample.mjs') })
   const stop = new AbortController()
   const calling = patient('never', {}, stop.signal)
   setTimeout(() => stop.abort(), 300)
@@ -365,15 +282,15 @@ test('a call without an answer ends after its time, and by an abort at once; the
 })
 
 test("a server's own time limit goes before the common one", async () => {
-  await using trial = await McpFixtures.open()
-  const { call } = await trial.openServers({ sample: trial.sampleServer({ timeout: 0.5 }) })
+  await using trial = await McpFixtures.open(programs)
+  const { call } = await trial.openServers({ sample: sampleServer(trial, { timeout: 0.5 }) })
   expect((await call('never')).text).toContain('within 0.5 seconds')
 })
 
 test('a change of the tools is seen, once for many', async () => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   const onChange = vi.fn()
-  const { mcp, call } = await trial.openServers({ sample: trial.sampleServer() }, { onChange })
+  const { mcp, call } = await trial.openServers({ sample: trial.program('sample.mjs') }, { onChange })
   const before = mcp.tools.length
   await call('grow')
   await vi.waitFor(() => expect(mcp.tools.length).toBe(before + 1), waitOptions)
@@ -392,19 +309,19 @@ test.for([
   ['a refusal with the code of a time-out', 'refuse', 'not today'],
   ['changes without end', 'flood', 'done'],
 ] as const)('%s is borne', async ([, mode, said]) => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   const onChange = vi.fn()
-  const { mcp, call } = await trial.openServers({ rude: trial.misbehavingServer(mode) }, { onChange })
+  const { mcp, call } = await trial.openServers({ rude: trial.program('rude.mjs', mode) }, { onChange })
   expect(mcp.failures).toEqual([])
   for (let time = 0; time < 3; time++) expect((await call('work')).text).toContain(said)
   expect(onChange).not.toHaveBeenCalled()
 })
 
 test('a server that is not ready in time is reported and ended', async () => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   const begun = Date.now()
   const { mcp } = await trial.openServers(
-    { mute: trial.misbehavingServer('mute'), deaf: trial.misbehavingServer('deaf') },
+    { mute: trial.program('rude.mjs', 'mute'), deaf: trial.program('rude.mjs', 'deaf') },
     { startMs: 1500 },
   )
   expect(Date.now() - begun).toBeLessThan(15_000)
@@ -415,10 +332,10 @@ test('a server that is not ready in time is reported and ended', async () => {
 })
 
 test('invalid and too long tools are omitted and reported; endless pages are bounded', async () => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   const { mcp } = await trial.openServers({
-    bad: trial.misbehavingServer('bad-tools'),
-    pages: trial.misbehavingServer('pages'),
+    bad: trial.program('rude.mjs', 'bad-tools'),
+    pages: trial.program('rude.mjs', 'pages'),
   })
   expect(mcp.tools.map(({ name }) => name).slice(0, 3)).toEqual(['bad_good', 'pages_t', 'pages_tx'])
   expect(mcp.tools.length).toBeLessThan(100)
@@ -427,21 +344,21 @@ test('invalid and too long tools are omitted and reported; endless pages are bou
 })
 
 test('half a line and a line without end do not hang', async () => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   const { call } = await trial.openServers(
-    { half: trial.misbehavingServer('half'), endless: trial.misbehavingServer('endless') },
+    { half: trial.program('rude.mjs', 'half'), endless: trial.program('rude.mjs', 'endless') },
     { callMs: 1000 },
   )
   expect((await call('half_work')).text).toContain('no answer within')
-  const patient = await trial.openServers({ endless: trial.misbehavingServer('endless') })
+  const patient = await trial.openServers({ endless: trial.program('rude.mjs', 'endless') })
   expect((await patient.call('work')).text).toContain('a line of more than')
 })
 
 test('closing ends every server that was started, deaf ones too', async () => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   const { mcp, call } = await trial.openServers({
-    sample: trial.sampleServer(),
-    deaf: trial.misbehavingServer('deaf'),
+    sample: trial.program('sample.mjs'),
+    deaf: trial.program('rude.mjs', 'deaf'),
   })
   expect(await trial.livePids()).toHaveLength(1)
   await mcp.close()
@@ -452,10 +369,10 @@ test('closing ends every server that was started, deaf ones too', async () => {
 })
 
 test('an aborted start rejects and leaves nothing', async () => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   const stop = new AbortController()
   const opening = trial.openServers(
-    { sample: trial.sampleServer(), mute: trial.misbehavingServer('mute') },
+    { sample: trial.program('sample.mjs'), mute: trial.program('rude.mjs', 'mute') },
     { signal: stop.signal },
   )
   setTimeout(() => stop.abort(), 700)
@@ -547,7 +464,7 @@ function createSdkServer(): SdkServer {
 }
 
 test('a server over HTTP gets its headers with secrets in place', async () => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   await using far = await RemoteMcpServer.listen('streamable')
   const url = `http://127.0.0.1:${far.port}/mcp`
   const { call } = await trial.openServers({ far: { url, auth: '$TOKEN' } })
@@ -573,7 +490,7 @@ test.for([
   ['by its address', '/sse', undefined],
   ['because it knows nothing newer', '/any', undefined],
 ] as const)('a server of the older transport is reached %s', async ([, path, transport]) => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   await using far = await RemoteMcpServer.listen('sse')
   const { mcp, call } = await trial.openServers({
     far: {
@@ -588,7 +505,7 @@ test.for([
 })
 
 test('a forgotten session and a restarted server fail once and reconnect', async () => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   let far = await RemoteMcpServer.listen('streamable')
   const { port } = far
   const { call } = await trial.openServers({ far: { url: `http://127.0.0.1:${port}/mcp` } })
@@ -608,7 +525,7 @@ test('a forgotten session and a restarted server fail once and reconnect', async
 })
 
 test('over HTTP a call ends by an abort at once, and a result without measure is refused', async () => {
-  await using trial = await McpFixtures.open()
+  await using trial = await McpFixtures.open(programs)
   await using far = await RemoteMcpServer.listen('streamable')
   const { call } = await trial.openServers(
     { far: { url: `http://127.0.0.1:${far.port}/mcp` } },
@@ -627,7 +544,7 @@ test('over HTTP a call ends by an abort at once, and a result without measure is
 test.for(['streamable', 'sse'] as const)(
   'a server that breaks off a call fails at once: %s',
   async (form) => {
-    await using trial = await McpFixtures.open()
+    await using trial = await McpFixtures.open(programs)
     await using far = await RemoteMcpServer.listen(form)
     const { call } = await trial.openServers({ far: { url: `http://127.0.0.1:${far.port}/${form}` } })
     const calling = call('never')

@@ -1,19 +1,29 @@
-import { basename } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import type { Client, Transport } from '@modelcontextprotocol/client'
 import { type AnswerEnd, raceAbort } from '@slipway/shared/async'
-import { parseJson } from '@slipway/shared/json'
 import { sameOriginFetch } from '@slipway/shared/url'
-import ownPackage from '../../../package.json' with { type: 'json' }
 import { ProgramFolder } from '../../workspace/program-folder.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 import type { ToolContext } from '../core/tool.ts'
 import { valueWithin } from '../core/value-within.ts'
-import { McpConnectionError } from './connection-error.ts'
+import { createClient } from './client.ts'
+import { describeFailure, isHttpStatus, McpConnectionError } from './connection-error.ts'
 import type { McpEndpoint } from './endpoint.ts'
 import { createLimitedFetch } from './limited-fetch.ts'
 import { LineProcess } from './line-process.ts'
+import { LineTransport } from './line-transport.ts'
+
+/**
+ * The protocol has two eras: servers of the revisions up to 2025-11-25 begin with `initialize`, those from
+ * 2026-07-28 on know `server/discover` alone, and many speak both. The client package speaks both; which one
+ * a connection speaks is decided here, once, and nothing else of the code depends on it.
+ *
+ * HTTP: `server/discover` first. It costs older servers one refused request. Whatever an older server makes
+ * of it (an error of 500, silence), `initialize` follows, and its failure is the one that is reported.
+ *
+ * Programs: `initialize` first, and `server/discover` to the same program when it answers with an error. Some
+ * older programs exit at a request before `initialize`, others ignore it, so that the other order would start
+ * programs twice or wait for each of them.
+ */
 
 export interface OpenConnection {
   readonly client: Client
@@ -22,6 +32,11 @@ export interface OpenConnection {
   readonly close: () => Promise<void>
 }
 
+type HttpEndpoint = Extract<McpEndpoint, { kind: 'http' }>
+
+/** Time for `server/discover`; then the server counts as one of the older era. */
+const probeMs = 10_000
+
 /** Connects to a server; HTTP servers without streamable HTTP are tried with server-sent events. */
 export async function connect(
   endpoint: McpEndpoint,
@@ -29,15 +44,32 @@ export async function connect(
   signal: AbortSignal,
 ): Promise<OpenConnection> {
   if (endpoint.kind === 'process') return await connectProcess(endpoint, context, signal)
-  if (endpoint.transport !== 'any') return await connectHttp(endpoint, endpoint.transport, signal)
+  if (endpoint.transport === 'sse') return await connectHttp(endpoint, 'sse', signal)
   try {
-    return await connectHttp(endpoint, 'streamable', signal)
+    return await connectStreamable(endpoint, signal)
   } catch (error) {
-    const { StreamableHTTPError } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js')
     // Answers of servers that support only the older transport.
-    const isOlder = error instanceof StreamableHTTPError && [400, 404, 405].includes(error.code ?? 0)
-    if (!isOlder) throw error
-    return await connectHttp(endpoint, 'sse', signal)
+    if (endpoint.transport === 'streamable' || !isHttpStatus(error, [400, 404, 405])) throw error
+    const first = error
+    return await connectHttp(endpoint, 'sse', signal).catch((error: unknown) => {
+      // A server that has neither says more in its first answer.
+      const detail = `${describeFailure(first)}; with server-sent events: ${describeFailure(error)}`
+      throw new McpConnectionError(detail, 'connection')
+    })
+  }
+}
+
+async function connectStreamable(endpoint: HttpEndpoint, signal: AbortSignal): Promise<OpenConnection> {
+  const { SdkError, SdkErrorCode } = await import('@modelcontextprotocol/client')
+  try {
+    return await connectHttp(endpoint, 'streamable', signal, 'auto')
+  } catch (error) {
+    const isUndecided =
+      error instanceof SdkError &&
+      [SdkErrorCode.EraNegotiationFailed, SdkErrorCode.RequestTimeout].includes(error.code)
+    // Without an answer at all there is no second question.
+    if (!isUndecided || signal.aborted || error.cause instanceof TypeError) throw error
+    return await connectHttp(endpoint, 'streamable', signal)
   }
 }
 
@@ -49,7 +81,7 @@ async function connectProcess(
   { workspace }: ToolContext,
   signal: AbortSignal,
 ): Promise<OpenConnection> {
-  const { JSONRPCMessageSchema } = await import('@modelcontextprotocol/sdk/types.js')
+  const { ProtocolError } = await import('@modelcontextprotocol/client')
   const folder = cwd === undefined ? await ProgramFolder.create(workspace) : undefined
   // The agent may read what a server stores there.
   if (folder?.isOwn) await workspace.allowRead([folder.path])
@@ -57,22 +89,15 @@ async function connectProcess(
     () => workspace.spawn(command, args, { env, cwd: cwd ?? folder?.path }),
     folder,
   )
-  const transport: Transport = {
-    start: async () => {
-      process.setListener((line) => {
-        const message = JSONRPCMessageSchema.safeParse(parseJson(line))
-        // Other output of the server is ignored.
-        if (message.success) transport.onmessage?.(message.data)
-      })
-      process.ended.then(() => transport.onclose?.()).catch(() => {})
-    },
-    send: (message) => process.write(JSON.stringify(message)),
-    close: () => process.close(),
-  }
+  // A server with directories of its own would replace them with the roots.
+  const root = args.some((word) => /(?:^|=)\//.test(word)) ? undefined : workspace.directory
+  const open = async (mode: 'legacy' | 'auto') =>
+    await connectClient(new LineTransport(process), { signal, root, mode })
   try {
-    // A server with directories of its own would replace them with the roots.
-    const root = args.some((word) => /(?:^|=)\//.test(word)) ? undefined : workspace.directory
-    const client = await connectClient(transport, signal, root)
+    const client = await open('legacy').catch(async (error: unknown) => {
+      if (!(error instanceof ProtocolError) || process.endReason !== undefined) throw error
+      return await open('auto')
+    })
     return {
       client,
       failureReason: () => processFailureReason(process, 'it gave a wrong answer'),
@@ -81,7 +106,7 @@ async function connectProcess(
   } catch (error) {
     const reason = processFailureReason(
       process,
-      signal.aborted || !(error instanceof Error) ? 'it did not answer' : error.message,
+      signal.aborted ? 'it did not answer' : describeFailure(error),
     )
     // A relative path without `./` is not refused, because any word could be one.
     const hint = folder === undefined || process.endReason === undefined ? '' : `. ${folderHint}`
@@ -107,9 +132,10 @@ function startProcess(
 }
 
 async function connectHttp(
-  { url, headers }: Extract<McpEndpoint, { kind: 'http' }>,
+  { url, headers }: HttpEndpoint,
   kind: 'streamable' | 'sse',
   signal: AbortSignal,
+  mode: 'legacy' | 'auto' = 'legacy',
 ): Promise<OpenConnection> {
   let failureReason: string | undefined
   const onEnd = (method: string, end: AnswerEnd) => {
@@ -121,7 +147,7 @@ async function connectHttp(
   }
   const options = { requestInit: { headers }, fetch: createLimitedFetch(sameOriginFetch(), onEnd) }
   const { transport, terminate } = await httpTransport(url, kind, options)
-  const client = await connectClient(transport, signal)
+  const client = await connectClient(transport, { signal, mode })
   const close = async () => {
     await valueWithin(1000, terminate())
     await client.close()
@@ -135,34 +161,28 @@ async function httpTransport(
   kind: 'streamable' | 'sse',
   options: { requestInit: RequestInit; fetch: ReturnType<typeof createLimitedFetch> },
 ): Promise<{ transport: Transport; terminate: () => Promise<void> }> {
-  if (kind === 'sse') {
-    const { SSEClientTransport } = await import('@modelcontextprotocol/sdk/client/sse.js')
-    return { transport: new SSEClientTransport(url, options), terminate: async () => {} }
-  }
-  const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js')
+  const { SSEClientTransport, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client')
+  if (kind === 'sse') return { transport: new SSEClientTransport(url, options), terminate: async () => {} }
   const transport = new StreamableHTTPClientTransport(url, options)
-  // The library's types do not allow for `exactOptionalPropertyTypes`.
-  return { transport: transport as Transport, terminate: () => transport.terminateSession() }
+  return { transport, terminate: () => transport.terminateSession() }
 }
 
-/** Why a process ended, or the default when it still runs, with its last error output. */
+/** Why a process ended, or the default when it still runs, with its last output. */
 function processFailureReason(process: LineProcess, defaultReason: string): string {
   const reason = process.endReason ?? defaultReason
-  return process.stderr === '' ? reason : `${reason}; its last output: ${process.stderr}`
+  return process.lastOutput === '' ? reason : `${reason}; its last output: ${process.lastOutput}`
 }
 
-/** `root`: the directory that a program on this machine is told to work in. */
-async function connectClient(transport: Transport, signal: AbortSignal, root?: string): Promise<Client> {
-  const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')
-  const capabilities = root === undefined ? {} : { roots: {} }
-  const client = new Client({ name: 'slipway', version: ownPackage.version }, { capabilities })
-  if (root !== undefined) {
-    const { ListRootsRequestSchema } = await import('@modelcontextprotocol/sdk/types.js')
-    const roots = [{ uri: pathToFileURL(root).href, name: basename(root) }]
-    client.setRequestHandler(ListRootsRequestSchema, () => ({ roots }))
-  }
-  // Errors outside of requests, such as an invalid line, are ignored.
-  client.onerror = () => {}
+interface ClientOptions {
+  readonly signal: AbortSignal
+  /** The directory that a program on this machine is told to work in. */
+  readonly root?: string | undefined
+  /** `auto`: `server/discover`, and `initialize` where the server does not know it. */
+  readonly mode: 'legacy' | 'auto'
+}
+
+async function connectClient(transport: Transport, { signal, root, mode }: ClientOptions): Promise<Client> {
+  const client = await createClient({ root, versionNegotiation: { mode, probe: { timeoutMs: probeMs } } })
   try {
     await raceAbort(client.connect(transport, { signal, timeout: 3_600_000 }), signal)
     return client
