@@ -265,6 +265,11 @@ export class AgentRuntime {
     return this.#mcp.notices(now)
   }
 
+  /** What MCP servers say about their use, by name. */
+  get serverInstructions(): ReadonlyMap<string, string> {
+    return this.#mcp.instructions
+  }
+
   openModel(llm: Llm): Model {
     return openConversationModel(this.#context, llm)
   }

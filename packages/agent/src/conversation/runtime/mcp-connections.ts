@@ -8,6 +8,7 @@ import type { McpServers } from '../../tools/mcp/servers.ts'
 import { stateUpdate, userMessage } from '../events/event-drafts.ts'
 import { type ConversationState, mcpServerKey } from '../state/state.ts'
 import type { ConversationContext } from './conversation-context.ts'
+import { serverInstructions } from './server-instructions.ts'
 
 /** The pause after the first failure; each one in a row doubles it. */
 const firstPauseMs = 2_000
@@ -118,6 +119,11 @@ export class McpConnections {
     batch.run = state.runPosition
   }
 
+  /** What connected servers say about their use, by name. */
+  get instructions(): ReadonlyMap<string, string> {
+    return new Map(this.#batches.flatMap(({ servers }) => [...servers.instructions]))
+  }
+
   /** What the model and the readers have to be told: servers that are away, and those that are back. */
   notices(now: ConversationState): EventDraft[] {
     // A message between a call and its result would part them.
@@ -132,7 +138,11 @@ export class McpConnections {
         ([name, reason]) =>
           `The MCP server ${name} cannot be reached: ${toSingleLine(reason, maxReason)}. Continue without its tools; they are added when it is connected.`,
       ),
-      ...back.map((name) => `The MCP server ${name} is connected now; its tools can be called.`),
+      ...back.map((name) => {
+        const words = this.instructions.get(name)
+        const text = `The MCP server ${name} is connected now; its tools can be called.`
+        return words === undefined ? text : `${text}\n${serverInstructions(name, words)}`
+      }),
     ]
     return [
       ...missing.map(([server, detail]) =>

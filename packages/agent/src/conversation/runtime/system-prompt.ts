@@ -16,6 +16,7 @@ import { type Tool, textBlock } from '../../tools/core/tool.ts'
 import { type ActiveSandbox, describeSandbox } from '../../workspace/command-sandbox.ts'
 import { readsModelRisk } from '../confirm/confirmation.ts'
 import type { AgentRuntime } from './agent-runtime.ts'
+import { serverInstructionsSection } from './server-instructions.ts'
 
 /** Most characters of the instructions, and of the list of skills. */
 const maxInstructions = 200_000
@@ -35,6 +36,8 @@ export interface SystemPromptOptions {
   /** The suffix that the request adds to the agent's own. */
   readonly launchSuffix?: string | undefined
   readonly analyzer: SecurityAnalyzer | null
+  /** What MCP servers say about their use, by name. */
+  readonly serverInstructions?: ReadonlyMap<string, string> | undefined
   /** What commands are restricted to. */
   readonly sandbox?: ActiveSandbox | undefined
 }
@@ -73,6 +76,7 @@ export function systemPromptEvent(
     workspaceDirectory: runtime.workspace.directory,
     launchSuffix: additions?.system_message_suffix_append,
     sandbox: runtime.workspace.sandbox,
+    serverInstructions: runtime.serverInstructions,
   })
   return {
     kind: 'SystemPromptEvent',
@@ -141,6 +145,7 @@ function dynamicContext(options: SystemPromptOptions): string {
     instructionsSection(skills.alwaysOnSections()),
     skillsSection(skills.summaries(), options.tools.some(isSkillTool)),
     agentsSection(options.agents ?? []),
+    serverInstructionsSection(options.serverInstructions ?? new Map()),
     secretsSection(secrets),
     ...suffixes.map((suffix) => suffix?.trim() ?? ''),
   ]

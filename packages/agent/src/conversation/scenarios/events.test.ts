@@ -364,7 +364,7 @@ test('a run continues without an MCP server that is away; it and its return are 
   const told = (await life.eventsOfKind('MessageEvent')).filter(({ source }) => source === 'environment')
   expect(told.map((event) => contentText(event.llm_message?.content))).toEqual([
     expect.stringMatching(/^The MCP server late cannot be reached: it exited with 1; .*Cannot find module/),
-    'The MCP server late is connected now; its tools can be called.',
+    'The MCP server late is connected now; its tools can be called.\n<server_instructions server="late">\nGreet by name.\n</server_instructions>',
   ])
   expect(life.logLines.filter((line) => line.includes('left out'))).toHaveLength(1)
   await rm(program)
@@ -394,6 +394,7 @@ test('with an MCP server the system prompt is written when the run starts, with 
   ])
   const [prompt] = await life.eventsOfKind('SystemPromptEvent')
   expect(prompt?.tools.map(({ kind }) => kind)).toEqual(['FinishTool', 'ThinkTool', 'MCPToolDefinition'])
+  expect(prompt?.dynamic_context?.text).toContain('<server_instructions server="greeter">\nGreet by name.\n')
   const [action] = await life.eventsOfKind('ActionEvent')
   expect(action?.action).toEqual({ data: { name: 'Ada' }, kind: 'MCPToolAction' })
   const [result] = await life.eventsOfKind('ObservationEvent')
@@ -407,7 +408,7 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
   const { id, method, params } = JSON.parse(line)
   const answer = (result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
   if (method === 'initialize')
-    answer({ protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'greeter', version: '1' } })
+    answer({ protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'greeter', version: '1' }, instructions: 'Greet by name.' })
   else if (method === 'tools/list')
     answer({ tools: [{ name: 'greet', description: 'Greets.', inputSchema: { type: 'object', properties: { name: { type: 'string' } } } }] })
   else if (method === 'tools/call')

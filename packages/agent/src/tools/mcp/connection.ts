@@ -1,11 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Client, RequestOptions, Tool as ServerTool } from '@modelcontextprotocol/client'
+import type { Client, Progress, RequestOptions, Tool as ServerTool } from '@modelcontextprotocol/client'
 import type { McpServer } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
 import type { ToolContext } from '../core/tool.ts'
 import { describeFailure, McpConnectionError } from './connection-error.ts'
 import { resolveEndpoint } from './endpoint.ts'
 import type { CallResult } from './server-tool.ts'
+import { maxSilences, SilenceLimit } from './silence-limit.ts'
 import { connect, type OpenConnection } from './transports.ts'
 
 const maxPages = 50
@@ -39,6 +40,9 @@ export class McpConnection {
   readonly name: string
   readonly #options: ConnectionOptions
   tools: readonly ServerTool[] = []
+  /** What the server says about its use. */
+  instructions: string | undefined
+  hasResources = false
   /** Why the last attempt failed, until the first one succeeds. */
   failure: string | undefined
   #current: OpenConnection | undefined
@@ -80,6 +84,23 @@ export class McpConnection {
 
   /** Calls a tool. A failure of the connection is a text; rejects only when the signal aborts. */
   async call(tool: string, args: Record<string, unknown>, signal: AbortSignal): Promise<CallResult> {
+    return await this.#exchange(signal, (client, options) =>
+      this.#callTool(client, { name: tool, arguments: args }, options),
+    )
+  }
+
+  /** Sends another request; its answer is unchecked. As `call`. */
+  async request(method: string, params: Record<string, unknown>, signal: AbortSignal): Promise<CallResult> {
+    const { specTypeSchemas } = await import('@modelcontextprotocol/client')
+    return await this.#exchange(signal, (client, options) =>
+      client.request({ method, params }, specTypeSchemas.Result, options),
+    )
+  }
+
+  async #exchange(
+    signal: AbortSignal,
+    send: (client: Client, options: RequestOptions) => Promise<unknown>,
+  ): Promise<CallResult> {
     const { callMs } = this.#options
     try {
       if (this.#current === undefined) await this.#reportChange(() => this.connect(signal))
@@ -89,23 +110,24 @@ export class McpConnection {
     }
     const live = this.#current
     if (live === undefined) return { failure: `The MCP server ${this.name} is closed.` }
-    const timer = AbortSignal.timeout(callMs)
+    using limit = new SilenceLimit(callMs)
     try {
-      // Longer than our own limit, to distinguish it from a time-out that the server reports.
-      const timeout = callMs + 60_000
-      const stop = AbortSignal.any([signal, timer])
-      return {
-        result: await this.#request(live.client, { name: tool, arguments: args }, { signal: stop, timeout }),
+      const options = {
+        signal: AbortSignal.any([signal, limit.signal]),
+        // Longer than our own limit, to distinguish it from a time-out that the server reports.
+        timeout: callMs * maxSilences + 60_000,
+        onprogress: (progress: Progress) => limit.addProgress(progress),
       }
+      return { result: await send(live.client, options) }
     } catch (error) {
       signal.throwIfAborted()
-      if (timer.aborted) return { failure: `The tool gave no answer within ${callMs / 1000} seconds.` }
+      if (limit.signal.aborted) return { failure: this.#options.context.secrets.redact(limit.failure) }
       return { failure: await this.#handleCallError(live, error) }
     }
   }
 
   /** The answer as it came: results of older servers need not follow the protocol. */
-  async #request(client: Client, params: ToolCall, options: RequestOptions): Promise<unknown> {
+  async #callTool(client: Client, params: ToolCall, options: RequestOptions): Promise<unknown> {
     if (client.getProtocolEra() === 'legacy') {
       const { specTypeSchemas } = await import('@modelcontextprotocol/client')
       return await client.request({ method: 'tools/call', params }, specTypeSchemas.Result, options)
@@ -136,10 +158,11 @@ export class McpConnection {
       live.client.onclose = () => {
         if (this.#current === connected) this.#current = undefined
       }
-      await this.#list(live, stop)
+      await Promise.all([this.#list(live, stop), this.#findResources(live, stop)])
       this.#subscribeToListChanges(live)
       stop.throwIfAborted()
       this.#current = live
+      this.instructions = live.client.getInstructions()
       this.failure = undefined
     } catch (error) {
       await live?.close()
@@ -196,6 +219,21 @@ export class McpConnection {
       omitted.push(`it has too many tools: those after the first ${maxTools} were left out`)
     this.tools = tools.slice(0, maxTools)
     this.#omitted = omitted.slice(0, 20)
+  }
+
+  /** Many servers declare resources and have none. */
+  async #findResources({ client }: OpenConnection, signal: AbortSignal): Promise<void> {
+    const { specTypeSchemas } = await import('@modelcontextprotocol/client')
+    if (client.getServerCapabilities()?.resources === undefined) return
+    const timeout = this.#options.startMs + 60_000
+    const counts = ['resources/list', 'resources/templates/list'].map(async (method) => {
+      const answer = await client.request({ method, params: {} }, specTypeSchemas.Result, { signal, timeout })
+      return [answer.resources, answer.resourceTemplates].some(
+        (list) => Array.isArray(list) && list.length > 0,
+      )
+    })
+    const found = await Promise.allSettled(counts)
+    this.hasResources = found.some((one) => one.status === 'fulfilled' && one.value)
   }
 
   #subscribeToListChanges(live: OpenConnection): void {

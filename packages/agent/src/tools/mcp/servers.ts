@@ -1,6 +1,7 @@
 import type { McpServer } from '@slipway/protocol'
 import type { Tool, ToolContext } from '../core/tool.ts'
 import { McpConnection } from './connection.ts'
+import { resourceTools } from './resource-tools.ts'
 import { createMcpTool, modelToolName } from './server-tool.ts'
 
 export interface OpenMcpOptions {
@@ -25,6 +26,8 @@ export interface McpServers {
    * Servers that did not start (not `isUp`), and omitted tools of the others, with reasons without secrets.
    */
   readonly failures: readonly { readonly server: string; readonly detail: string; readonly isUp: boolean }[]
+  /** What connected servers say about their use, by name; without secrets. */
+  readonly instructions: ReadonlyMap<string, string>
   /** Servers that have not been connected yet, with the reason of the last attempt. */
   readonly away: ReadonlyMap<string, string>
   /** Tries the servers that are away once more; never rejects. `onChange` reports their tools. */
@@ -69,6 +72,13 @@ export async function openMcpServers(options: OpenMcpOptions): Promise<McpServer
       return tools
     },
     failures,
+    get instructions() {
+      return new Map(
+        connections.flatMap(({ name, instructions = '' }) =>
+          instructions.trim() === '' ? [] : [[name, context.secrets.redact(instructions)]],
+        ),
+      )
+    },
     get away() {
       return new Map(
         connections.flatMap(({ name, failure }) => (failure === undefined ? [] : [[name, failure]])),
@@ -85,12 +95,17 @@ export async function openMcpServers(options: OpenMcpOptions): Promise<McpServer
 function buildTools(connections: readonly McpConnection[], context: ToolContext, isMany: boolean): Tool[] {
   const names = new Set<string>()
   return connections.flatMap((connection) =>
-    connection.tools.map((tool) => {
+    [
+      ...connection.tools.map((tool) => ({
+        tool,
+        call: (args: Record<string, unknown>, signal: AbortSignal) =>
+          connection.call(tool.name, args, signal),
+      })),
+      ...resourceTools(connection),
+    ].map(({ tool, call }) => {
       const name = modelToolName(tool.name, isMany ? connection.name : undefined, names)
       names.add(name)
-      return createMcpTool(name, context.secrets.redactJson(tool), context, (args, signal) =>
-        connection.call(tool.name, args, signal),
-      )
+      return createMcpTool(name, context.secrets.redactJson(tool), context, call)
     }),
   )
 }

@@ -1,0 +1,42 @@
+import type { Progress } from '@modelcontextprotocol/client'
+
+/** However much progress a call tells of, it ends after its limit of silence as many times. */
+export const maxSilences = 12
+
+/** Aborts a call after a time without an answer or progress. */
+export class SilenceLimit implements Disposable {
+  readonly #silenceMs: number
+  readonly #controller = new AbortController()
+  readonly #timer: NodeJS.Timeout
+  readonly #endMs: number
+  #last: Progress | undefined
+
+  constructor(silenceMs: number) {
+    this.#silenceMs = silenceMs
+    this.#endMs = performance.now() + silenceMs * maxSilences
+    this.#timer = setTimeout(() => this.#controller.abort(), silenceMs).unref()
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  addProgress(progress: Progress): void {
+    this.#last = progress
+    if (performance.now() + this.#silenceMs <= this.#endMs) this.#timer.refresh()
+  }
+
+  /** What the model is told. */
+  get failure(): string {
+    const seconds = this.#silenceMs / 1000
+    if (this.#last === undefined) return `The tool gave no answer within ${seconds} seconds.`
+    const { progress, total, message } = this.#last
+    const amount = total === undefined ? progress : `${progress} of ${total}`
+    const words = message === undefined ? '' : `, ${message.slice(0, 500)}`
+    return `The tool gave no answer, and no progress for ${seconds} seconds. Its last progress: ${amount}${words}.`
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer)
+  }
+}
