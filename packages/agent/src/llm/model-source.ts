@@ -22,7 +22,9 @@ export interface SourceOptions {
 /** Source of replies: a provider, or a script. */
 export interface ModelSource {
   readonly contextWindow: number | undefined
-  /** Finds out the window before the first request. Never rejects. */
+  /** The server leaves tools out of what the model sees. */
+  readonly dropsTools?: boolean
+  /** Asks the server about its model before the first request. Never rejects. */
   prepare?(): Promise<void>
   generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult>
 }

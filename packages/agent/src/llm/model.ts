@@ -119,7 +119,9 @@ export interface Model {
   generate(request: ModelRequest, signal: AbortSignal): Promise<ModelResult>
   /** The most tokens of a prompt, if known. */
   readonly contextWindow: number | undefined
-  /** Asks the server for it where it is one of the user's own. Never rejects. */
+  /** The server leaves tools out of what the model sees, so they and calls are texts. */
+  readonly dropsTools?: boolean
+  /** Asks the server for both where it is one of the user's own. Never rejects. */
   prepare?(): Promise<void>
   /** What refusals of its server have taught, set by the user of the model. */
   learnedWindow?: LearnedWindow | undefined

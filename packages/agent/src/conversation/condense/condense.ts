@@ -109,6 +109,8 @@ export interface CondenseOptions {
    * for at its end, where the provider's cache has the rest. Undefined: by a request of its own.
    */
   readonly request?: Pick<ModelRequest, 'messages' | 'tools'> | undefined
+  /** Tokens of the tools, which every request has beside the view. */
+  readonly toolTokens?: number
   /** It is carried over into the summary. */
   readonly goal?: GoalState | undefined
 }
@@ -265,12 +267,20 @@ const nothingToForget = condenseFailure(
   'Nothing can be forgotten yet without losing what was said last.',
 )
 
-function cannotShrink({ view, condenser, model, reader = model }: CondenseOptions): CondenseResult {
+function cannotShrink({
+  view,
+  condenser,
+  model,
+  reader = model,
+  toolTokens = 0,
+}: CondenseOptions): CondenseResult {
   const limit = tokenLimit(condenser, reader)
   const bound = limit === undefined ? 'no limit is known' : `the limit is ${limit}`
+  const viewTokens = countViewTokens(view, reader)
+  const tools = toolTokens === 0 ? '' : `, and about ${toolTokens} of the tools`
   return condenseFailure(
     'LLMContextWindowExceedError',
-    `The conversation cannot be made shorter: what is left (about ${countViewTokens(view, reader)} tokens in ${view.size} events; ${bound}) is the system prompt, the first messages and the latest message. Use a model with a larger window, raise the condenser's max_tokens, or send a shorter message.`,
+    `The conversation cannot be made shorter: what is left (about ${viewTokens} tokens in ${view.size} events${tools}; ${bound}) is the system prompt, the first messages and the latest message. Use a model with a larger window, raise the condenser's max_tokens, send a shorter message, or give the agent fewer tools. A server of your own may have to load the model with a larger window (llama.cpp: \`--ctx-size\`, Ollama: OLLAMA_CONTEXT_LENGTH).`,
   )
 }
 

@@ -4,7 +4,7 @@ import type { ModelFailure, ModelReply } from '../../llm/model.ts'
 import { readFinalAnswer } from '../../tools/core/structured-finish.ts'
 import { condenserFor } from '../condense/condense.ts'
 import { learnedWindowEvent, learnWindow } from '../condense/learned-window.ts'
-import { windowNotice } from '../condense/window-notice.ts'
+import { modelNotice } from '../condense/window-notice.ts'
 import { failureEvents, recordEvents, stateUpdate, userMessage } from '../events/event-drafts.ts'
 import { modelNoticeKey } from '../state/state.ts'
 import { replyText } from '../view/content-blocks.ts'
@@ -18,7 +18,7 @@ type Pieces = Pick<WholeResult, 'pieces'>
 
 interface ReplyFacts {
   readonly positionAtRequest: number
-  readonly notice: ReturnType<typeof windowNotice>
+  readonly notice: ReturnType<typeof modelNotice>
   /** Of the first event of the reply. */
   readonly id: string
 }
@@ -53,7 +53,11 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
   const isFirst = !progress.sizes.isMeasured(model)
   const notice =
     first && isFirst
-      ? windowNotice(model, first.usage.prompt_tokens, progress.sizes.sizeOf(model, request))
+      ? modelNotice(model, {
+          counted: first.usage.prompt_tokens,
+          estimated: progress.sizes.sizeOf(model, request),
+          hasTools: request.tools.length > 0,
+        })
       : undefined
   if (first?.model === model.llm.model) progress.sizes.record(model, request, first.usage.prompt_tokens)
   try {

@@ -1,4 +1,5 @@
 import type { EventDraft } from '@slipway/storage'
+import { countToolTokens } from '../../llm/tokens.ts'
 import { condense, condenserFor, fitsInPlace, tokenLimit } from '../condense/condense.ts'
 import { planPruning } from '../condense/prune.ts'
 import { failureEvents, recordEvents, stateUpdate } from '../events/event-drafts.ts'
@@ -44,6 +45,7 @@ export async function condenseStep(
     fitsInPlace(progress.sizes.sizeOf(model, request), model)
   const options = {
     ...{ view, condenser, model, reader: runtime.model, scale, goal: state.goal },
+    toolTokens: countToolTokens(runtime.modelTools),
     request: isInPlace ? request : undefined,
   }
   const work = () => condense({ ...options, isHard: isHard || state.isCondensationRequested }, signal)

@@ -52,6 +52,9 @@ export function instrumentModel(model: Model, monitor: RunMonitor | undefined): 
     get contextWindow() {
       return model.contextWindow
     },
+    get dropsTools() {
+      return model.dropsTools ?? false
+    },
     prepare: async () => await model.prepare?.(),
     countTokens: (messages) => model.countTokens(messages),
     generate: (request, signal) =>

@@ -63,6 +63,10 @@ class FallbackModel implements Model {
     return 'code' in this.#source ? this.llm.max_input_tokens : this.#source.contextWindow
   }
 
+  get dropsTools(): boolean {
+    return !('code' in this.#source) && this.#source.dropsTools === true
+  }
+
   async prepare(): Promise<void> {
     if (!('code' in this.#source)) await this.#source.prepare?.()
   }
@@ -116,6 +120,7 @@ class FallbackModel implements Model {
         others.push(`${typeof name === 'string' ? name : 'a fallback'} is not there`)
         continue
       }
+      await model.prepare()
       const result = await model.#generateOnce(request, signal)
       if (result.kind === 'reply') return result.reply
       if (result.kind === 'aborted') return result
@@ -154,7 +159,7 @@ function open(options: SourceOptions): ModelSource | ProviderFailure {
   const route = resolveRoute(llm)
   if ('issue' in route) return { code: 'LLMBadRequestError', detail: route.issue, isRetryable: false }
   const source = new RemoteModelSource({ ...options, route })
-  return llm.native_tool_calling === false ? new TextCallSource(source) : source
+  return new TextCallSource(source, llm.native_tool_calling === false)
 }
 
 /** Another model may succeed when this one is missing, busy or refuses access; not an invalid request. */

@@ -27,7 +27,7 @@ import { withCalls } from '../text-calls/text-call-source.ts'
 import { countTokens, countToolTokens, textTokens } from '../tokens.ts'
 import { buildReply, type ReplyTokens } from './build-reply.ts'
 import { explainFailure } from './own-server.ts'
-import { type AskedWindow, askWindow } from './server-window.ts'
+import { askServerFacts, type ServerFacts } from './server-window.ts'
 
 type CompletedStream = Extract<StreamResult, { kind: 'response' }>
 
@@ -48,8 +48,8 @@ export class RemoteModelSource implements ModelSource {
   readonly #name: string
   readonly #leftOut: LeftOut
   #accepted: AcceptedRequest | undefined
-  #asking: Promise<AskedWindow | undefined> | undefined
-  #asked: AskedWindow | undefined
+  #asking: Promise<ServerFacts> | undefined
+  #asked: ServerFacts = {}
   #isAskedAgain = false
 
   constructor(options: SourceOptions & { readonly route: ModelRoute }) {
@@ -60,17 +60,20 @@ export class RemoteModelSource implements ModelSource {
   }
 
   get contextWindow(): number | undefined {
-    return this.#options.llm.max_input_tokens ?? this.#asked?.tokens ?? this.#facts.contextWindow
+    return this.#options.llm.max_input_tokens ?? this.#asked.window?.tokens ?? this.#facts.contextWindow
   }
 
-  /** Asks a server of the user's own for its window, once, and again when the model has been loaded. */
+  get dropsTools(): boolean {
+    return this.#asked.dropsTools ?? false
+  }
+
+  /** Asks a server of the user's own about its model, once, and again when the model has been loaded. */
   async prepare(): Promise<void> {
-    if (this.#options.llm.max_input_tokens !== undefined) return
-    if (this.#asked?.isLoaded === false && this.#accepted !== undefined && !this.#isAskedAgain) {
+    if (this.#asked.window?.isLoaded === false && this.#accepted !== undefined && !this.#isAskedAgain) {
       this.#isAskedAgain = true
       this.#asking = undefined
     }
-    this.#asking ??= askWindow(this.#options)
+    this.#asking ??= askServerFacts(this.#options)
     this.#asked = await this.#asking
   }
 

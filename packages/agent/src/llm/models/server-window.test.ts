@@ -1,14 +1,19 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { llm } from '@slipway/protocol'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { openModel } from './open-model.ts'
 
 let answers: Readonly<Record<string, unknown>> = {}
 let asked: string[] = []
+let sent: Record<string, unknown>[] = []
 let url = ''
-const server = createServer(({ url: path = '' }, response) => {
+const server = createServer(async (request, response) => {
+  const { url: path = '' } = request
   asked.push(path)
+  const body = await text(request)
+  if (path.endsWith('completions')) sent.push(JSON.parse(body))
   const answer = answers[path]
   response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' })
   response.end(JSON.stringify(answer ?? { error: 'not found' }))
@@ -20,6 +25,7 @@ beforeAll(async () => {
 })
 beforeEach(() => {
   asked = []
+  sent = []
 })
 afterAll(() => new Promise((done) => server.close(done)))
 
@@ -72,10 +78,31 @@ test.each<[string, string, Record<string, unknown>, number | undefined]>([
   expect(asked).toHaveLength(count)
 })
 
-test('hosted providers are not asked, nor where the settings say it', async () => {
+test('hosted providers are not asked, and the settings go before what a server tells', async () => {
   answers = { '/v1/models': list({ max_model_len: 1000 }) }
   const settings = { base_url: url, api_key: 'k' }
-  for (const more of [{ model: 'groq/m' }, { model: 'openai-compatible/m', max_input_tokens: 9000 }])
-    await openModel(llm.parse({ ...settings, ...more })).prepare?.()
+  await openModel(llm.parse({ ...settings, model: 'groq/m' })).prepare?.()
   expect(asked).toEqual([])
+  const set = openModel(llm.parse({ ...settings, model: 'openai-compatible/m', max_input_tokens: 9000 }))
+  await set.prepare?.()
+  expect(set.contextWindow).toBe(9000)
+  expect(asked).toEqual(['/v1/models'])
+})
+
+test.each([
+  ['no tools', { supports_tools: false }, {}, 'texts'],
+  ['no tools, and a window is set', { supports_tools: false }, { max_input_tokens: 4096 }, 'texts'],
+  ['tools', { supports_tools: true }, {}, 'tools'],
+])('a chat template of llama.cpp with %s: they are sent as %s', async (_, chat_template_caps, more, form) => {
+  const props = { chat_template_caps, default_generation_settings: { n_ctx: 4096 } }
+  answers = { '/v1/models': list({ owned_by: 'llamacpp', meta: { n_ctx: 4096 } }), '/props': props }
+  const model = openModel(llm.parse({ model: 'openai-compatible/m', base_url: url, ...more }))
+  await model.prepare?.()
+  expect(model.dropsTools).toBe(form === 'texts')
+  const content = [{ type: 'text' as const, text: 'Weather?', cache_prompt: false }]
+  const messages = [{ role: 'user' as const, content, thinking_blocks: [] }]
+  const tools = [{ name: 'weather', description: 'Weather of a town', parameters: { type: 'object' } }]
+  await model.generate({ messages, tools, maxOutputTokens: 9 }, new AbortController().signal)
+  expect(sent[0]?.tools === undefined).toBe(form === 'texts')
+  expect(JSON.stringify(sent[0]?.messages).includes('Weather of a town')).toBe(form === 'texts')
 })

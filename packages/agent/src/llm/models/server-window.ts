@@ -3,8 +3,10 @@ import { providerOf } from '../capabilities/capabilities.ts'
 import { askServer, type OwnServer } from './own-server.ts'
 
 /**
- * How many tokens a model takes at a server of the user's own: none of its models is in a price list, or it
- * takes fewer than the model could. llama.cpp, vLLM, Ollama and LM Studio tell it, each at its own place.
+ * What is known of a model at a server of the user's own. How many tokens it takes: none of its models is in a
+ * price list, or it takes fewer than the model could. llama.cpp, vLLM, Ollama and LM Studio tell it, each at its
+ * own place. And whether it sees tools: llama.cpp leaves them out of a chat template that has none, without a
+ * word.
  */
 
 export interface AskedWindow {
@@ -13,29 +15,39 @@ export interface AskedWindow {
   readonly isLoaded: boolean
 }
 
-/** Undefined when the server does not tell; hosted providers are not asked. */
-export async function askWindow(options: OwnServer): Promise<AskedWindow | undefined> {
-  const { route } = options
-  if (route.api !== 'compatible' || providerOf(route)?.needsKey === true) return undefined
+export interface ServerFacts {
+  readonly window?: AskedWindow | undefined
+  /** The server leaves tools out of what the model sees. */
+  readonly dropsTools?: boolean
+}
+
+/** Empty when the server does not tell; hosted providers are not asked. */
+export async function askServerFacts(options: OwnServer): Promise<ServerFacts> {
+  const { route, llm } = options
+  if (route.api !== 'compatible' || providerOf(route)?.needsKey === true) return {}
   const { baseUrl = '', name } = route
   const listed = await askServer(options, `${baseUrl}/models`)
-  if (listed === undefined) return undefined
+  if (listed === undefined) return {}
   const model = findModel(listed, name)
-  const told = firstNumber(model.max_model_len, asRecord(model.meta).n_ctx)
-  if (told !== undefined) return told
+  const told = firstNumber(llm.max_input_tokens, model.max_model_len, asRecord(model.meta).n_ctx)
+  const isLlama = model.owned_by === 'llamacpp'
+  if (told !== undefined && !isLlama) return { window: told }
   const root = baseUrl.replace(/\/v\d+$/, '')
-  const [props, loaded, studio] = await Promise.all([
-    askServer(options, `${root}/props`),
+  const props = asRecord(await askServer(options, `${root}/props`))
+  const dropsTools = asRecord(props.chat_template_caps).supports_tools === false
+  const window = told ?? firstNumber(asRecord(props.default_generation_settings).n_ctx)
+  return { dropsTools, window: window ?? (await askLoaded(options, root)) }
+}
+
+/** Of Ollama and LM Studio. */
+async function askLoaded(options: OwnServer, root: string): Promise<AskedWindow | undefined> {
+  const { name } = options.route
+  const [loaded, studio] = await Promise.all([
     askServer(options, `${root}/api/ps`),
     askServer(options, `${root}/api/v0/models`),
   ])
-  const settings = asRecord(asRecord(props).default_generation_settings)
   const ofStudio = findModel(studio, name)
-  const known = firstNumber(
-    settings.n_ctx,
-    findModel(loaded, name).context_length,
-    ofStudio.loaded_context_length,
-  )
+  const known = firstNumber(findModel(loaded, name).context_length, ofStudio.loaded_context_length)
   if (known !== undefined || loaded === undefined) return known ?? possible(ofStudio.max_context_length)
   return await askOllama(options, `${root}/api/show`)
 }

@@ -5,16 +5,25 @@ import type { ModelSource, SourceResult } from '../model-source.ts'
 import { toTextMessages } from './format.ts'
 import { callStart, parseTextCalls } from './parse.ts'
 
-/** A model without tool calls of its own: tools and calls are texts of its requests and replies. */
+/**
+ * A model without tool calls of its own: tools and calls are texts of its requests and replies. So it is by the
+ * settings, or because its server leaves tools out.
+ */
 export class TextCallSource implements ModelSource {
   readonly #source: ModelSource
+  readonly #isSet: boolean
 
-  constructor(source: ModelSource) {
+  constructor(source: ModelSource, isSet: boolean) {
     this.#source = source
+    this.#isSet = isSet
   }
 
   get contextWindow(): number | undefined {
     return this.#source.contextWindow
+  }
+
+  get dropsTools(): boolean {
+    return !this.#isSet && this.#source.dropsTools === true
   }
 
   async prepare(): Promise<void> {
@@ -23,7 +32,8 @@ export class TextCallSource implements ModelSource {
 
   async generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
     const { tools, toolChoice: _, onDelta, onReset, ...rest } = request
-    if (tools.length === 0) return await this.#source.generate(request, signal)
+    const isNative = !this.#isSet && !this.dropsTools
+    if (tools.length === 0 || isNative) return await this.#source.generate(request, signal)
     const deltas = visibleDeltas(onDelta)
     const result = await this.#source.generate(
       {
