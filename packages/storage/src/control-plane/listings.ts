@@ -23,8 +23,8 @@ export interface Listing {
   readonly values: readonly ConditionValue[]
 }
 
-/** How an engine finds a folded text in folded titles: a condition with `?`, and its value. */
-interface TitleSearch {
+/** How an engine finds a folded text in folded titles: a condition with `?`, and the form of folded texts. */
+export interface TitleSearch {
   readonly condition: string
   toValue(folded: string): ConditionValue
 }

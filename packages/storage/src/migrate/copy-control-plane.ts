@@ -1,10 +1,10 @@
 import { join } from 'node:path'
+import { type TableDefinition, tableDefinitions } from '../control-plane/stores/tables.ts'
 import { decodeText, encodeText } from '../postgres/control-plane/text.ts'
 import { PostgresDatabase, type Session, type Value } from '../postgres/database/database.ts'
 import { controlPlaneMigrations } from '../sqlite/control-plane/schema.ts'
 import { Database, toBuffer } from '../sqlite/database/database.ts'
 import { StoreMark } from '../sqlite/database/store-mark.ts'
-import { type MigratedTable, migratedTables } from './control-plane-tables.ts'
 
 interface Places {
   /** Data directory, which no server uses meanwhile. */
@@ -31,7 +31,7 @@ export async function controlPlaneToPostgres({ directory, url }: Places): Promis
       assertSameLedger((await session.run<[string]>('SELECT id FROM ledger')).rows[0]?.[0], files.ledger())
       await assertUnused(session)
       let count = 0
-      for (const table of migratedTables) {
+      for (const table of tableDefinitions) {
         await session.run(`DELETE FROM ${table.postgres}`)
         const rows = files.db.all(selectSql(table, table.sqlite))
         const placeholders = table.columns.map((_, index) => `$${index + 1}`).join(', ')
@@ -52,10 +52,10 @@ export async function controlPlaneToFiles({ directory, url }: Places): Promise<n
   using files = openFiles(directory)
   const db = new PostgresDatabase(url, () => {})
   try {
-    const copied = new Map<MigratedTable, readonly Row[]>()
+    const copied = new Map<TableDefinition, readonly Row[]>()
     await db.transaction('SET LOCAL statement_timeout = 0', async (session) => {
       await assertUnused(session)
-      for (const table of migratedTables)
+      for (const table of tableDefinitions)
         copied.set(table, (await session.run(selectSql(table, table.postgres))).rows)
     })
     const ledger = files.ledger()
@@ -98,15 +98,15 @@ async function assertUnused(session: Session): Promise<void> {
   if (rows.length > 0) throw new Error('The database is in use by a sandbox server: stop it first')
 }
 
-function names({ columns }: MigratedTable): string {
+function names({ columns }: TableDefinition): string {
   return columns.map((column) => `"${column}"`).join(', ')
 }
 
-function selectSql(table: MigratedTable, name: string): string {
+function selectSql(table: TableDefinition, name: string): string {
   return `SELECT ${names(table)} FROM "${name}" ORDER BY 1`
 }
 
-function toPostgres({ columns, bytes = [], flags = [] }: MigratedTable, row: Row): Value[] {
+function toPostgres({ columns, bytes = [], flags = [] }: TableDefinition, row: Row): Value[] {
   return columns.map((column, index) => {
     const value = row[index]
     if (flags.includes(column)) return value === 1
@@ -116,7 +116,7 @@ function toPostgres({ columns, bytes = [], flags = [] }: MigratedTable, row: Row
   })
 }
 
-function toSqlite({ columns, bytes = [] }: MigratedTable, row: Row) {
+function toSqlite({ columns, bytes = [] }: TableDefinition, row: Row) {
   return columns.map((column, index) => {
     const value = row[index]
     if (typeof value === 'boolean') return Number(value)

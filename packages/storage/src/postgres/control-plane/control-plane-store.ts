@@ -1,16 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { type Instant, type LogFunction, must, type Problem } from '@slipway/protocol'
 import type { ControlPlaneStore } from '../../control-plane/control-plane-store.ts'
+import { openRows } from '../../control-plane/stores/open-rows.ts'
 import { PostgresDatabase } from '../database/database.ts'
 import { prepareDatabase } from '../database/prepare-database.ts'
-import { PostgresAppConversationRows } from './app-conversations.ts'
-import { PostgresDocumentStore } from './documents.ts'
 import { type LeaseTimes, PostgresLeases } from './leases.ts'
-import { PostgresPendingMessageRows } from './pending-messages.ts'
-import { PostgresQuotaRows } from './quota.ts'
-import { PostgresSandboxRows } from './sandboxes.ts'
-import { PostgresStartTaskRows } from './start-tasks.ts'
-import { PostgresUserRows } from './users.ts'
+import { PostgresSession } from './session.ts'
 
 const insertIdSql = 'INSERT INTO ledger SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM ledger)'
 
@@ -42,16 +37,9 @@ export async function openPostgresControlPlaneStore({
     const { changes } = leases
     await changes.write((session) => session.run(insertIdSql, [randomBytes(16).toString('hex')]))
     const [ledger] = await db.query<[string]>('SELECT id FROM ledger')
-    const quota = new PostgresQuotaRows(db)
     return {
       id: must(ledger, 'the id of the store')[0],
-      sandboxes: new PostgresSandboxRows(db, changes, now),
-      conversations: new PostgresAppConversationRows(db, changes),
-      startTasks: new PostgresStartTaskRows(db, changes, quota),
-      users: new PostgresUserRows(db, changes),
-      quota,
-      pendingMessages: new PostgresPendingMessageRows(db, changes),
-      documents: new PostgresDocumentStore(db, changes),
+      ...openRows(new PostgresSession(db, changes), now),
       leases,
       get problem() {
         return db.problem

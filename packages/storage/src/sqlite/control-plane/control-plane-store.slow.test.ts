@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { controlPlaneStoreContract } from '../../control-plane/control-plane-store.contract.ts'
+import { SandboxStore } from '../../control-plane/stores/sandboxes.ts'
 import { type OpenStore, sandboxRow } from '../../control-plane/testing/sample-rows.ts'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
@@ -11,8 +12,8 @@ import { StorageHealth } from '../database/storage-health.ts'
 import { openStorage } from '../storage.ts'
 import { ChangeQueue } from './change-queue.ts'
 import { openControlPlaneStore } from './control-plane-store.ts'
-import { SqliteSandboxRows } from './sandboxes.ts'
 import { controlPlaneMigrations } from './schema.ts'
+import { SqliteSession } from './session.ts'
 
 const open: OpenStore = async (options = {}) => {
   const directory = mkdtempSync(join(tmpdir(), 'slipway-control-plane-'))
@@ -63,7 +64,7 @@ test('on a full disk a change is refused as a whole, and what fits is written la
   using directory = temporaryDirectory()
   const db = new Database(join(directory.path, 'control.db'), settings)
   const changes = new ChangeQueue(db, new StorageHealth(dirname(db.path), () => {}).add(db))
-  const sandboxes = new SqliteSandboxRows(db, changes, () => 5)
+  const sandboxes = new SandboxStore(new SqliteSession(db, changes), () => 5)
   await sandboxes.add(sandboxRow({ id: 'a' }))
   db.pragma(`max_page_count = ${Number(db.pragma('page_count')) + 2}`)
   const large = sandboxRow({ id: 'b', sealed: Buffer.alloc(100_000) })

@@ -2,21 +2,16 @@ import { join } from 'node:path'
 import { type Instant, type LogFunction, must } from '@slipway/protocol'
 import type { ControlPlaneStore } from '../../control-plane/control-plane-store.ts'
 import { LocalLeases } from '../../control-plane/leases.ts'
+import { openRows } from '../../control-plane/stores/open-rows.ts'
 import { Database } from '../database/database.ts'
 import { DirectoryLock } from '../database/directory-lock.ts'
 import { makeDataDirectory } from '../database/open-failure.ts'
 import { recoverDatabase, StorageHealth } from '../database/storage-health.ts'
 import { StoreMark } from '../database/store-mark.ts'
-import { SqliteAppConversationRows } from './app-conversations.ts'
 import { ChangeQueue } from './change-queue.ts'
-import { SqliteDocumentStore } from './documents.ts'
-import { SqlitePendingMessageRows } from './pending-messages.ts'
-import { SqliteQuotaRows } from './quota.ts'
 import { reclaimPeriodically } from './reclaim-periodically.ts'
-import { SqliteSandboxRows } from './sandboxes.ts'
 import { controlPlaneMigrations } from './schema.ts'
-import { SqliteStartTaskRows } from './start-tasks.ts'
-import { SqliteUserRows } from './users.ts'
+import { SqliteSession } from './session.ts'
 
 /** Bound of the page cache of control.db. */
 const cacheBytes = 8 * 1024 * 1024
@@ -74,16 +69,9 @@ export async function openControlPlaneStore({
     const changes = new ChangeQueue(db, databaseHealth)
     const closing = new AbortController()
     const reclaiming = reclaimPeriodically(db, changes, closing.signal, reclaimIntervalMs)
-    const quota = new SqliteQuotaRows(db)
     const store: ControlPlaneStore = {
       id,
-      sandboxes: new SqliteSandboxRows(db, changes, now),
-      conversations: new SqliteAppConversationRows(db, changes),
-      startTasks: new SqliteStartTaskRows(db, changes, quota),
-      users: new SqliteUserRows(db, changes),
-      quota,
-      pendingMessages: new SqlitePendingMessageRows(db, changes),
-      documents: new SqliteDocumentStore(db, changes),
+      ...openRows(new SqliteSession(db, changes), now),
       leases: new LocalLeases(),
       async [Symbol.asyncDispose]() {
         closing.abort()

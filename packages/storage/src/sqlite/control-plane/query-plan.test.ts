@@ -9,23 +9,24 @@ import {
   taskListing,
 } from '../../control-plane/listings.ts'
 import type { Scope } from '../../control-plane/rows.ts'
+import { childrenClause, idsOfOwnerSql, sandboxClause } from '../../control-plane/stores/app-conversations.ts'
+import { documentSql } from '../../control-plane/stores/documents.ts'
+import { countSql, positionSql, targetClause } from '../../control-plane/stores/pending-messages.ts'
+import { usedSql } from '../../control-plane/stores/quota.ts'
+import {
+  batchClause,
+  grantedSql,
+  keyClause,
+  pooledClause,
+  runningClause,
+} from '../../control-plane/stores/sandboxes.ts'
+import { removeByConversationSql, unfinishedClause } from '../../control-plane/stores/start-tasks.ts'
+import { pageSql } from '../../control-plane/stores/table.ts'
+import { hashClause, keysClause, limitsSql, orgsOfUserClause } from '../../control-plane/stores/users.ts'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
-import {
-  childrenClause,
-  countOfOwnerSql,
-  idsOfOwnerSql,
-  sandboxClause,
-  titleSearch,
-} from './app-conversations.ts'
-import { documentSql } from './documents.ts'
-import { countSql, positionSql, targetClause } from './pending-messages.ts'
-import { usedSql } from './quota.ts'
-import { batchClause, grantedSql, keyClause, pooledClause, runningClause } from './sandboxes.ts'
 import { controlPlaneMigrations } from './schema.ts'
-import { removeByConversationSql, unfinishedClause } from './start-tasks.ts'
-import { pageSql } from './table.ts'
-import { hashClause, keysClause, limitsSql, orgsOfUserClause } from './users.ts'
+import { titleSearch } from './session.ts'
 
 const scopes: readonly Scope[] = [{ owner: null }, { owner: 'a', org: 'o' }]
 const starts = [undefined, { value: 1, id: 'x' }]
@@ -85,7 +86,7 @@ test('pages are read in the order of an index without sorting', () => {
 
 test('every other query searches an index', () => {
   const tails = [
-    ['sandbox', pooledClause, runningClause, keyClause, batchClause],
+    ['sandbox', pooledClause, runningClause('a'), keyClause, batchClause],
     ['app_conversation', sandboxClause, childrenClause],
     ['api_key', keysClause, hashClause],
     ['pending_message', targetClause],
@@ -93,7 +94,6 @@ test('every other query searches an index', () => {
   const whole = [
     limitsSql,
     idsOfOwnerSql,
-    countOfOwnerSql,
     removeByConversationSql,
     documentSql,
     grantedSql,

@@ -1,20 +1,24 @@
 /** A table of the control plane in both engines, with its columns. */
-export interface MigratedTable {
+export interface TableDefinition {
   readonly sqlite: string
   readonly postgres: string
   readonly columns: readonly string[]
   /** Texts that PostgreSQL has as bytes. */
   readonly bytes?: readonly string[]
+  /** Columns that are not members of rows. */
+  readonly hidden?: readonly string[]
+  /** Members that are JSON texts. */
+  readonly json?: readonly string[]
   /** Numbers 0 and 1 that PostgreSQL has as booleans. */
   readonly flags?: readonly string[]
 }
 
-function table(name: string, columns: string, more: Partial<MigratedTable> = {}): MigratedTable {
+function table(name: string, columns: string, more: Partial<TableDefinition> = {}): TableDefinition {
   return { sqlite: name, postgres: name, columns: columns.split(' '), ...more }
 }
 
 /** The ledger is last: a target without it is incomplete. */
-export const migratedTables: readonly MigratedTable[] = [
+export const tableDefinitions: readonly TableDefinition[] = [
   table(
     'sandbox',
     'id owner org spec backend wanted status detail key_hash sealed epoch addresses created_at changed_at used_at',
@@ -23,7 +27,7 @@ export const migratedTables: readonly MigratedTable[] = [
   table(
     'app_conversation',
     'id owner org sandbox parent title folded_title title_key status members created_at updated_at',
-    { bytes: ['folded_title', 'title_key'] },
+    { bytes: ['folded_title', 'title_key'], hidden: ['folded_title', 'title_key'] },
   ),
   table(
     'start_task',
@@ -36,9 +40,11 @@ export const migratedTables: readonly MigratedTable[] = [
   table('org', 'id name daily_conversation_limit created_at'),
   table('member', 'user org'),
   table('user_limit', 'user max_conversations max_stored_mb max_sandboxes'),
-  table('api_key', 'id hash user org name scopes not_before expires_at created_at used_at created_by'),
+  table('api_key', 'id hash user org name scopes not_before expires_at created_at used_at created_by', {
+    json: ['scopes'],
+  }),
   table('quota', 'user day used'),
-  table('pending_message', 'ordinal id target owner message created_at'),
+  table('pending_message', 'ordinal id target owner message created_at', { hidden: ['ordinal'] }),
   table('document', 'user name sealed'),
   table('ledger', 'id'),
 ]

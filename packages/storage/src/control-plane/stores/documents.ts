@@ -1,0 +1,43 @@
+import { LruMap } from '@slipway/shared/collections'
+import type { DocumentStore } from '../../documents/document-store.ts'
+import { execute, queryColumn, type RowSession, type Work } from './session.ts'
+
+export const documentSql = 'SELECT sealed FROM document WHERE "user" = ? AND name = ?'
+const putSql = `INSERT INTO document ("user", name, sealed) VALUES (?, ?, ?)
+  ON CONFLICT ("user", name) DO UPDATE SET sealed = excluded.sealed`
+const removeSql = 'DELETE FROM document WHERE "user" = ? AND name = ?'
+/** Documents whose bytes are remembered. */
+const maxLatest = 500
+
+/** Documents as rows of the control plane. An unchanged document that was read lately is the same Buffer. */
+export class DocumentRows implements DocumentStore {
+  readonly #session: RowSession
+  readonly #latest = new LruMap<string, Buffer>({ max: maxLatest })
+
+  constructor(session: RowSession) {
+    this.#session = session
+  }
+
+  get(user: string, name: string): Promise<Buffer | undefined> {
+    return this.#session.read(this.#get(user, name))
+  }
+
+  update(user: string, name: string, make: (old: Buffer | undefined) => Buffer | undefined): Promise<void> {
+    return this.#session.write(() => this.#update(user, name, make))
+  }
+
+  *#get(user: string, name: string): Work<Buffer | undefined> {
+    const [bytes] = yield* queryColumn<Buffer>(documentSql, user, name)
+    if (bytes === undefined) return undefined
+    const key = JSON.stringify([user, name])
+    const latest = this.#latest.get(key)
+    if (latest?.equals(bytes)) return latest
+    this.#latest.set(key, bytes)
+    return bytes
+  }
+
+  *#update(user: string, name: string, make: (old: Buffer | undefined) => Buffer | undefined): Work<void> {
+    const updated = make(yield* this.#get(user, name))
+    yield* updated === undefined ? execute(removeSql, user, name) : execute(putSql, user, name, updated)
+  }
+}

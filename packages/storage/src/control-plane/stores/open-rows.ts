@@ -1,0 +1,26 @@
+import type { Instant } from '@slipway/protocol'
+import type { ControlPlaneStore } from '../control-plane-store.ts'
+import { AppConversationStore } from './app-conversations.ts'
+import { DocumentRows } from './documents.ts'
+import { PendingMessageStore } from './pending-messages.ts'
+import { quotaRows } from './quota.ts'
+import { SandboxStore } from './sandboxes.ts'
+import type { RowSession } from './session.ts'
+import { StartTaskStore } from './start-tasks.ts'
+import { UserStore } from './users.ts'
+
+/** The stores of a control plane, over a session of its engine. */
+export function openRows(
+  session: RowSession,
+  now: () => Instant,
+): Omit<ControlPlaneStore, 'id' | 'leases' | typeof Symbol.asyncDispose> {
+  return {
+    sandboxes: new SandboxStore(session, now),
+    conversations: new AppConversationStore(session),
+    startTasks: new StartTaskStore(session),
+    users: new UserStore(session),
+    quota: quotaRows(session),
+    pendingMessages: new PendingMessageStore(session),
+    documents: new DocumentRows(session),
+  }
+}

@@ -1,0 +1,113 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Instant } from '@slipway/protocol'
+import { sandboxListing } from '../listings.ts'
+import { ownedBy } from '../owned-by.ts'
+import type { AdminScope, PageQuery, RowPage, Scope } from '../rows.ts'
+import type { SandboxRow, SandboxRows } from '../sandboxes.ts'
+import { execute, queryColumn, type RowSession, type Work } from './session.ts'
+import { TableRows } from './table-rows.ts'
+
+type Change = Parameters<SandboxRows['update']>
+type Members = Change[1]
+
+const batchRows = 200
+const grantSql = 'INSERT INTO sandbox_secret (sandbox, name) VALUES (?, ?) ON CONFLICT DO NOTHING'
+export const grantedSql = 'SELECT name FROM sandbox_secret WHERE sandbox = ? ORDER BY name'
+export const pooledClause = `INDEXED BY sandbox_pool WHERE spec = ? AND owner IS NULL AND wanted = 'running'
+  AND status = 'RUNNING' ORDER BY created_at, id LIMIT 1`
+export const keyClause = 'INDEXED BY sandbox_key WHERE key_hash = ?'
+export const batchClause = `WHERE id > ? ORDER BY id LIMIT ${batchRows}`
+
+export function runningClause(owner: string | null): string {
+  return `INDEXED BY sandbox_running WHERE ${ownedBy({ owner }).where} AND wanted = 'running' ORDER BY used_at, id`
+}
+
+export class SandboxStore extends TableRows<SandboxRow> implements SandboxRows {
+  readonly #now: () => Instant
+
+  constructor(session: RowSession, now: () => Instant) {
+    super(session, 'sandbox')
+    this.#now = now
+  }
+
+  async add(row: SandboxRow): ReturnType<SandboxRows['add']> {
+    return (await this.session.write(() => this.table.insert(row))) ? 'added' : 'known'
+  }
+
+  findByKeyHash(hash: string): Promise<SandboxRow | undefined> {
+    return this.session.read(this.table.selectFirst(keyClause, hash))
+  }
+
+  override update(
+    id: string,
+    members: Members,
+    { where = {} }: Change[2] = {},
+  ): ReturnType<SandboxRows['update']> {
+    return this.session.write(() => this.#update(id, members, where))
+  }
+
+  claim(spec: string, members: Members & { readonly owner: string }): Promise<SandboxRow | undefined> {
+    return this.session.write(() => this.#claim(spec, members))
+  }
+
+  override remove(id: string): Promise<boolean> {
+    return this.session.write(() => this.#remove(id))
+  }
+
+  grantSecrets(id: string, names: readonly string[]): Promise<void> {
+    return this.session.write(function* () {
+      for (const name of names) yield* execute(grantSql, id, name)
+    })
+  }
+
+  listGrantedSecrets(id: string): Promise<readonly string[]> {
+    return this.session.read(queryColumn<string>(grantedSql, id))
+  }
+
+  search(scope: Scope | AdminScope, query: PageQuery): Promise<RowPage<SandboxRow>> {
+    return this.session.read(this.table.page(sandboxListing(scope), query))
+  }
+
+  async *iterateAll(): AsyncGenerator<SandboxRow> {
+    for (let after = ''; ; await nextTurn()) {
+      const rows = await this.session.read(this.table.select(batchClause, after))
+      yield* rows
+      if (rows.length < batchRows) return
+      after = rows.at(-1)?.id ?? after
+    }
+  }
+
+  listRunning(owner: string | null): Promise<readonly SandboxRow[]> {
+    return this.session.read(this.table.select(runningClause(owner), ...ownedBy({ owner }).values))
+  }
+
+  *#update(id: string, members: Members, where: Partial<SandboxRow>): Work<SandboxRow | undefined> {
+    const row = yield* this.table.get(id)
+    return row && matchesMembers(row, where) ? yield* this.#change(row, members) : undefined
+  }
+
+  *#claim(spec: string, members: Members): Work<SandboxRow | undefined> {
+    const { key_hash = null } = members
+    const claimed = key_hash === null ? undefined : yield* this.table.selectFirst(keyClause, key_hash)
+    if (claimed !== undefined) return claimed
+    const row = yield* this.table.selectFirst(pooledClause, spec)
+    return row && (yield* this.#change(row, members))
+  }
+
+  *#remove(id: string): Work<boolean> {
+    yield* execute('DELETE FROM sandbox_secret WHERE sandbox = ?', id)
+    return yield* this.table.remove(id)
+  }
+
+  #change(row: SandboxRow, members: Members): Work<SandboxRow | undefined> {
+    const isStatusChanged = members.status !== undefined && members.status !== row.status
+    const changed_at = isStatusChanged ? this.#now() : row.changed_at
+    return this.table.update(row.id, { ...members, changed_at })
+  }
+}
+
+function matchesMembers(row: SandboxRow, where: Partial<SandboxRow>): boolean {
+  return Object.entries(where).every(
+    ([name, value]) => value === undefined || Reflect.get(row, name) === value,
+  )
+}

@@ -1,0 +1,164 @@
+import { type Instant, Problem } from '@slipway/protocol'
+import { newestFirst } from '../listings.ts'
+import type { PageQuery, RowChange, RowPage } from '../rows.ts'
+import { changeLimits, type LimitColumns, toLimits } from '../user-limits.ts'
+import type { ApiKeyRow, OrgRow, UserLimits, UserRow, UserRows } from '../users.ts'
+import { execute, query, queryNumber, type RowSession, type Work } from './session.ts'
+import { Table } from './table.ts'
+
+export const orgsOfUserClause = `JOIN member ON member.org = org.id WHERE member."user" = ? ORDER BY org.created_at, org.id`
+export const keysClause = 'INDEXED BY api_key_user WHERE "user" = ? ORDER BY created_at DESC, id DESC'
+/** A key, the keys that were created with it, and so on. */
+const removeKeysSql = `WITH RECURSIVE revoked (id) AS (
+    SELECT id FROM api_key WHERE id = ?
+    UNION SELECT api_key.id FROM revoked JOIN api_key ON api_key.created_by = revoked.id
+  ) DELETE FROM api_key WHERE id IN (SELECT id FROM revoked)`
+export const limitsSql =
+  'SELECT max_conversations, max_stored_mb, max_sandboxes FROM user_limit WHERE "user" = ?'
+const setLimitsSql = `INSERT INTO user_limit ("user", max_conversations, max_stored_mb, max_sandboxes)
+  VALUES (?, ?, ?, ?) ON CONFLICT ("user") DO UPDATE SET max_conversations = excluded.max_conversations,
+  max_stored_mb = excluded.max_stored_mb, max_sandboxes = excluded.max_sandboxes`
+const addMemberSql = 'INSERT INTO member ("user", org) VALUES (?, ?) ON CONFLICT DO NOTHING'
+const removeMemberSql = 'DELETE FROM member WHERE "user" = ? AND org = ? RETURNING 1'
+export const hashClause = 'WHERE hash = ?'
+const markUsedSql = 'UPDATE api_key SET used_at = ? WHERE id = ? AND coalesce(used_at < ?, true)'
+/** The tables that have rows of a user. */
+const tablesOfUser = ['api_key', 'member', 'document', 'quota', 'user_limit']
+
+export class UserStore implements UserRows {
+  readonly #session: RowSession
+  readonly #users: Table<UserRow>
+  readonly #orgs: Table<OrgRow>
+  readonly #keys: Table<ApiKeyRow>
+
+  constructor(session: RowSession) {
+    this.#session = session
+    this.#users = new Table(session.dialect, 'user')
+    this.#orgs = new Table(session.dialect, 'org')
+    this.#keys = new Table(session.dialect, 'api_key')
+  }
+
+  addUser(row: UserRow): Promise<boolean> {
+    return this.#session.write(() => this.#users.insert(row))
+  }
+
+  getUser(id: string): Promise<UserRow | undefined> {
+    return this.#session.read(this.#users.get(id))
+  }
+
+  listUsers(query: PageQuery): Promise<RowPage<UserRow>> {
+    return this.#session.read(this.#users.page(newestFirst('user_created'), query))
+  }
+
+  updateUser(id: string, members: RowChange<UserRow>): Promise<UserRow | undefined> {
+    return this.#session.write(() => this.#users.update(id, members))
+  }
+
+  removeUser(id: string): Promise<boolean> {
+    return this.#session.write(() => this.#removeUser(id))
+  }
+
+  addOrg(row: OrgRow): Promise<boolean> {
+    return this.#session.write(() => this.#orgs.insert(row))
+  }
+
+  getOrg(id: string): Promise<OrgRow | undefined> {
+    return this.#session.read(this.#orgs.get(id))
+  }
+
+  listOrgs(query: PageQuery): Promise<RowPage<OrgRow>> {
+    return this.#session.read(this.#orgs.page(newestFirst('org_created'), query))
+  }
+
+  updateOrg(id: string, members: RowChange<OrgRow>): Promise<OrgRow | undefined> {
+    return this.#session.write(() => this.#orgs.update(id, members))
+  }
+
+  getLimits(user: string): Promise<UserLimits> {
+    return this.#session.read(this.#limits(user))
+  }
+
+  setLimits(user: string, limits: Partial<UserLimits>): Promise<UserLimits> {
+    return this.#session.write(() => this.#setLimits(user, limits))
+  }
+
+  addMember(org: string, user: string): Promise<void> {
+    return this.#session.write(() => this.#addMember(org, user))
+  }
+
+  async removeMember(org: string, user: string): Promise<boolean> {
+    return (await this.#session.write(() => query(removeMemberSql, user, org))).length > 0
+  }
+
+  listOrgsOfUser(user: string): Promise<readonly OrgRow[]> {
+    return this.#session.read(this.#orgs.select(orgsOfUserClause, user))
+  }
+
+  addKey(row: ApiKeyRow): Promise<void> {
+    return this.#session.write(() => this.#addKey(row))
+  }
+
+  findKeyByHash(hash: string): Promise<ApiKeyRow | undefined> {
+    return this.#session.read(this.#keys.selectFirst(hashClause, hash))
+  }
+
+  listKeys(user: string): Promise<readonly ApiKeyRow[]> {
+    return this.#session.read(this.#keys.select(keysClause, user))
+  }
+
+  countKeys(): Promise<number> {
+    return this.#session.read(queryNumber('SELECT count(*) FROM api_key'))
+  }
+
+  markKeyUsed(id: string, used_at: Instant): Promise<void> {
+    return this.#session.write(() => execute(markUsedSql, used_at, id, used_at))
+  }
+
+  removeKey(user: string, id: string): Promise<boolean> {
+    return this.#session.write(() => this.#removeKey(user, id))
+  }
+
+  removeKeys(user: string): Promise<void> {
+    return this.#session.write(() => execute('DELETE FROM api_key WHERE "user" = ?', user))
+  }
+
+  *#limits(user: string): Work<UserLimits> {
+    return toLimits((yield* query<LimitColumns>(limitsSql, user))[0])
+  }
+
+  *#setLimits(user: string, limits: Partial<UserLimits>): Work<UserLimits> {
+    yield* this.#assertUserExists(user)
+    const changed = changeLimits(yield* this.#limits(user), limits)
+    const { max_conversations, max_stored_mb, max_sandboxes } = changed
+    yield* execute(setLimitsSql, user, max_conversations, max_stored_mb, max_sandboxes)
+    return changed
+  }
+
+  *#removeUser(id: string): Work<boolean> {
+    for (const table of tablesOfUser) yield* execute(`DELETE FROM ${table} WHERE "user" = ?`, id)
+    return yield* this.#users.remove(id)
+  }
+
+  *#addMember(org: string, user: string): Work<void> {
+    if ((yield* this.#orgs.get(org)) === undefined) throw new Problem('not_found', 'Organization not found')
+    yield* this.#assertUserExists(user)
+    yield* execute(addMemberSql, user, org)
+  }
+
+  *#addKey(row: ApiKeyRow): Work<void> {
+    yield* this.#assertUserExists(row.user)
+    if (!(yield* this.#keys.insert(row))) throw new Error(`a key has the id ${row.id} already`)
+  }
+
+  *#removeKey(user: string, id: string): Work<boolean> {
+    const key = yield* this.#keys.get(id)
+    if (key?.user !== user) return false
+    yield* execute(removeKeysSql, id)
+    return true
+  }
+
+  /** Otherwise a later user of the same id would inherit the row. */
+  *#assertUserExists(user: string): Work<void> {
+    if ((yield* this.#users.get(user)) === undefined) throw new Problem('not_found', 'User not found')
+  }
+}
