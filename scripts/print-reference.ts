@@ -5,6 +5,7 @@ import type { Command } from 'commander'
 import { readConfig } from '../packages/cli/src/context/config.ts'
 import { noConfigFile } from '../packages/cli/src/context/config-file.ts'
 import { fileSettings } from '../packages/cli/src/context/file-settings.ts'
+import { visibleCommands } from '../packages/cli/src/program/completion.ts'
 import { buildProgram } from '../packages/cli/src/program/program.ts'
 
 /** Writes the pages of `docs/reference` from the code; `--check` compares. */
@@ -26,7 +27,7 @@ for (const [name, text] of Object.entries(pages)) {
 }
 
 function cliPage(): string {
-  const commands = slipway.commands.flatMap(leaves)
+  const commands = leaves(slipway)
   const index = commands.map((command) =>
     row(`[\`${pathOf(command)}\`](#${anchor(command)})`, summary(command)),
   )
@@ -49,7 +50,7 @@ ${commands.map(commandSection).join('\n')}`
 
 /** A command with subcommands is a group. */
 function leaves(command: Command): Command[] {
-  return command.commands.length === 0 ? [command] : command.commands.flatMap((one) => leaves(one))
+  return command.commands.length === 0 ? [command] : visibleCommands(command).flatMap(leaves)
 }
 
 function pathOf(command: Command): string {

@@ -3,9 +3,10 @@ import { readFile } from 'node:fs/promises'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import {
+  agentSource,
   commandName,
-  conversationsCommand,
   eventTable,
+  listCommand,
   parseRawPage,
   print,
   type SearchQuery,
@@ -22,9 +23,10 @@ export async function showEventLog(stage: DemoContext, work: DemoRun): Promise<v
   await showExport(stage, work)
   await showImport(stage)
   await printHeading(stage, 'List the conversations')
-  await printCommand(`${commandName} conversations`)
+  await printCommand(`${commandName} ls --limit 5`)
   const { client, signal } = stage
-  await conversationsCommand({ client, isJson: false, signal }, { limit: '5' }, { all: false })
+  const context = { source: agentSource(client, signal), isJson: false, isWide: false, signal }
+  await listCommand(context, { limit: 5, all: false, isQuiet: false })
 }
 
 async function showSearches(stage: DemoContext, { id, events }: DemoRun): Promise<void> {

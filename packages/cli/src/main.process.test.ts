@@ -321,8 +321,8 @@ test('tail shows a message as it comes and ends quietly at Ctrl-C', async () => 
 test('conversations are listed as a table and as JSON', async () => {
   const id = await importSample('--title', 'A street book')
   const table = await runCli(['conversations', '--status', 'finished', '--limit', '1'])
-  expect(table.stdout).toMatch(/^ID +STATUS +EVENTS +UPDATED +TITLE\n/)
-  expect(table.stdout).toMatch(new RegExp(`^${id} finished +60 +20\\S+ \\S+ +A street book$`, 'm'))
+  expect(table.stdout).toMatch(/^ID +STATUS +CHANGED +TITLE\n/)
+  expect(table.stdout).toMatch(new RegExp(`^${id.slice(0, 8)} +finished +.+ A street book$`, 'm'))
   expect(table.stderr).toContain('--all')
   const json = await runCli(['conversations', '--json', '--all', '--limit', '2'])
   const ids = json.stdout

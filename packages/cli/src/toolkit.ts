@@ -1,9 +1,9 @@
 /** The functions that `examples/` uses: output, requests, and the command of the agent server. */
 export { statusLine } from './commands/app-start.ts'
-export { conversationsCommand } from './commands/conversations.ts'
 export { printRun, usageLine } from './commands/follow-run.ts'
 export { agentServerCommand } from './commands/sandbox-server.ts'
 export { eventTable, type SearchQuery } from './commands/search.ts'
+export { listCommand } from './commands/verbs/conversation-verbs.ts'
 export { startConsole } from './console/console-start.ts'
 export { openBrowser } from './console/open-browser.ts'
 export type { Config } from './context/config.ts'
@@ -16,6 +16,7 @@ export {
 export { isInteractive, promptForConfirmation } from './conversation/confirmation-prompt.ts'
 export { formatPendingAction, readPendingQuestion } from './conversation/pending-actions.ts'
 export { getAppConversation, remoteEvents } from './conversation/remote-events.ts'
+export { agentSource } from './conversation/source/agent-source.ts'
 export { followStartTask } from './conversation/start-tasks.ts'
 export { asObject } from './output/action-text.ts'
 export { commandName } from './output/command-name.ts'

@@ -63,7 +63,7 @@ async function candidatesFor(
     return options.flatMap(({ long, description }) => (long ? [{ value: long, description }] : []))
   }
   if (command.commands.length > 0) {
-    return command.commands.map((one) => ({ value: one.name(), description: one.description() }))
+    return visibleCommands(command).map((one) => ({ value: one.name(), description: one.description() }))
   }
   const argument = command.registeredArguments[position] ?? command.registeredArguments.at(-1)
   if (argument !== undefined && /^ids?$/.test(argument.name()) && isConversationCommand(command))
@@ -75,6 +75,12 @@ async function candidatesFor(
     }))
   if (command.parent?.name() === 'context' && /^(use|rm)$/.test(command.name())) return await contexts(deps)
   return []
+}
+
+/** The subcommands that the help lists. */
+export function visibleCommands(command: Command): readonly Command[] {
+  const visible = command.createHelp().visibleCommands(command)
+  return command.commands.filter((one) => visible.includes(one))
 }
 
 /** `sandbox pause ID` names a sandbox. */

@@ -8,28 +8,22 @@ export const idText = 'id of the conversation, its first characters, its title o
 
 /** The verbs that are the same on agent servers and on sandbox servers. */
 export function addConversationCommands(slipway: Command, { source, find }: ConversationDeps): void {
-  slipway
-    .command('ls')
-    .description('list conversations, the last changed first')
-    .argument('[text]', 'only those with this text in their title, in any case')
-    .option('--here', 'only those that work in the current directory, or below it', false)
-    .option('--status <status>', 'only those with this status, for example idle')
-    .option('-n, --limit <number>', 'conversations a page', integerFlag(1, 100), 20)
-    .option('--all', 'print all pages', false)
-    .option('-q, --quiet', 'print ids only', false)
-    .action(async (title: string | undefined, { quiet: isQuiet, here, ...options }: ListFlags) => {
-      const { listCommand } = await import('../commands/verbs/conversation-verbs.ts')
-      const directory = here ? process.cwd() : undefined
-      await listCommand(source(), { ...options, isQuiet, title, directory })
-    })
+  const verbs = () => import('../commands/verbs/conversation-verbs.ts')
+  const logs = () => import('../commands/verbs/logs.ts')
+  for (const list of [slipway.command('ls'), slipway.command('conversations', { hidden: true })])
+    addListOptions(list).action(
+      async (title: string | undefined, { quiet: isQuiet, here, ...options }: ListFlags) => {
+        const directory = here ? process.cwd() : undefined
+        await (await verbs()).listCommand(source(), { ...options, isQuiet, title, directory })
+      },
+    )
   slipway
     .command('show')
     .description('show a conversation: what it is, what it cost, what it waits for')
     .argument('<id>', idText)
     .action(async (text: string) => {
-      const { showCommand } = await import('../commands/verbs/conversation-verbs.ts')
       const { context, id } = await find(text)
-      await showCommand(context, id)
+      await (await verbs()).showCommand(context, id)
     })
   slipway
     .command('rename')
@@ -37,9 +31,8 @@ export function addConversationCommands(slipway: Command, { source, find }: Conv
     .argument('<id>', idText)
     .argument('<title>', 'the title')
     .action(async (text: string, title: string) => {
-      const { renameCommand } = await import('../commands/verbs/conversation-verbs.ts')
       const { context, id } = await find(text)
-      await renameCommand(context, id, title)
+      await (await verbs()).renameCommand(context, id, title)
     })
   slipway
     .command('rm')
@@ -47,14 +40,10 @@ export function addConversationCommands(slipway: Command, { source, find }: Conv
     .argument('<ids...>', 'id of the conversation, its first characters, its whole title, or --last')
     .option('-y, --yes', 'do not ask in a terminal', false)
     .action(async (texts: string[], { yes: isConfirmed }: { yes: boolean }) => {
-      const { removeCommand } = await import('../commands/verbs/conversation-verbs.ts')
       // All of them are found before the first one goes.
       const found = await Promise.all(texts.map((text) => find(text, 'whole')))
-      await removeCommand(
-        source(),
-        found.map(({ id }) => id),
-        { isConfirmed },
-      )
+      const ids = found.map(({ id }) => id)
+      await (await verbs()).removeCommand(source(), ids, { isConfirmed })
     })
   slipway
     .command('send')
@@ -62,9 +51,8 @@ export function addConversationCommands(slipway: Command, { source, find }: Conv
     .argument('<id>', idText)
     .argument('<message>', 'the message')
     .action(async (text: string, message: string) => {
-      const { sendCommand } = await import('../commands/verbs/logs.ts')
       const { context, id } = await find(text)
-      await sendCommand(context, id, message)
+      await (await logs()).sendCommand(context, id, message)
     })
   slipway
     .command('logs')
@@ -73,17 +61,24 @@ export function addConversationCommands(slipway: Command, { source, find }: Conv
     .option('-f, --follow', 'go on with what comes, until Ctrl-C', false)
     .option('--after <cursor>', 'start after this position', cursorFlag, '0')
     .action(async (text: string, { follow, after }: { follow: boolean; after: string }) => {
-      const { logsCommand } = await import('../commands/verbs/logs.ts')
       const { context, id } = await find(text)
-      await logsCommand(context, id, { isFollowing: follow, after })
+      await (await logs()).logsCommand(context, id, { isFollowing: follow, after })
     })
   slipway
     .command('pending')
     .description('list what waits for a person, over all conversations')
-    .action(async () => {
-      const { pendingCommand } = await import('../commands/verbs/conversation-verbs.ts')
-      await pendingCommand(source())
-    })
+    .action(async () => (await verbs()).pendingCommand(source()))
+}
+
+function addListOptions(list: Command): Command {
+  return list
+    .description('list conversations, the last changed first')
+    .argument('[text]', 'only those with this text in their title, in any case')
+    .option('--here', 'only those that work in the current directory, or below it', false)
+    .option('--status <status>', 'only those with this status, for example idle')
+    .option('-n, --limit <number>', 'conversations a page', integerFlag(1, 100), 20)
+    .option('--all', 'print all pages', false)
+    .option('-q, --quiet', 'print ids only', false)
 }
 
 interface ListFlags {

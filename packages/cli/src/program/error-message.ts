@@ -121,7 +121,7 @@ const serverAdvice: Advice = {
   503: 'Try again in a moment.',
 }
 
-const sandboxServerLists = '"slipway sandboxes" and "slipway app ls" show what is there.'
+const sandboxServerLists = '"slipway sandbox ls" and "slipway app ls" show what is there.'
 const noApiKey =
   'No key was sent. Set SLIPWAY_API_KEY to an API key of the sandbox server. It prints one at its first start;\n' +
   'started with "slipway sandbox-server --new-key" it makes another one.'
@@ -131,6 +131,6 @@ const wrongApiKey =
 const sandboxServerAdvice: Advice = {
   404: sandboxServerLists,
   410: sandboxServerLists,
-  502: '"slipway sandboxes" says how its sandbox is.',
-  503: '"slipway sandboxes" says how its sandbox is.',
+  502: '"slipway sandbox ls" says how its sandbox is.',
+  503: '"slipway sandbox ls" says how its sandbox is.',
 }

@@ -118,7 +118,8 @@ export function buildProgram(config: Config, outcome: { code: number }, signal: 
   addLogCommands(slipway, deps)
   addReadCommands(slipway, deps)
   addPruneCommand(slipway, context)
-  addOpenCommand(slipway, selection)
+  addOpenCommand(slipway.command('open'), selection)
+  addOpenCommand(slipway.command('open-sandboxes', { hidden: true }), selection)
   for (const command of slipway.commands.slice(otherCommands)) {
     command
       .option(
@@ -130,6 +131,7 @@ export function buildProgram(config: Config, outcome: { code: number }, signal: 
         const { data } = command.opts<{ data?: string }>()
         // A console outlives the command: it needs a server that does too.
         if (command.name() === 'open') return await selection.selectRunning(data)
+        if (command.name() === 'open-sandboxes') return void (await selection.select(data, ['sandbox']))
         const start = startingCommands.includes(command.name()) ? 'ifNeeded' : 'withConversations'
         await selection.select(data, ['agent', 'sandbox'], start)
       })
@@ -229,9 +231,8 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     })
 }
 
-function addOpenCommand(slipway: Command, selection: ServerSelection): void {
-  slipway
-    .command('open')
+function addOpenCommand(open: Command, selection: ServerSelection): void {
+  open
     .description('open the console of a running agent server or sandbox server; the link signs in once')
     .option('--no-browser', 'only print the link')
     .action(async ({ browser, data }: { browser: boolean; data?: string }) => {
@@ -323,7 +324,7 @@ interface GrepOptions {
 function addReadCommands(slipway: Command, deps: ConversationDeps): void {
   addSearchCommand(slipway, deps)
   addGrepCommand(slipway, deps)
-  addListCommands(slipway, deps)
+  addTailCommand(slipway, deps)
 }
 
 function addSearchCommand(slipway: Command, { find }: ConversationDeps): void {
@@ -392,7 +393,7 @@ function addGrepCommand(slipway: Command, { context, source }: ConversationDeps)
     })
 }
 
-function addListCommands(slipway: Command, { context, find }: ConversationDeps): void {
+function addTailCommand(slipway: Command, { find }: ConversationDeps): void {
   slipway
     .command('tail')
     .description('follow the events of a conversation')
@@ -403,15 +404,5 @@ function addListCommands(slipway: Command, { context, find }: ConversationDeps):
       const { tailCommand } = await import('../commands/tail.ts')
       const found = await find(text)
       await tailCommand(found.context, found.id, options)
-    })
-  slipway
-    .command('conversations')
-    .description('list conversations, newest first')
-    .option('--status <status>', 'only those with this status, for example idle')
-    .option('--limit <number>', 'conversations a page, 1 to 100', pageSizeFlag, '20')
-    .option('--all', 'print all pages', false)
-    .action(async ({ all, ...query }: { status?: string; limit: string; all: boolean }) => {
-      const { conversationsCommand } = await import('../commands/conversations.ts')
-      await conversationsCommand(context(), query, { all })
     })
 }

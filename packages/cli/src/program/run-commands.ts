@@ -24,6 +24,9 @@ interface RunFlags {
   readonly secret?: readonly string[]
 }
 
+const runControl = () => import('../commands/run-control.ts')
+const checkpoints = () => import('../commands/checkpoints.ts')
+
 /** The command that runs an agent. */
 export function addRunCommand(
   slipway: Command,
@@ -145,9 +148,8 @@ function addStopCommands(slipway: Command, { conversation }: ConversationDeps): 
       .description(description)
       .argument('<id>', idText)
       .action(async (text: string) => {
-        const { stopCommand } = await import('../commands/run-control.ts')
         const { context, id } = await conversation(text)
-        await stopCommand(context, id, route)
+        await (await runControl()).stopCommand(context, id, route)
       })
   }
 }
@@ -171,10 +173,9 @@ function addConfirmCommand(slipway: Command, { conversation, outcome }: Conversa
       const { reject: isReject, reason, follow: isFollowing, stop: isStopped, action = [] } = flags
       if ((reason !== undefined || isStopped) && !isReject)
         command.error('--reason and --stop go with --reject.')
-      const { confirmCommand } = await import('../commands/run-control.ts')
       const { context, id } = await conversation(text)
       const answer = { isReject, reason, isFollowing, isStopped, actionIds: action }
-      outcome.code = await confirmCommand(context, id, answer)
+      outcome.code = await (await runControl()).confirmCommand(context, id, answer)
     })
 }
 
@@ -186,9 +187,8 @@ function addCopyCommands(slipway: Command, { conversation }: ConversationDeps): 
     .argument('<id>', idText)
     .argument('<question>', 'the question')
     .action(async (text: string, question: string) => {
-      const { askCommand } = await import('../commands/run-control.ts')
       const { context, id } = await conversation(text)
-      await askCommand(context, id, question)
+      await (await runControl()).askCommand(context, id, question)
     })
   slipway
     .command('fork')
@@ -197,9 +197,8 @@ function addCopyCommands(slipway: Command, { conversation }: ConversationDeps): 
     .option('--title <title>', 'title of the copy')
     .option('--from-event <id>', 'copy up to this event')
     .action(async (text: string, options: { title?: string; fromEvent?: string }) => {
-      const { forkCommand } = await import('../commands/run-control.ts')
       const { context, id } = await conversation(text)
-      await forkCommand(context, id, options)
+      await (await runControl()).forkCommand(context, id, options)
     })
   slipway
     .command('checkpoints')
@@ -207,9 +206,8 @@ function addCopyCommands(slipway: Command, { conversation }: ConversationDeps): 
     .argument('<id>', idText)
     .argument('[checkpoint]', 'id of a checkpoint')
     .action(async (text: string, checkpoint?: string) => {
-      const { checkpointsCommand } = await import('../commands/checkpoints.ts')
       const { context, id } = await conversation(text)
-      await checkpointsCommand(context, id, checkpoint)
+      await (await checkpoints()).checkpointsCommand(context, id, checkpoint)
     })
   slipway
     .command('rollback')
@@ -217,8 +215,7 @@ function addCopyCommands(slipway: Command, { conversation }: ConversationDeps): 
     .argument('<id>', idText)
     .argument('<checkpoint>', 'id of the checkpoint')
     .action(async (text: string, checkpoint: string) => {
-      const { restoreCommand } = await import('../commands/checkpoints.ts')
       const { context, id } = await conversation(text)
-      await restoreCommand(context, id, checkpoint)
+      await (await checkpoints()).restoreCommand(context, id, checkpoint)
     })
 }

@@ -1,5 +1,4 @@
 import { SandboxServerClient } from '@slipway/client'
-import { userDataDirectory } from '@slipway/shared/process'
 import type { Command } from 'commander'
 import type { SandboxServerContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
@@ -19,6 +18,11 @@ interface SandboxCommandDeps {
 /** Runs a command with a client; a returned number becomes the exit code. */
 type RunWithClient = (work: (context: SandboxServerContext) => Promise<unknown>) => Promise<void>
 
+const sandboxCommands = () => import('../commands/sandboxes.ts')
+const appCommands = () => import('../commands/apps.ts')
+const startCommands = () => import('../commands/app-start.ts')
+const hereCommands = () => import('../here/app-here.ts')
+
 /** The sandbox server, its demo, and the commands that talk to one. */
 export function addSandboxServerCommands(
   slipway: Command,
@@ -34,7 +38,7 @@ export function addSandboxServerCommands(
     outcome.code = typeof code === 'number' ? code : 0
   }
   addServerCommand(slipway, config, signal)
-  addSandboxCommands(slipway, run, config)
+  addSandboxCommands(slipway, run)
   addAppCommands(slipway, run, config)
   addAccountCommands(slipway, run)
 }
@@ -77,41 +81,21 @@ function addServerCommand(slipway: Command, config: Config, signal: AbortSignal)
     })
 }
 
-function addSandboxCommands(slipway: Command, run: RunWithClient, config: Config): void {
-  addSandboxList(slipway.command('sandboxes'), run)
-  slipway
-    .command('open-sandboxes')
-    .description(
-      'open the console of a running sandbox server, as "open" does with its context; the link signs in once',
-    )
-    .option('--data <directory>', 'where the browser finds the link; default: the one of your private server')
-    .option('--no-browser', 'only print the link')
-    .action(
-      async ({ browser, data = userDataDirectory(config.env) }: { browser: boolean; data?: string }) => {
-        const { openCommand } = await import('../console/open-command.ts')
-        await run(({ client, isJson, signal }) => {
-          const createToken = () => client.call('createConsoleToken', { signal })
-          return openCommand({ url: client.url, createToken, isJson }, { data, isOpened: browser })
-        })
-      },
-    )
+function addSandboxCommands(slipway: Command, run: RunWithClient): void {
+  addSandboxList(slipway.command('sandboxes', { hidden: true }), run)
   const sandbox = slipway.command('sandbox').description('list, start, pause, resume and delete sandboxes')
   addSandboxList(sandbox.command('ls'), run)
   sandbox
     .command('start')
     .description('start a sandbox and wait until it runs')
     .option('--spec <id>', 'sandbox spec; the default one if omitted')
-    .action(async (options: { spec?: string }) => {
-      const { startSandboxCommand } = await import('../commands/sandboxes.ts')
-      await run((context) => startSandboxCommand(context, options))
-    })
+    .action((options: { spec?: string }) =>
+      run(async (context) => (await sandboxCommands()).startSandboxCommand(context, options)),
+    )
   sandbox
     .command('stats')
     .description('show the processors and the memory that running sandboxes use')
-    .action(async () => {
-      const { sandboxUseCommand } = await import('../commands/sandboxes.ts')
-      await run(sandboxUseCommand)
-    })
+    .action(() => run(async (context) => (await sandboxCommands()).sandboxUseCommand(context)))
   const verbs = [
     ['pause', 'pauseSandboxCommand', 'pause a sandbox'],
     ['resume', 'resumeSandboxCommand', 'resume a sandbox and wait until it runs'],
@@ -126,10 +110,7 @@ function addSandboxCommands(slipway: Command, run: RunWithClient, config: Config
       .command(name)
       .description(description)
       .argument('<id>', 'id of the sandbox')
-      .action(async (id: string) => {
-        const commands = await import('../commands/sandboxes.ts')
-        await run((context) => commands[verb](context, id))
-      })
+      .action((id: string) => run(async (context) => (await sandboxCommands())[verb](context, id)))
   }
 }
 
@@ -147,14 +128,14 @@ function addSandboxList(list: Command, run: RunWithClient): void {
     .option('--all', 'print all pages', false)
     .option('--all-users', 'those of all users; administrators may', false)
     .option('--user <user>', 'those of this user, by id or name; administrators may')
-    .action(async ({ allUsers, user, ...options }: SandboxListFlags) => {
-      const { sandboxesCommand, sandboxesOfUsersCommand } = await import('../commands/sandboxes.ts')
-      await run((context) =>
-        allUsers || user !== undefined
+    .action(({ allUsers, user, ...options }: SandboxListFlags) =>
+      run(async (context) => {
+        const { sandboxesCommand, sandboxesOfUsersCommand } = await sandboxCommands()
+        return allUsers || user !== undefined
           ? sandboxesOfUsersCommand(context, { ...options, user })
-          : sandboxesCommand(context, options),
-      )
-    })
+          : sandboxesCommand(context, options)
+      }),
+    )
 }
 
 interface StartFlags {
@@ -190,14 +171,15 @@ function addAppCommands(slipway: Command, run: RunWithClient, config: Config): v
     .action(async (message: string, flags: StartFlags, command: Command) => {
       const { follow: isFollowing, here: isHere, ...others } = flags
       const request = startRequest(message, others)
-      if (!isHere) {
-        const { startAppCommand } = await import('../commands/app-start.ts')
-        return await run((context) => startAppCommand(context, request, { isFollowing }))
-      }
+      if (!isHere)
+        return await run(async (context) =>
+          (await startCommands()).startAppCommand(context, request, { isFollowing }),
+        )
       const other = ['repository', 'branch', 'sandbox'].find((name) => name in others)
       if (other !== undefined) command.error(`--here and --${other} exclude each other.`)
-      const { startHereCommand } = await import('../here/app-here.ts')
-      await run((context) => startHereCommand(context, request, { ...here(config), isFollowing }))
+      await run(async (context) =>
+        (await hereCommands()).startHereCommand(context, request, { ...here(config), isFollowing }),
+      )
     })
   app
     .command('ls')
@@ -205,19 +187,17 @@ function addAppCommands(slipway: Command, run: RunWithClient, config: Config): v
     .description('list conversations, newest first')
     .option('--limit <number>', 'conversations a page, 1 to 100', pageSizeFlag, '20')
     .option('--all', 'print all pages', false)
-    .action(async (options: { limit: string; all: boolean }) => {
-      const { listAppsCommand } = await import('../commands/apps.ts')
-      await run((context) => listAppsCommand(context, options))
-    })
+    .action((options: { limit: string; all: boolean }) =>
+      run(async (context) => (await appCommands()).listAppsCommand(context, options)),
+    )
   app
     .command('tail')
     .description('follow the events of a conversation; its sandbox need not run')
     .argument('<id>', 'id of the conversation')
     .option('--until-idle', 'exit when nothing runs, or its sandbox does not', false)
-    .action(async (id: string, options: { untilIdle: boolean }) => {
-      const { tailAppCommand } = await import('../commands/apps.ts')
-      await run((context) => tailAppCommand(context, id, options))
-    })
+    .action((id: string, options: { untilIdle: boolean }) =>
+      run(async (context) => (await appCommands()).tailAppCommand(context, id, options)),
+    )
   addAppChangeCommands(app, run)
   addAppWorkCommands(app, run, config)
 }
@@ -233,19 +213,19 @@ function addAppWorkCommands(app: Command, run: RunWithClient, config: Config): v
     .description('print what a conversation changed in its copy of your folder, as a patch')
     .argument('<id>', 'id of the conversation, its first characters, or --last')
     .option('--stat', 'only the files: added lines, removed lines, path', false)
-    .action(async (id: string, { stat: isStat }: { stat: boolean }) => {
-      const { diffAppCommand } = await import('../here/app-here.ts')
-      await run((context) => diffAppCommand(context, id, { ...here(config), isStat }))
-    })
+    .action((id: string, { stat: isStat }: { stat: boolean }) =>
+      run(async (context) => (await hereCommands()).diffAppCommand(context, id, { ...here(config), isStat })),
+    )
   app
     .command('apply')
     .description('bring what a conversation changed into your working tree, all of it or nothing')
     .argument('<id>', 'id of the conversation, its first characters, or --last')
     .option('--branch <name>', 'commit it to a new branch instead; your working tree does not change')
-    .action(async (id: string, { branch }: { branch?: string }) => {
-      const { applyAppCommand } = await import('../here/app-here.ts')
-      await run((context) => applyAppCommand(context, id, { ...here(config), branch }))
-    })
+    .action((id: string, { branch }: { branch?: string }) =>
+      run(async (context) =>
+        (await hereCommands()).applyAppCommand(context, id, { ...here(config), branch }),
+      ),
+    )
 }
 
 function addAppChangeCommands(app: Command, run: RunWithClient): void {
@@ -255,27 +235,22 @@ function addAppChangeCommands(app: Command, run: RunWithClient): void {
     .argument('<id>', 'id of the conversation')
     .argument('<message>', 'the message')
     .option('--follow', 'follow until nothing runs', false)
-    .action(async (id: string, message: string, { follow: isFollowing }: { follow: boolean }) => {
-      const { sendAppCommand } = await import('../commands/app-start.ts')
-      await run((context) => sendAppCommand(context, id, { message, isFollowing }))
-    })
+    .action((id: string, message: string, { follow: isFollowing }: { follow: boolean }) =>
+      run(async (context) => (await startCommands()).sendAppCommand(context, id, { message, isFollowing })),
+    )
   app
     .command('download')
     .description('write a conversation as a zip file; its sandbox need not run')
     .argument('<id>', 'id of the conversation')
     .option('--output <file>', 'output file; default: conversation_ID.zip')
-    .action(async (id: string, options: { output?: string }) => {
-      const { downloadAppCommand } = await import('../commands/apps.ts')
-      await run((context) => downloadAppCommand(context, id, options))
-    })
+    .action((id: string, options: { output?: string }) =>
+      run(async (context) => (await appCommands()).downloadAppCommand(context, id, options)),
+    )
   app
     .command('rm')
     .description('delete a conversation, its history, and its sandbox unless others use it')
     .argument('<id>', 'id of the conversation')
-    .action(async (id: string) => {
-      const { removeAppCommand } = await import('../commands/apps.ts')
-      await run((context) => removeAppCommand(context, id))
-    })
+    .action((id: string) => run(async (context) => (await appCommands()).removeAppCommand(context, id)))
 }
 
 function startRequest(message: string, flags: Omit<StartFlags, 'follow' | 'here'>) {
