@@ -6,7 +6,7 @@ import { parse } from 'yaml'
 interface Service {
   readonly image: string
   readonly command?: readonly string[]
-  readonly environment: Readonly<Record<string, string>>
+  readonly environment: Readonly<Record<string, string | null>>
   readonly volumes: readonly string[]
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>
   readonly healthcheck?: { readonly test: readonly string[] }
@@ -35,7 +35,7 @@ test('each variable that has to be set is in the example, and no other', async (
 })
 
 test('the servers have settings that exist, and what sharing a database takes', async () => {
-  const settings = await read('../docs/sandboxes.md')
+  const settings = await read('../docs/reference/settings.md')
   for (const server of [slipway, second]) {
     for (const name of Object.keys(server.environment)) expect(settings).toContain(`| \`${name}\` |`)
     expect(server.depends_on).toEqual({ postgresql: { condition: 'service_healthy' } })

@@ -57,7 +57,7 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
   ],
   protocol: [
     ...['', 'automatic-rejections', 'client', 'confirmation', 'instant'],
-    ...['message-texts', 'problem', 'visible-text'],
+    ...['message-texts', 'problem', 'settings', 'visible-text'],
   ],
   storage: ['', 'control-plane', 'maintenance'],
   'agent-server': ['', 'maintenance'],
@@ -73,7 +73,7 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
 export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   'lru-cache': ['shared/src/collections/'],
   koffi: ['shared/src/process/'],
-  zod: ['protocol/', 'agent-server/src/core/config/config.ts', 'sandbox-server/src/config/config.ts'],
+  zod: ['protocol/', 'agent-server/src/core/config/settings.ts', 'sandbox-server/src/config/'],
   'find-my-way': ['http/src/core/router.ts'],
   '@fastify/': ['http/'],
   ws: ['http/'],

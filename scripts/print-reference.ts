@@ -4,11 +4,10 @@ import { agentServerRoutes, sandboxServerRoutes } from '@slipway/protocol'
 import type { Command } from 'commander'
 import { readConfig } from '../packages/cli/src/context/config.ts'
 import { noConfigFile } from '../packages/cli/src/context/config-file.ts'
-import { fileSettings } from '../packages/cli/src/context/file-settings.ts'
 import { visibleCommands } from '../packages/cli/src/program/completion.ts'
 import { buildProgram } from '../packages/cli/src/program/program.ts'
 
-/** Writes the pages of `docs/reference` from the code; `--check` compares. */
+/** Writes the pages of commands and operations of `docs/reference` from the code; `--check` compares. */
 const directory = resolve(import.meta.dirname, '../docs/reference')
 
 const cell = (text: string) => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
@@ -16,7 +15,7 @@ const row = (...cells: readonly string[]) => `| ${cells.map(cell).join(' | ')} |
 const note = 'Printed by `npx node scripts/print-reference.ts` from the code; do not edit.'
 
 const { slipway } = buildProgram(readConfig({}, noConfigFile('')), { code: 0 }, new AbortController().signal)
-const pages = { 'cli.md': cliPage(), 'settings.md': settingsPage(), 'operations.md': operationsPage() }
+const pages = { 'cli.md': cliPage(), 'operations.md': operationsPage() }
 for (const [name, text] of Object.entries(pages)) {
   const file = resolve(directory, name)
   if (!process.argv.includes('--check')) writeFileSync(file, text)
@@ -102,44 +101,6 @@ function optionTable(command: Command): string {
 
 function choices(values: readonly string[] | undefined): string {
   return values === undefined ? '' : ` (${values.join(', ')})`
-}
-
-function settingsPage(): string {
-  const titles: Readonly<Record<string, string>> = {
-    model: 'The model of agents: `[model]`',
-    agent_server: 'The agent server: `[agent_server]`',
-    sandbox_server: 'The sandbox server: `[sandbox_server]`',
-  }
-  const sections = Object.entries(titles).map(([table, title]) => {
-    const rows = [...fileSettings.values()]
-      .filter((setting) => setting.table === table)
-      .map(({ name, variable, isSecret, schema }) => {
-        const { type, minimum, maximum, enum: values, default: value } = schema
-        const range = minimum === undefined || maximum === undefined ? '' : `, ${minimum} to ${maximum}`
-        const kind = values === undefined ? `${isSecret ? 'secret ' : ''}${type}${range}` : values.join(', ')
-        return row(
-          `\`${name}\``,
-          `\`${variable}\``,
-          schema.description,
-          kind,
-          value === undefined ? '' : `\`${value}\``,
-        )
-      })
-    return `## ${title}
-
-| in config.toml | variable | meaning | values | default |
-|---|---|---|---|---|
-${rows.join('\n')}
-`
-  })
-  return `# Settings
-
-${note}
-
-Each setting stands in [config.toml](../configuration.md) or in the environment, which wins. \`slipway config set TABLE.NAME VALUE\` writes the
-file, and \`slipway config list\` shows what is set and where.
-
-${sections.join('\n')}`
 }
 
 function operationsPage(): string {

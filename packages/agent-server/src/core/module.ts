@@ -3,7 +3,7 @@ import type { LogFunction, RouteTable } from '@slipway/protocol'
 import type { Metric } from '@slipway/shared/metrics'
 import type { Clock } from '@slipway/shared/time'
 import type { Cipher, ServerStorage } from '@slipway/storage'
-import type { Config, SettingName } from './config/config.ts'
+import type { Config } from './config/config.ts'
 import type { ConversationInfoReader } from './conversations/conversation-info.ts'
 import type { CreateConversationDeps } from './conversations/lifecycle/create.ts'
 import type { ConversationPart, ConversationParts } from './conversations/parts.ts'
@@ -81,7 +81,7 @@ export interface Module<Offer = unknown> {
   readonly name: string
   readonly routes: RouteTable
   /** Settings that have no effect without it. */
-  readonly settings: readonly SettingName[]
+  readonly settings: readonly string[]
   readonly sockets: readonly SocketPath[]
   /** Prefixes of paths that it passes on. */
   readonly proxies: readonly string[]

@@ -1,5 +1,6 @@
 import { basename, dirname, join, resolve } from 'node:path'
-import { type ServeOptions, serveSandboxes } from '@slipway/sandbox-server'
+import { readSettings } from '@slipway/protocol/settings'
+import { type ServeOptions, serveSandboxes, settings } from '@slipway/sandbox-server'
 import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import { startConsole } from '../console/console-start.ts'
 import { openBrowser } from '../console/open-browser.ts'
@@ -29,6 +30,7 @@ export async function sandboxServerCommand(flags: {
     ...serverEnvironment(config, 'sandbox_server', config.env),
     ...(database === undefined ? {} : { SLIPWAY_DATABASE_URL: database }),
   }
+  const { databaseUrl } = readSettings(settings, env)
   const console = hasConsole ? startConsole({ isJson, signal: options.signal }) : undefined
   const ready: ServeOptions['ready'] = async ({ url, key, consoleUrl, notes }) => {
     if (consoleUrl !== undefined) console?.begin()
@@ -46,7 +48,7 @@ export async function sandboxServerCommand(flags: {
         ? []
         : [`  console   ${process.stdout.isTTY ? consoleUrl : consoleUrl.replace(/#.*$/, '')}`]),
       `  API page  ${url}/docs`,
-      `  data in   ${env.SLIPWAY_DATABASE_URL ? 'the database' : resolve(options.data)}`,
+      `  data in   ${databaseUrl ? 'the database' : resolve(options.data)}`,
       ...(key === undefined ? [] : [await keyLine(key, options.data)]),
       ...notes.map((note) => `  note      ${note}`),
       'Ctrl-C stops it; its sandboxes stay as they are.',

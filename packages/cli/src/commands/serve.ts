@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
-import { type ServeOptions, serve } from '@slipway/agent-server'
+import { type ServeOptions, serve, settings } from '@slipway/agent-server'
+import { readSettings } from '@slipway/protocol/settings'
 import { takeEnvironment } from '@slipway/shared/process'
 import { startConsole } from '../console/console-start.ts'
 import { openBrowser } from '../console/open-browser.ts'
@@ -35,11 +36,12 @@ export async function serveCommand(flags: {
   const env: Config['env'] = {
     ...serverEnvironment(config, 'agent_server', own),
     // The flag overrides the key of the file.
-    ...(options.noKey ? { SLIPWAY_SESSION_API_KEY: own.SLIPWAY_SESSION_API_KEY } : {}),
+    ...(options.noKey ? { SLIPWAY_SESSION_API_KEY: config.own.sessionApiKey?.reveal() } : {}),
     ...(database === undefined ? {} : { SLIPWAY_DATABASE_URL: database }),
   }
+  const { webDirectory, databaseUrl } = readSettings(settings, env)
   const isNoted = options.socket === undefined
-  const hasWeb = (options.web ?? env.SLIPWAY_WEB) !== undefined
+  const hasWeb = (options.web ?? webDirectory) !== undefined
   const console =
     hasConsole && !hasWeb && options.socket === undefined
       ? startConsole({ isJson, signal: options.signal })
@@ -66,7 +68,7 @@ export async function serveCommand(flags: {
         : [`  console   ${process.stdout.isTTY ? consoleUrl : consoleUrl.replace(/#.*$/, '')}`]),
       ...(hasWeb && options.socket === undefined ? [`  web       ${url}/`] : []),
       ...(options.socket === undefined ? [`  API page  ${url}/docs`] : []),
-      `  logs in   ${env.SLIPWAY_DATABASE_URL ? 'the database' : resolve(options.data)}`,
+      `  logs in   ${databaseUrl ? 'the database' : resolve(options.data)}`,
       ...(sessionKey === undefined ? [] : [`  key in    ${sessionKey.path}`]),
       ...(isShown ? [`  key       ${paint('bold', sessionKey.key.reveal())}`] : []),
       'Ctrl-C stops it.',

@@ -1,27 +1,13 @@
+import { settingRows } from '@slipway/protocol/settings'
 import { Problem } from '@slipway/protocol/client'
 import { nearestWord } from './nearest-word.ts'
+import { commandSettings } from './settings.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Variables of the command itself, and those that programs of an agent server have in their environment. */
-const ownSettings = [
-  ...[
-    'SLIPWAY_URL',
-    'SLIPWAY_SANDBOX_URL',
-    'SLIPWAY_DATA_DIRECTORY',
-    'SLIPWAY_SESSION_API_KEY',
-    'SLIPWAY_API_KEY',
-  ],
-  ...[
-    'SLIPWAY_CONFIG',
-    'SLIPWAY_CONTEXT',
-    'SLIPWAY_SESSION',
-    'SLIPWAY_SCREEN_READER',
-    'SLIPWAY_SERVER',
-    'SLIPWAY_COMMAND',
-    'SLIPWAY_TERMINAL',
-  ],
-]
+/** Variables that programs of an agent server and of a session have in their environment. */
+const programVariables = ['SESSION', 'SERVER', 'COMMAND', 'TERMINAL'].map((name) => `SLIPWAY_${name}`)
+const ownSettings = [...settingRows(commandSettings).map(({ name }) => name), ...programVariables]
 /** Variables of the project's own tests and benchmarks; CONTRIBUTING.md lists them. */
 const developmentSettings =
   /^SLIPWAY_(TEST|MAP|CI|CLUSTER|PYTHON|REFERENCE)_|^SLIPWAY_(DATA|INSTALLED|NIGHTLY|WEB_CLIENT|SCREENSHOTS|CANARY)$|_(ROUNDS|RUNS|REQUESTS|SEED|FAULTS|STEPS|CASES|EVENTS)$/

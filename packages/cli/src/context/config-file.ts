@@ -2,12 +2,14 @@ import { constants } from 'node:fs'
 import { access, open, realpath } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
+import { readSettings } from '@slipway/protocol/settings'
 import { Problem } from '@slipway/protocol/client'
 import { errorCode, makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import { asRecord, isRecord } from '@slipway/shared/json'
 import { configDirectory } from '@slipway/shared/process'
 import { findSecretTexts } from '@slipway/shared/redaction'
 import { checkValue, fileSettings, fileTables, requireSetting, variableText } from './file-settings.ts'
+import { commandSettings } from './settings.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -23,7 +25,7 @@ export interface ConfigFile {
 
 /** `SLIPWAY_CONFIG`, else `config.toml` in the directory of the configuration. */
 export function configPath(env: Env): string {
-  return env.SLIPWAY_CONFIG || join(configDirectory(env), 'config.toml')
+  return readSettings(commandSettings, env).configFile ?? join(configDirectory(env), 'config.toml')
 }
 
 /** The file of a command that reads none. */

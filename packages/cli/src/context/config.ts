@@ -1,6 +1,8 @@
+import { readSettings, type SettingValues } from '@slipway/protocol/settings'
 import { dropEmptySettings } from '@slipway/shared/process'
 import { Secret } from '@slipway/shared/redaction'
 import { type ConfigFile, withFileSettings } from './config-file.ts'
+import { commandSettings, modelSettings } from './settings.ts'
 
 /** A model and how to reach it; each member may be missing. */
 export interface ModelConfig {
@@ -27,6 +29,8 @@ export interface Config {
   readonly fileKeys: { readonly agent: Secret | undefined; readonly sandbox: Secret | undefined }
   /** The model that agents are run with, unless the flags say otherwise; see `selectModel`. */
   readonly model: ModelConfig
+  /** What the environment says to commands. */
+  readonly own: SettingValues<typeof commandSettings>
   /** The environment of this process. */
   readonly env: Env
   /** `config.toml`. */
@@ -53,18 +57,18 @@ function excludeLoopback(env: Env): void {
 
 /** Joins the environment and the file. Keys come from there: other users can see a command line. */
 export function readConfig(env: Env, file: ConfigFile): Config {
-  const agent = withFileSettings(env, file, 'agent_server')
+  const read = (table: string) => readSettings(commandSettings, withFileSettings(env, file, table))
+  const own = readSettings(commandSettings, env)
+  const agent = read('agent_server')
   return {
-    url: env.SLIPWAY_URL || usualUrls.agent,
-    sessionApiKey: firstKey(env.SLIPWAY_SESSION_API_KEY),
-    dataDirectory: agent.SLIPWAY_DATA_DIRECTORY || undefined,
-    sandboxUrl: env.SLIPWAY_SANDBOX_URL || usualUrls.sandbox,
-    apiKey: firstKey(env.SLIPWAY_API_KEY),
-    fileKeys: {
-      agent: firstKey(agent.SLIPWAY_SESSION_API_KEY),
-      sandbox: firstKey(withFileSettings(env, file, 'sandbox_server').SLIPWAY_API_KEY),
-    },
+    url: own.url ?? usualUrls.agent,
+    sessionApiKey: firstKey(own.sessionApiKey),
+    dataDirectory: agent.dataDirectory,
+    sandboxUrl: own.sandboxUrl ?? usualUrls.sandbox,
+    apiKey: firstKey(own.apiKey),
+    fileKeys: { agent: firstKey(agent.sessionApiKey), sandbox: firstKey(read('sandbox_server').apiKey) },
     model: selectModel({ env, file }, {}),
+    own,
     env,
     file,
   }
@@ -83,13 +87,13 @@ export function selectModel(
     return typeof value === 'string' ? value : undefined
   }
   const fileName = text('model.name')
-  const name = flags.model ?? (env.LLM_MODEL || fileName)
+  const own = readSettings(modelSettings, env)
+  const name = flags.model ?? own.name ?? fileName
   const isOfFile = name !== undefined && providerOf(name) === providerOf(fileName ?? '')
-  const ownUrl = isOfFile ? text('model.base_url') : undefined
-  const baseUrl = flags.baseUrl ?? (env.LLM_BASE_URL || ownUrl)
-  const ownKey = isOfFile && baseUrl === ownUrl ? text('model.api_key') : undefined
-  const apiKey = env.LLM_API_KEY || ownKey
-  return { name, baseUrl, apiKey: apiKey ? new Secret(apiKey) : undefined }
+  const fileUrl = isOfFile ? text('model.base_url') : undefined
+  const baseUrl = flags.baseUrl ?? own.base_url ?? fileUrl
+  const fileKey = isOfFile && baseUrl === fileUrl ? text('model.api_key') : undefined
+  return { name, baseUrl, apiKey: own.api_key ?? (fileKey ? new Secret(fileKey) : undefined) }
 }
 
 /** The settings of a server: the environment, then the file. */
@@ -110,7 +114,7 @@ function providerOf(name: string): string {
   return name.split('/', 1)[0] ?? ''
 }
 
-function firstKey(keys: string | undefined): Secret | undefined {
-  const key = keys?.split(',')[0]?.trim()
+function firstKey(keys: Secret | undefined): Secret | undefined {
+  const key = keys?.reveal().split(',')[0]?.trim()
   return key ? new Secret(key) : undefined
 }

@@ -148,7 +148,7 @@ function createRootCommand(config: Config): Command {
       new Option(
         '--url <address>',
         'address of the server (or SLIPWAY_URL; SLIPWAY_SANDBOX_URL for the sandbox server)',
-      ).default(config.url, config.env.SLIPWAY_URL ? undefined : usualServer),
+      ).default(config.url, config.own.url === undefined ? usualServer : undefined),
     )
     .option('--context <name>', 'use this context (or SLIPWAY_CONTEXT); see "slipway context"')
     .option('--no-config', 'do not read config.toml; see "slipway config"')

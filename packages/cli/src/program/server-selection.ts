@@ -93,8 +93,8 @@ export class ServerSelection {
   /** As `select` for conversations, without starting anything: a private server that does not run is none. */
   async selectRunning(data: string | undefined): Promise<void> {
     this.#startsNothing = true
-    const { SLIPWAY_URL, SLIPWAY_SANDBOX_URL } = this.#config.env
-    const isSandbox = Boolean(SLIPWAY_SANDBOX_URL) && !SLIPWAY_URL
+    const { url, sandboxUrl } = this.#config.own
+    const isSandbox = url === undefined && sandboxUrl !== undefined
     await this.select(data, isSandbox ? ['sandbox', 'agent'] : ['agent', 'sandbox'])
   }
 
@@ -130,7 +130,7 @@ export class ServerSelection {
 
   /** What to do when a conversation is not found: it may be one of the sandbox server. */
   get notFoundHint(): string | undefined {
-    const { SLIPWAY_SANDBOX_URL: url } = this.#config.env
+    const { sandboxUrl: url } = this.#config.own
     if (!url || this.#selected?.kind !== 'agent') return undefined
     return `Conversations of the sandbox server: slipway context add NAME ${sanitizeLine(url)}`
   }
@@ -186,10 +186,10 @@ export class ServerSelection {
       ...(key === undefined ? await withFileKey(url) : { key, keySource: variable }),
     })
     if (hasUrlFlag) return await withKey(flags.url)
-    const name = flags.context ?? config.env.SLIPWAY_CONTEXT
-    const hasVariable = Boolean(kind === 'agent' ? config.env.SLIPWAY_URL : config.env.SLIPWAY_SANDBOX_URL)
+    const name = flags.context ?? config.own.context
+    const ownUrl = kind === 'agent' ? config.own.url : config.own.sandboxUrl
+    if (!name && ownUrl !== undefined) return await withKey(ownUrl)
     const defaultUrl = kind === 'agent' ? config.url : config.sandboxUrl
-    if (!name && hasVariable) return await withKey(defaultUrl)
     const contexts = await readContexts(contextsPath(config.env))
     const local = name !== undefined && isLocal(contexts, name)
     // A directory that is named means its server.

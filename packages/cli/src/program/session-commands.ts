@@ -34,8 +34,7 @@ export function addSessionCommands(
   { config, selection, context, conversation, outcome }: SessionDeps,
 ): void {
   const revive = () => selection.revive()
-  const isPlain = (flag: boolean) =>
-    flag || /^(1|true|yes|on)$/i.test(config.env.SLIPWAY_SCREEN_READER ?? '') || config.env.TERM === 'dumb'
+  const isPlain = (flag: boolean) => flag || config.own.isPlain || config.env.TERM === 'dumb'
   slipway
     .command('session')
     .description('have a conversation in the terminal; "slipway" alone does the same')

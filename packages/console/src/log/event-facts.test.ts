@@ -14,5 +14,5 @@ test.each([
   [noon, Number.NaN],
   [undefined, Number.NaN],
 ])('the time of an event at %s is %d', (timestamp, time) => {
-  expect(eventTime({ kind: 'MessageEvent', timestamp })).toBe(time)
+  expect(eventTime(JSON.parse(JSON.stringify({ kind: 'MessageEvent', timestamp })))).toBe(time)
 })

@@ -1,10 +1,9 @@
 import { expect, test } from 'vitest'
-import * as z from 'zod'
-import { parseSettings } from './environment.ts'
-import { metricsExportSettings, parseTelemetry, telemetrySettings } from './telemetry.ts'
+import { readSettings } from './environment.ts'
+import { createTelemetry, metricsExportSettings, telemetrySettings } from './telemetry.ts'
 
 function read(set: Record<string, string>) {
-  return parseTelemetry(parseSettings(z.object({ ...telemetrySettings, ...metricsExportSettings }), set))
+  return createTelemetry(readSettings({ ...telemetrySettings, ...metricsExportSettings }, set))
 }
 
 test('without settings there are no traces, the metrics are closed and the audit is in the log', () => {
@@ -66,7 +65,7 @@ test.for([
 
 test('a server without the settings of metrics sends none', () => {
   const set = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a' }
-  expect(parseTelemetry(parseSettings(z.object(telemetrySettings), set)).metricsExport).toBeUndefined()
+  expect(createTelemetry(readSettings(telemetrySettings, set)).metricsExport).toBeUndefined()
 })
 
 test.for([

@@ -3,7 +3,6 @@ import { must } from '@slipway/protocol'
 import { createCounter, createHistogram } from '@slipway/shared/metrics'
 import { expect, test } from 'vitest'
 import { StorageQuota } from '../accounts/storage-quota.ts'
-import { aliases, environmentSchema } from '../config/config.ts'
 import { StepMetrics, statusTransitions } from '../sandboxes/state/sandbox-repository.ts'
 import { createStateMetrics } from './state-metrics.ts'
 
@@ -26,22 +25,6 @@ function rowsBelow(heading: string): string[] {
   const [, table] = /^\|.*\|\n\|[-|]+\|\n((?:\|.*\|\n?)*)/m.exec(section) ?? []
   return must(table, `the table of ${heading}`).trimEnd().split('\n')
 }
-
-test('the page of sandboxes has every setting with a meaning, its other names and its default, and no other', () => {
-  const rows = rowsBelow('Settings').map((row) => row.split('|').map((cell) => cell.trim()))
-  const settings = Object.entries(environmentSchema.shape)
-  expect(rows.map(([, name]) => name)).toEqual(settings.map(([name]) => `\`${name}\``))
-  for (const [index, [name, schema]] of settings.entries()) {
-    const [, , meaning = '', shownDefault] = rows[index] ?? []
-    const value = String(schema.safeParse(undefined).data ?? '')
-    expect(shownDefault).toBe(value === '' ? '' : `\`${value}\``)
-    const known = Object.keys(aliases).filter((alias) => aliases[alias] === name)
-    const also = known.length === 0 ? '' : ` Also ${known.map((alias) => `\`${alias}\``).join(', ')}.`
-    expect(meaning).toMatch(/^\w.*[\w)`]\.$/)
-    expect(/ Also .*$/.exec(meaning)?.[0] ?? '').toBe(also)
-    if (schema.description !== undefined) expect(meaning).toBe(`${schema.description}${also}`)
-  }
-})
 
 test('the page of sandboxes has every state and where it leads, and no other', () => {
   const shown = rowsBelow('States').map((row) => {

@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { must } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { serve } from '../../serve.ts'
-import { environmentSchema } from './config.ts'
 
 const page = await readFile(new URL('../../../../../docs/operations.md', import.meta.url), 'utf8')
 
@@ -33,17 +32,6 @@ async function readMetrics(): Promise<string> {
     await rm(data, { recursive: true })
   }
 }
-
-test('the page of operations has every setting with its meaning and default, and no other', () => {
-  const settings = Object.entries(environmentSchema.shape).map(([name, schema]) => {
-    const value = schema.safeParse(undefined).data
-    const defaultValue = value === undefined || name === 'SLIPWAY_WEBHOOKS' ? '' : String(value)
-    return [`\`${name}\``, defaultValue === '' ? '' : `\`${defaultValue}\``]
-  })
-  const rows = tableRowsBelow('Settings of the agent server').map((row) => row.slice(1, -1).split(' | '))
-  expect(rows.map(([name = '', , value = '']) => [name.trim(), value.trim()])).toEqual(settings)
-  for (const [name, description] of rows) expect(description, name).toMatch(/[\w)]\.$/)
-})
 
 test('the page of operations has every metric of the agent server, and no other', async () => {
   const heads = [...(await readMetrics()).matchAll(/^# HELP (slipway_\w+) (.*)\n# TYPE \w+ (\w+)$/gm)]

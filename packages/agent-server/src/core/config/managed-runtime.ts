@@ -1,4 +1,4 @@
-import { type LaunchedProfile, launchedProfile, validationIssues } from '@slipway/protocol'
+import { type LaunchedProfile, launchedProfile, validationIssues, withoutSlash } from '@slipway/protocol'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { minSecretLength, Secret } from '@slipway/shared/redaction'
 import { findSourceSecrets } from './marketplaces.ts'
@@ -26,14 +26,14 @@ interface KeyRefreshSettings {
  */
 export function readKeyRefresh(
   values: {
-    readonly SLIPWAY_LLM_API_KEY_REFRESH_URL?: string | undefined
-    readonly SLIPWAY_LLM_API_KEY_REFRESH_BASE_URLS: readonly string[]
-    readonly SLIPWAY_LLM_API_KEY_REFRESH_HEADERS?: string | undefined
+    readonly url?: Secret | undefined
+    readonly baseUrls: readonly string[]
+    readonly headers?: Secret | undefined
   },
   env: Readonly<Record<string, string | undefined>>,
 ): KeyRefreshSettings | undefined {
-  const { SLIPWAY_LLM_API_KEY_REFRESH_URL: url, SLIPWAY_LLM_API_KEY_REFRESH_HEADERS: text = '{}' } = values
-  const headers = parseJson(text)
+  const { url } = values
+  const headers = parseJson(values.headers?.reveal() ?? '{}')
   if (!isRecord(headers)) throw new Error(`${headersName}: it is not a JSON object`)
   const expanded = Object.entries(headers).map(([name, value]) => {
     const expandedValue = typeof value === 'string' ? expandVariables(value, env) : '\n'
@@ -41,16 +41,16 @@ export function readKeyRefresh(
       throw new Error(`${headersName}: Should have names of headers and their values`)
     return [name, expandedValue] as const
   })
-  const baseUrls = values[baseUrlsName].map((base) => base.replace(/\/+$/, ''))
+  const baseUrls = values.baseUrls.map(withoutSlash)
   if (!baseUrls.every((base) => /^https?:/.test(base) && URL.canParse(base)))
     throw new Error(`${baseUrlsName}: Should be URLs https://..., separated by commas`)
   if (url === undefined) return undefined
   return {
-    url: new Secret(url),
+    url,
     baseUrls,
     headers: Object.fromEntries(expanded.map(([name, value]) => [name, new Secret(value)])),
     secrets: [
-      ...findSourceSecrets({ url }),
+      ...findSourceSecrets({ url: url.reveal() }),
       ...expanded.flatMap(([, value]) => (value.length < minSecretLength ? [] : [new Secret(value)])),
     ],
   }
@@ -61,8 +61,7 @@ function expandVariables(text: string, env: Readonly<Record<string, string | und
 }
 
 /** The profile of conversations that name none. Throws as above. */
-export function parseLaunchedProfile(text: string | undefined): LaunchedProfile | undefined {
-  if (text === undefined) return undefined
+export function parseLaunchedProfile(text: string): LaunchedProfile {
   const value = parseJson(text)
   const result = launchedProfile.safeParse(value)
   if (result.success) return result.data

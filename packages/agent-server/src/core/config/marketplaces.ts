@@ -6,8 +6,8 @@ import { findSecretTexts, minSecretLength, Secret } from '@slipway/shared/redact
 const variableName = 'SLIPWAY_MARKETPLACES'
 
 /** The marketplaces of the environment, a JSON array. Throws an Error that names the issue, not a value. */
-export function parseMarketplaces(text: string | undefined): MarketplaceRegistration[] {
-  if (text === undefined || text.trim() === '') return []
+export function parseMarketplaces(text: string): MarketplaceRegistration[] {
+  if (text.trim() === '') return []
   const value = parseJson(text)
   if (value === undefined) throw new Error(`${variableName}: it is not JSON`)
   if (!Array.isArray(value)) throw new Error(`${variableName}: it is not a JSON array`)
@@ -28,8 +28,8 @@ export function parseMarketplaces(text: string | undefined): MarketplaceRegistra
 }
 
 /** The source of public skills in the environment. Throws as above. */
-export function parseSkillsSource(source: string | undefined): string | undefined {
-  if (source === undefined || source.trim() === '') return undefined
+export function parseSkillsSource(source: string): string | undefined {
+  if (source.trim() === '') return undefined
   const read = parseSource({ source, ref: undefined, repo_path: undefined })
   if ('issue' in read) throw new Error(`SLIPWAY_SKILLS_SOURCE: ${read.issue}`)
   return source.trim()

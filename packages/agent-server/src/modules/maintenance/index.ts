@@ -1,5 +1,7 @@
+import { settingRows } from '@slipway/protocol'
 import { errorText } from '@slipway/shared/text'
-import { environmentSchema, readConfig } from '../../core/config/config.ts'
+import { readConfig } from '../../core/config/config.ts'
+import { settings } from '../../core/config/settings.ts'
 
 export { DirectoryInUseError } from '@slipway/storage'
 export { acceptLog, migrate } from '@slipway/storage/maintenance'
@@ -16,7 +18,7 @@ export {
   verifyBackup,
 } from './restore.ts'
 /** The variables that the agent server reads. */
-export const agentServerSettings: readonly string[] = Object.keys(environmentSchema.shape)
+export const agentServerSettings: readonly string[] = settingRows(settings).map(({ name }) => name)
 
 /** What is wrong with the values of these variables; never shows a value. */
 export function checkAgentServerSettings(
