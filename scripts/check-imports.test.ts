@@ -117,6 +117,16 @@ test.each([
     'a module of a server',
   ],
   ['the environment', 'http/src/a.ts', 'const x = process.env.HOME', 'reads process.env'],
+  ['a setting', 'http/src/a.ts', 'if (env.SLIPWAY_WEB) open()', 'reads SLIPWAY_WEB'],
+  [
+    'a setting of a config',
+    'cli/src/a.ts',
+    'const { SLIPWAY_URL: url } = this.#config.env',
+    'reads SLIPWAY_URL',
+  ],
+  ['a setting of any variables', 'http/src/a.ts', 'f(variables.LLM_MODEL)', 'reads LLM_MODEL'],
+  ['a variable that is new', 'http/src/a.ts', 'const limit = env.MY_LIMIT', 'reads MY_LIMIT'],
+  ['a variable by a name', 'http/src/a.ts', 'const limit = env[name]', 'reads env[...]'],
   ['a compile cache in /tmp', 'http/src/main.js', 'module.enableCompileCache()', 'calls enableCompileCache'],
   [
     'a schema in a command',
@@ -131,6 +141,11 @@ test.each([
 test('the command may take types from the front door of the protocol', () => {
   const file = source('cli/src/a.ts', `import { type Event } from '@slipway/protocol'`)
   expect(findViolations([file])).toEqual([])
+})
+
+test('a variable of the system may be read, and a setting be given to a program', () => {
+  const text = 'const { HOME } = env; start({ PATH: env.PATH, SLIPWAY_WEB: web }, on ? { LLM_MODEL } : {})'
+  expect(findViolations([source('http/src/a.ts', text)])).toEqual([])
 })
 
 test('the command may load an example lazily', () => {

@@ -9,8 +9,11 @@ import {
   lazyImports,
   libraryFolders,
   packageImports,
+  settingReaders,
+  systemVariables,
   timerFolders,
   timerUsers,
+  variableLookups,
   withoutSchemas,
 } from './import-rules.ts'
 
@@ -69,6 +72,10 @@ function importViolations({ file, text, imports }: Source): string[] {
   if (!isTest(file) && /\bprocess\.env\b/.test(text) && !environmentReaders.includes(file)) {
     found.push(`${file}: reads process.env; only ${environmentReaders.join(', ')} may`)
   }
+  if (!isTest(file) && own !== 'examples' && !settingReaders.includes(file))
+    found.push(
+      ...variablesRead(file, text).map((name) => `${file}: reads ${name}; make it a row of settings`),
+    )
   if (!isTest(file) && /\benableCompileCache\b/.test(text) && file !== compileCacheFile)
     found.push(`${file}: calls enableCompileCache; only ${compileCacheFile} may`)
   if (
@@ -106,6 +113,21 @@ function errorClassViolations(text: string): string[] {
     if (!name.endsWith('Error')) return [`class ${name}: an error is called ${name}Error`]
     return body.includes(`name = '${name}'`) ? [] : [`class ${name}: an error sets its name`]
   })
+}
+
+/** Variables of the environment that are read by name, those of the system left out. */
+function variablesRead(file: string, text: string): string[] {
+  const members = [...text.matchAll(/\benv(?:ironment)?\??\.([A-Z]\w+)|\.((?:SLIPWAY|OH|LLM|OTEL)_\w+)/g)]
+  const taken = text.matchAll(
+    /\{([^{}]*)\} = (?:[\w.#]+\.)?env\b|\{([^{}]*\b(?:SLIPWAY|OH|LLM|OTEL)_\w[^{}]*)\}(?::| = )/g,
+  )
+  const names = [
+    ...members.map(([, name = '', setting = '']) => name || setting),
+    ...[...taken].flatMap(
+      ([, list = '', settings = '']) => (list || settings).match(/\b[A-Z]\w+(?=[:,\s])/g) ?? [],
+    ),
+  ].filter((name) => !systemVariables.includes(name))
+  return /\benv\[/.test(text) && !variableLookups.includes(file) ? [...names, 'env[...]'] : names
 }
 
 function takesClock(file: string): boolean {

@@ -170,6 +170,41 @@ export const environmentReaders: readonly string[] = [
 ]
 
 /**
+ * Where variables are read by name beside `readSettings`: a setting is a row, and what reads one elsewhere
+ * knows nothing of its default, its other names and `config.toml`.
+ */
+export const settingReaders: readonly string[] = [
+  'protocol/src/core/environment.ts',
+  // Numbered names of other servers, and receivers whose members are variables.
+  'agent-server/src/core/config/config.ts',
+  'agent-server/src/core/config/webhooks.ts',
+]
+
+/** Variables that no setting is: of the system, of Node, and of programs that are started. */
+export const systemVariables: readonly string[] = [
+  ...['PATH', 'HOME', 'TERM', 'VISUAL', 'EDITOR', 'JOURNAL_STREAM', 'PLAYWRIGHT_BROWSERS_PATH'],
+  ...['XDG_CACHE_HOME', 'XDG_DATA_HOME', 'NODE_COMPILE_CACHE', 'NODE_USE_ENV_PROXY'],
+  ...['CODEX_HOME', 'CLAUDE_CODE_OAUTH_TOKEN', 'GOOGLE_APPLICATION_CREDENTIALS', 'MODEL_PROVIDER'],
+  ...['ANTHROPIC_API_KEY', 'ANTHROPIC_BASE_URL'],
+  // What a server gives to the programs that it starts.
+  'SLIPWAY_SERVER',
+]
+
+/** Where a variable has a name that is not written there: that of a row, of a caller, or of a program. */
+export const variableLookups: readonly string[] = [
+  'agent/src/acp/launch.ts',
+  'agent/src/acp/session.ts',
+  'agent-server/src/core/config/managed-runtime.ts',
+  'agent-server/src/serve.ts',
+  'cli/src/commands/verbs/config.ts',
+  'cli/src/commands/verbs/mcp.ts',
+  'cli/src/context/check-settings.ts',
+  'cli/src/context/config-file.ts',
+  'cli/src/context/config.ts',
+  'shared/src/process/user-directory.ts',
+]
+
+/**
  * Sources that schedule by the clock that is passed in (`@slipway/shared/time`): no timers of Node, no
  * `AbortSignal.timeout`.
  */
