@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { Config } from '../context/config.ts'
 import type { ConfigFile } from '../context/config-file.ts'
+import { fileSettings } from '../context/file-settings.ts'
 
 interface ConfigDeps {
   readonly config: Config
@@ -17,6 +18,10 @@ export function addConfigCommands(slipway: Command, { config, outcome, signal }:
   const group = slipway
     .command('config')
     .description('show and change the settings in config.toml; flags and the environment override them')
+    .addHelpText(
+      'after',
+      () => `\nSettings, and the variables that override them:\n\n${settingLines().join('\n')}`,
+    )
   group
     .command('list', { isDefault: true })
     .description('list the settings that are set, and where; secrets are not shown')
@@ -51,6 +56,13 @@ export function addConfigCommands(slipway: Command, { config, outcome, signal }:
     .command('schema')
     .description('print the JSON Schema of the file, for editors')
     .action(async () => (await load()).configSchemaCommand())
+}
+
+function settingLines(): string[] {
+  return [...fileSettings.values()].map(({ key, variable, schema: { description, default: value } }) => {
+    const shown = value === undefined ? '' : ` (default: ${value})`
+    return `  ${key}, ${variable}${shown}\n      ${description}`
+  })
 }
 
 /** Throws the problem of the file, except for commands that need nothing of it or repair it. */

@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { expect, test } from 'vitest'
 import { readConfig } from '../context/config.ts'
 import { noConfigFile } from '../context/config-file.ts'
+import { fileSettings } from '../context/file-settings.ts'
 import { buildProgram } from './program.ts'
 
 const { slipway } = buildProgram(readConfig({}, noConfigFile('')), { code: 0 }, new AbortController().signal)
@@ -33,4 +34,12 @@ test('no flag means two things in a group of commands', () => {
     const own = command.options.flatMap(({ short, long }) => [short, long]).filter(Boolean)
     expect(own, pathOf(command)).toHaveLength(new Set(own).size)
   }
+})
+
+test('the help of the configuration names each setting of the file', () => {
+  const config = slipway.commands.find((command) => command.name() === 'config')
+  const help: string[] = []
+  config?.configureOutput({ writeOut: (text) => help.push(text) }).outputHelp()
+  const shown = [...help.join('').matchAll(/^ {2}(\w+\.\w+), [A-Z_]+/gm)].map(([, key]) => key)
+  expect(shown).toEqual([...fileSettings.keys()])
 })
