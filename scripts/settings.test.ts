@@ -27,6 +27,8 @@ test.each(tables)(
 )
 
 test.each(tables)('each key, header and database among the settings of %s is a secret', (_, table) => {
-  const named = settingRows(table).filter(({ name }) => /(?:API|SECRET)_KEY$|(?:OTLP|REFRESH)_HEADERS$|DATABASE_\w*URL$/.test(name))
+  const named = settingRows(table).filter(({ name }) =>
+    /(?:API|SECRET)_KEY$|(?:OTLP|REFRESH)_HEADERS$|DATABASE_\w*URL$/.test(name),
+  )
   expect(named.filter(({ isSecret }) => !isSecret).map(({ name }) => name)).toEqual([])
 })

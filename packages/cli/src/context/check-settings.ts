@@ -1,5 +1,5 @@
-import { settingRows } from '@slipway/protocol/settings'
 import { Problem } from '@slipway/protocol/client'
+import { settingRows } from '@slipway/protocol/settings'
 import { nearestWord } from './nearest-word.ts'
 import { commandSettings } from './settings.ts'
 
