@@ -1,4 +1,12 @@
-import { MutationCache, QueryCache, QueryClient, queryOptions } from '@tanstack/react-query'
+import {
+  MutationCache,
+  QueryCache,
+  QueryClient,
+  type QueryKey,
+  queryOptions,
+  useMutation,
+  useQuery,
+} from '@tanstack/react-query'
 import { agentServer, errorText, noteError, onReconnect } from './session.ts'
 import { showToast } from './toasts.ts'
 
@@ -13,6 +21,29 @@ export const queryClient = new QueryClient({
     },
   }),
 })
+
+/** Answers whose key begins so are asked for again. */
+export function refresh(...queryKey: QueryKey): Promise<void> {
+  return queryClient.invalidateQueries({ queryKey })
+}
+
+/** What a server answers, kept under `queryKey`. */
+export function useAnswer<T>(queryKey: QueryKey, ask: (signal: AbortSignal) => Promise<T>) {
+  return useQuery({ queryKey, queryFn: ({ signal }) => ask(signal) })
+}
+
+/** An action of a person; afterwards the answers below `queryKey` are asked for again. */
+export function useAction<Result, Input = void>(
+  queryKey: QueryKey,
+  act: (input: Input) => Promise<Result>,
+  onSuccess?: (result: Result, input: Input) => void,
+) {
+  return useMutation({
+    mutationFn: act,
+    onSuccess: (result, input) => onSuccess?.(result, input),
+    onSettled: () => refresh(...queryKey),
+  })
+}
 
 onReconnect(() => void queryClient.invalidateQueries())
 

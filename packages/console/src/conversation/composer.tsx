@@ -1,5 +1,5 @@
 import type { CallOutput } from '@slipway/client'
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useMutation } from '@tanstack/react-query'
 import {
   type ClipboardEvent,
   type DragEvent,
@@ -8,6 +8,7 @@ import {
   useRef,
   useState,
 } from 'react'
+import { refresh, useAction } from '../api/queries.ts'
 import { agentServer, postFile } from '../api/session.ts'
 import { Icon } from '../ui/icon.tsx'
 
@@ -23,8 +24,6 @@ export function Composer({
   const [images, setImages] = useState<readonly string[]>([])
   const [attached, setAttached] = useState<readonly File[]>([])
   const files = useRef<HTMLInputElement>(null)
-  const cache = useQueryClient()
-  const refresh = () => cache.invalidateQueries({ queryKey: ['conversation', id] })
   const params = { conversation_id: id }
   // The key is of the message, so a repeat after a lost answer is stored once.
   const key = useRef(newKey())
@@ -49,14 +48,14 @@ export function Composer({
       setText('')
       setImages([])
       setAttached([])
-      await refresh()
+      await refresh('conversation', id)
     },
   })
-  const control = useMutation({
-    mutationFn: (name: 'runConversation' | 'pauseConversation' | 'interruptConversation') =>
+  const control = useAction(
+    ['conversation', id],
+    (name: 'runConversation' | 'pauseConversation' | 'interruptConversation') =>
       agentServer.call(name, { params }),
-    onSettled: refresh,
-  })
+  )
   /** Pictures go with the message; other files go to the workspace, and the message names them. */
   const addFiles = async (list: readonly File[]) => {
     const isPicture = (file: File) => /^image\/(?:png|jpeg|gif|webp)$/.test(file.type)

@@ -1,7 +1,8 @@
 import { type CallOutput, readPendingActions } from '@slipway/client'
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import type { WireEvent } from '../api/log.ts'
+import { useAction } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { eventTime, recordOf } from '../log/event-facts.ts'
 import { formatDuration } from '../ui/format.ts'
@@ -29,11 +30,11 @@ export function ConfirmationBar({
   const actions = (pending.data?.events ?? []) as unknown as WireEvent[]
   const isShown = pending.isSuccess && actions.length > 0
   const [reason, setReason] = useState('')
-  const cache = useQueryClient()
   const probe = useRef<HTMLSpanElement>(null)
   const room = useRoom(probe, isWaiting ? actions.length : 0)
-  const answer = useMutation({
-    mutationFn: (accept: boolean) =>
+  const answer = useAction(
+    ['conversation', id],
+    (accept: boolean) =>
       agentServer.call('respondToConfirmation', {
         params: { conversation_id: id },
         body: {
@@ -44,9 +45,8 @@ export function ConfirmationBar({
           actions_digest: pending.data?.digest,
         },
       }),
-    onSuccess: () => setReason(''),
-    onSettled: () => cache.invalidateQueries({ queryKey: ['conversation', id] }),
-  })
+    () => setReason(''),
+  )
   if (!isWaiting || info === undefined) return null
   const seconds = recordOf(info.confirmation_policy).deadline_seconds
   const first = actions[0]

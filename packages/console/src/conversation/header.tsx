@@ -1,8 +1,8 @@
 import type { CallOutput } from '@slipway/client'
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import { conversationQuery, profilesQuery } from '../api/queries.ts'
+import { conversationQuery, profilesQuery, useAction } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { showToast } from '../api/toasts.ts'
 import { exportConversation } from '../list/actions.ts'
@@ -107,16 +107,15 @@ function AskDialog({ id, onClose }: { readonly id: string; readonly onClose: () 
 
 function ModelDialog({ id, onClose }: { readonly id: string; readonly onClose: () => void }) {
   const profiles = useQuery(profilesQuery)
-  const cache = useQueryClient()
-  const change = useMutation({
-    mutationFn: (name: string) =>
+  const change = useAction(
+    conversationQuery(id).queryKey,
+    (name: string) =>
       agentServer.call('switchProfile', { params: { conversation_id: id }, body: { profile_name: name } }),
-    onSuccess: async (_, name) => {
+    (_, name) => {
       showToast({ text: `Goes on with ${name}` })
       onClose()
-      await cache.invalidateQueries({ queryKey: conversationQuery(id).queryKey })
     },
-  })
+  )
   return (
     <Dialog title="Switch model" onClose={onClose}>
       {profiles.data?.profiles.length === 0 && (

@@ -1,7 +1,7 @@
 import { CallError } from '@slipway/client'
-import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
+import { refresh } from '../api/queries.ts'
 import { agentServer, errorText } from '../api/session.ts'
 import { showToast } from '../api/toasts.ts'
 
@@ -10,7 +10,6 @@ const undoMs = 6_000
 /** Delete with some seconds to undo it, and import. `hidden`: what is about to be deleted. */
 export function useConversationActions() {
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set())
-  const cache = useQueryClient()
   const navigate = useNavigate()
 
   const remove = (id: string, title: string | null) => {
@@ -24,7 +23,7 @@ export function useConversationActions() {
         show()
         showToast({ text: `Not deleted: ${errorText(error)}`, tone: 'error' })
       }
-      await cache.invalidateQueries({ queryKey: ['conversations'] })
+      await refresh('conversations')
     }
     const undo = () => {
       clearTimeout(timer)
@@ -47,7 +46,7 @@ export function useConversationActions() {
         showToast({ text: `${file.name}: ${errorText(error)}`, tone: 'error', duration: 15_000 })
       }
     }
-    await cache.invalidateQueries({ queryKey: ['conversations'] })
+    await refresh('conversations')
   }
 
   return { hidden, remove, importFiles }

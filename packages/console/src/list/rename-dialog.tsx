@@ -1,5 +1,5 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
+import { refresh, useAction } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { Dialog } from '../ui/dialog.tsx'
 
@@ -10,16 +10,14 @@ export function RenameDialog(props: {
 }) {
   const { id, onClose } = props
   const [title, setTitle] = useState(props.title)
-  const cache = useQueryClient()
-  const rename = useMutation({
-    mutationFn: () =>
-      agentServer.call('patchConversation', { params: { conversation_id: id }, body: { title } }),
-    onSuccess: async () => {
+  const rename = useAction(
+    ['conversation', id],
+    () => agentServer.call('patchConversation', { params: { conversation_id: id }, body: { title } }),
+    () => {
       onClose()
-      await cache.invalidateQueries({ queryKey: ['conversations'] })
-      await cache.invalidateQueries({ queryKey: ['conversation', id] })
+      void refresh('conversations')
     },
-  })
+  )
   const submit = (event: FormEvent) => {
     event.preventDefault()
     if (title.trim() !== '') rename.mutate()

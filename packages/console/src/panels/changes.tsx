@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
+import { useAnswer } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { Diff } from '../ui/diff.tsx'
 import { EmptyState, ErrorState, Loading } from '../ui/states.tsx'
@@ -47,10 +48,9 @@ export function ChangesPanel({ info }: PanelProps) {
 }
 
 function FileDiff({ path, version }: { readonly path: string; readonly version: string }) {
-  const diff = useQuery({
-    queryKey: ['diff', path, version],
-    queryFn: ({ signal }) => agentServer.call('gitDiff', { query: { path }, signal }),
-  })
+  const diff = useAnswer(['diff', path, version], (signal) =>
+    agentServer.call('gitDiff', { query: { path }, signal }),
+  )
   if (diff.isPending) return <Loading />
   if (diff.isError) return <ErrorState error={diff.error} />
   return <Diff before={diff.data.original ?? ''} after={diff.data.modified ?? ''} />

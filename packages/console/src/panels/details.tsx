@@ -1,5 +1,5 @@
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
+import { useAnswer } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { recordOf } from '../log/event-facts.ts'
 import { formatDateTime, formatNumber } from '../ui/format.ts'
@@ -55,15 +55,13 @@ export function DetailsPanel({ info }: PanelProps) {
 
 /** A link to the hooks that ran, where there were any. */
 function HooksRan({ id }: { readonly id: string }) {
-  const count = useQuery({
-    queryKey: ['conversation', id, 'hooks'],
-    queryFn: ({ signal }) =>
-      agentServer.call('countEvents', {
-        params: { conversation_id: id },
-        query: { kind: 'HookExecutionEvent' },
-        signal,
-      }),
-  })
+  const count = useAnswer(['conversation', id, 'hooks'], (signal) =>
+    agentServer.call('countEvents', {
+      params: { conversation_id: id },
+      query: { kind: 'HookExecutionEvent' },
+      signal,
+    }),
+  )
   if (!count.data) return null
   return (
     <p>

@@ -1,5 +1,6 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
+import { useAction } from '../api/queries.ts'
 import { sandboxServer } from '../api/session.ts'
 import { LogView } from '../conversation/log-view.tsx'
 import { useRefreshOnLive } from '../conversation/refresh-on-live.ts'
@@ -49,18 +50,15 @@ export function AppConversation({ id, filter }: { readonly id: string; readonly 
 /** The server keeps what is sent while the sandbox is paused or starts, or says why it cannot. */
 function Message({ id }: { readonly id: string }) {
   const [text, setText] = useState('')
-  const cache = useQueryClient()
-  const send = useMutation({
-    mutationFn: () =>
+  const send = useAction(
+    ['app-conversation', id],
+    () =>
       sandboxServer.call('sendAppMessage', {
         params: { conversation_id: id },
         body: { content: [{ type: 'text', text }] },
       }),
-    onSuccess: async () => {
-      setText('')
-      await cache.invalidateQueries({ queryKey: ['app-conversation', id] })
-    },
-  })
+    () => setText(''),
+  )
   const submit = (event?: FormEvent) => {
     event?.preventDefault()
     if (text.trim() !== '' && !send.isPending) send.mutate()

@@ -1,5 +1,6 @@
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useInfiniteQuery } from '@tanstack/react-query'
 import { useState } from 'react'
+import { useAnswer } from '../api/queries.ts'
 import { sandboxServer } from '../api/session.ts'
 import { formatDateTime } from '../ui/format.ts'
 import { ShowMore } from '../ui/show-more.tsx'
@@ -25,10 +26,9 @@ export function AuditPage() {
     getNextPageParam: ({ next_page_id }) => next_page_id ?? undefined,
     placeholderData: (old) => old,
   })
-  const users = useQuery({
-    queryKey: ['users'],
-    queryFn: ({ signal }) => sandboxServer.call('listUsers', { query: { limit: '100' }, signal }),
-  })
+  const users = useAnswer(['users'], (signal) =>
+    sandboxServer.call('listUsers', { query: { limit: '100' }, signal }),
+  )
   const names = new Map((users.data?.items ?? []).map(({ id, name, email }) => [`user:${id}`, name ?? email]))
   const items = pages.data?.pages.flatMap((page) => page.items) ?? []
   return (

@@ -1,5 +1,6 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
+import { useAction } from '../api/queries.ts'
 import { sandboxServer } from '../api/session.ts'
 import { StatusBadge } from '../list/status-badge.tsx'
 import { formatAgo } from '../ui/format.ts'
@@ -18,12 +19,9 @@ export function AppConversations() {
       }),
     refetchInterval: 5_000,
   })
-  const cache = useQueryClient()
-  const remove = useMutation({
-    mutationFn: (id: string) =>
-      sandboxServer.call('deleteAppConversation', { params: { conversation_id: id } }),
-    onSettled: () => cache.invalidateQueries({ queryKey: ['app-conversations'] }),
-  })
+  const remove = useAction(['app-conversations'], (id: string) =>
+    sandboxServer.call('deleteAppConversation', { params: { conversation_id: id } }),
+  )
   return (
     <>
       <h1>Conversations</h1>

@@ -1,5 +1,5 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
+import { useAction, useAnswer } from '../api/queries.ts'
 import { sandboxServer } from '../api/session.ts'
 import { formatAgo } from '../ui/format.ts'
 import { Table } from '../ui/table.tsx'
@@ -7,29 +7,18 @@ import { NewKey } from './new-key.tsx'
 
 /** The keys of the caller, what today's quota leaves, and who is signed in. */
 export function Keys() {
-  const me = useQuery({ queryKey: ['me'], queryFn: ({ signal }) => sandboxServer.call('me', { signal }) })
-  const quota = useQuery({
-    queryKey: ['quota'],
-    queryFn: ({ signal }) => sandboxServer.call('quotaStatus', { signal }),
-  })
-  const keys = useQuery({
-    queryKey: ['keys'],
-    queryFn: ({ signal }) => sandboxServer.call('listApiKeys', { signal }),
-  })
-  const cache = useQueryClient()
-  const refresh = () => cache.invalidateQueries({ queryKey: ['keys'] })
+  const me = useAnswer(['me'], (signal) => sandboxServer.call('me', { signal }))
+  const quota = useAnswer(['quota'], (signal) => sandboxServer.call('quotaStatus', { signal }))
+  const keys = useAnswer(['keys'], (signal) => sandboxServer.call('listApiKeys', { signal }))
   const [newKey, setNewKey] = useState<string>()
-  const create = useMutation({
-    mutationFn: (name: string) => sandboxServer.call('createApiKey', { body: { name } }),
-    onSuccess: async ({ key }) => {
-      setNewKey(key)
-      await refresh()
-    },
-  })
-  const revoke = useMutation({
-    mutationFn: (id: string) => sandboxServer.call('deleteApiKey', { params: { key_id: id } }),
-    onSuccess: refresh,
-  })
+  const create = useAction(
+    ['keys'],
+    (name: string) => sandboxServer.call('createApiKey', { body: { name } }),
+    ({ key }) => setNewKey(key),
+  )
+  const revoke = useAction(['keys'], (id: string) =>
+    sandboxServer.call('deleteApiKey', { params: { key_id: id } }),
+  )
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     create.mutate(String(new FormData(event.currentTarget).get('name')))

@@ -1,5 +1,5 @@
-import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
+import { useAnswer } from '../api/queries.ts'
 import { sandboxServer } from '../api/session.ts'
 import { SideNav } from '../ui/side-nav.tsx'
 import { AuditPage } from './audit.tsx'
@@ -19,7 +19,7 @@ const sections = {
 /** The pages of a sandbox server. Those of users and of the audit are for administrators. */
 export function FleetPage() {
   const { section = 'sandboxes' } = useParams({ strict: false })
-  const me = useQuery({ queryKey: ['me'], queryFn: ({ signal }) => sandboxServer.call('me', { signal }) })
+  const me = useAnswer(['me'], (signal) => sandboxServer.call('me', { signal }))
   const shown = me.data?.role === 'admin' ? { ...sections, users: 'Users', audit: 'Audit' } : sections
   return (
     <div className="page with-nav">

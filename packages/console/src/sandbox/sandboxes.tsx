@@ -1,6 +1,7 @@
 import { formatBytes } from '@slipway/shared/text'
-import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useRef } from 'react'
+import { useAction } from '../api/queries.ts'
 import { sandboxServer } from '../api/session.ts'
 import { StatusBadge } from '../list/status-badge.tsx'
 import { formatAgo } from '../ui/format.ts'
@@ -17,18 +18,15 @@ export function Sandboxes() {
   })
   const boxes = query.data?.items ?? []
   const use = useUse(boxes.flatMap(({ id, status }) => (status === 'RUNNING' ? id : [])))
-  const cache = useQueryClient()
-  const refresh = () => cache.invalidateQueries({ queryKey: ['sandboxes'] })
-  const act = useMutation({
-    mutationFn: ({ name, id }: { name: 'pauseSandbox' | 'resumeSandbox'; id: string }) =>
+  const act = useAction(
+    ['sandboxes'],
+    ({ name, id }: { name: 'pauseSandbox' | 'resumeSandbox'; id: string }) =>
       sandboxServer.call(name, { params: { sandbox_id: id } }),
-    onSettled: refresh,
-  })
-  const remove = useMutation({
-    mutationFn: (id: string) => sandboxServer.call('deleteSandbox', { params: { sandbox_id: id } }),
-    onSettled: refresh,
-  })
-  const start = useMutation({ mutationFn: () => sandboxServer.call('startSandbox', {}), onSettled: refresh })
+  )
+  const remove = useAction(['sandboxes'], (id: string) =>
+    sandboxServer.call('deleteSandbox', { params: { sandbox_id: id } }),
+  )
+  const start = useAction(['sandboxes'], () => sandboxServer.call('startSandbox', {}))
   return (
     <>
       <div className="page-head">

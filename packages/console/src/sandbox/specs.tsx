@@ -1,13 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
+import { useAnswer } from '../api/queries.ts'
 import { getFromServer, sandboxServer } from '../api/session.ts'
 import { Table } from '../ui/table.tsx'
 
 /** What sandboxes can be made from, and where they run. */
 export function Specs() {
-  const query = useQuery({
-    queryKey: ['sandbox-specs'],
-    queryFn: ({ signal }) => sandboxServer.call('searchSandboxSpecs', { query: { limit: '100' }, signal }),
-  })
+  const query = useAnswer(['sandbox-specs'], (signal) =>
+    sandboxServer.call('searchSandboxSpecs', { query: { limit: '100' }, signal }),
+  )
   return (
     <>
       <h1>Specs and backends</h1>

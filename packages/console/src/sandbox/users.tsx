@@ -1,6 +1,6 @@
 import { unlimited } from '@slipway/protocol/client'
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
+import { useAction, useAnswer } from '../api/queries.ts'
 import { sandboxServer } from '../api/session.ts'
 import { formatAgo } from '../ui/format.ts'
 import { Icon } from '../ui/icon.tsx'
@@ -13,38 +13,25 @@ const perDay = (limit: number | null) =>
 
 /** Users and organisations, for administrators. */
 export function Users() {
-  const organizations = useQuery({
-    queryKey: ['organizations'],
-    queryFn: ({ signal }) => sandboxServer.call('listOrganizations', { query: { limit: '100' }, signal }),
-  })
-  const users = useQuery({
-    queryKey: ['users'],
-    queryFn: ({ signal }) => sandboxServer.call('listUsers', { query: { limit: '100' }, signal }),
-  })
-  const cache = useQueryClient()
-  const refresh = () =>
-    Promise.all([
-      cache.invalidateQueries({ queryKey: ['users'] }),
-      cache.invalidateQueries({ queryKey: ['organizations'] }),
-    ])
+  const organizations = useAnswer(['users', 'organizations'], (signal) =>
+    sandboxServer.call('listOrganizations', { query: { limit: '100' }, signal }),
+  )
+  const users = useAnswer(['users'], (signal) =>
+    sandboxServer.call('listUsers', { query: { limit: '100' }, signal }),
+  )
   const [newKey, setNewKey] = useState<string>()
-  const create = useMutation({
-    mutationFn: (name: string) => sandboxServer.call('createUser', { body: { name } }),
-    onSuccess: refresh,
-  })
-  const createKey = useMutation({
-    mutationFn: (id: string) => sandboxServer.call('createUserKey', { params: { user_id: id }, body: {} }),
-    onSuccess: ({ key }) => setNewKey(key),
-  })
-  const setAdmin = useMutation({
-    mutationFn: ({ id, is_admin }: { id: string; is_admin: boolean }) =>
-      sandboxServer.call('patchUser', { params: { user_id: id }, body: { is_admin } }),
-    onSuccess: refresh,
-  })
-  const remove = useMutation({
-    mutationFn: (id: string) => sandboxServer.call('deleteUser', { params: { user_id: id } }),
-    onSuccess: refresh,
-  })
+  const create = useAction(['users'], (name: string) => sandboxServer.call('createUser', { body: { name } }))
+  const createKey = useAction(
+    ['keys'],
+    (id: string) => sandboxServer.call('createUserKey', { params: { user_id: id }, body: {} }),
+    ({ key }) => setNewKey(key),
+  )
+  const setAdmin = useAction(['users'], ({ id, is_admin }: { id: string; is_admin: boolean }) =>
+    sandboxServer.call('patchUser', { params: { user_id: id }, body: { is_admin } }),
+  )
+  const remove = useAction(['users'], (id: string) =>
+    sandboxServer.call('deleteUser', { params: { user_id: id } }),
+  )
   const nameOf = new Map((organizations.data?.items ?? []).map(({ id, name }) => [id, name]))
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()

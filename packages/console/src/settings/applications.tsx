@@ -1,5 +1,6 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
+import { refresh, useAction, useAnswer } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { showToast } from '../api/toasts.ts'
 import { Cards } from '../ui/cards.tsx'
@@ -20,10 +21,9 @@ interface Application {
 
 /** Installed applications: their programs are approved, started and opened here. */
 export function Applications() {
-  const applications = useQuery({ queryKey: ['applications'], queryFn: ({ signal }) => readAll(signal) })
-  const cache = useQueryClient()
+  const applications = useAnswer(['applications'], (signal) => readAll(signal))
   const [asked, setAsked] = useState<Application>()
-  const onSettled = () => cache.invalidateQueries({ queryKey: ['applications'] })
+  const onSettled = () => refresh('applications')
   const onError = (error: Error) => showToast({ text: error.message, tone: 'error' })
   const start = useMutation({
     mutationFn: ({ name, revision }: Application) =>
@@ -107,18 +107,15 @@ export function Applications() {
 function Approval(props: { readonly application: Application; readonly onClose: () => void }) {
   const { name, version, source, revision, program } = props.application
   const secrets = program?.secrets ?? []
-  const cache = useQueryClient()
-  const approve = useMutation({
-    mutationFn: () =>
+  const approve = useAction(
+    ['applications'],
+    () =>
       agentServer.call('prepareCanvasExtensionBackend', {
         params: { extension_name: name },
         body: { revision: revision ?? '', secrets: [...secrets] },
       }),
-    onSuccess: async () => {
-      await cache.invalidateQueries({ queryKey: ['applications'] })
-      props.onClose()
-    },
-  })
+    props.onClose,
+  )
   return (
     <Dialog title={`Approve ${name} ${version}`} onClose={props.onClose}>
       <p className="wrap">

@@ -1,5 +1,6 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
+import { useAction, useAnswer } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { showToast } from '../api/toasts.ts'
 import { recordOf, textOf } from '../log/event-facts.ts'
@@ -8,13 +9,8 @@ import { ErrorState, Loading } from '../ui/states.tsx'
 
 /** The MCP servers of the settings, with a test of each. */
 export function McpServers() {
-  const settings = useQuery({
-    queryKey: ['settings'],
-    queryFn: ({ signal }) => agentServer.call('getSettings', { signal }),
-  })
-  const cache = useQueryClient()
+  const settings = useAnswer(['settings'], (signal) => agentServer.call('getSettings', { signal }))
   const [isRemote, setRemote] = useState(false)
-  const refresh = () => cache.invalidateQueries({ queryKey: ['settings'] })
   const test = useMutation({
     mutationFn: ({ name, server }: { name: string; server: Readonly<Record<string, unknown>> }) =>
       agentServer.call('testMcpServer', { body: { name, server: { ...server } } }),
@@ -25,20 +21,14 @@ export function McpServers() {
           : { text: `${name}: ${result.error}`, tone: 'error', duration: 15_000 },
       ),
   })
-  const add = useMutation({
-    mutationFn: ({
-      name,
-      server,
-    }: {
-      name: string
-      server: { command: string; args: string[] } | { url: string }
-    }) => agentServer.call('createMcpServer', { params: { settings_key: name }, body: server }),
-    onSuccess: refresh,
-  })
-  const remove = useMutation({
-    mutationFn: (name: string) => agentServer.call('deleteMcpServer', { params: { settings_key: name } }),
-    onSuccess: refresh,
-  })
+  const add = useAction(
+    ['settings'],
+    ({ name, server }: { name: string; server: { command: string; args: string[] } | { url: string } }) =>
+      agentServer.call('createMcpServer', { params: { settings_key: name }, body: server }),
+  )
+  const remove = useAction(['settings'], (name: string) =>
+    agentServer.call('deleteMcpServer', { params: { settings_key: name } }),
+  )
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     const form = new FormData(event.currentTarget)

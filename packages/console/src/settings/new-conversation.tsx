@@ -1,7 +1,7 @@
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import { profilesQuery } from '../api/queries.ts'
+import { profilesQuery, useAnswer } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { ErrorState, Loading } from '../ui/states.tsx'
 import { ProfileForm } from './profile-form.tsx'
@@ -49,10 +49,7 @@ function NewConversation(props: {
   const { home, profiles } = props
   const navigate = useNavigate()
   const [directory, setDirectory] = useState(home)
-  const tools = useQuery({
-    queryKey: ['tools'],
-    queryFn: ({ signal }) => agentServer.call('listTools', { signal }),
-  })
+  const tools = useAnswer(['tools'], (signal) => agentServer.call('listTools', { signal }))
   const create = useMutation({
     mutationFn: async (form: FormData) => {
       const text = (name: string) => String(form.get(name) ?? '')

@@ -1,7 +1,7 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import { profilesQuery } from '../api/queries.ts'
+import { profilesQuery, useAction } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { showToast } from '../api/toasts.ts'
 import { Cards } from '../ui/cards.tsx'
@@ -48,17 +48,13 @@ export function SettingsPage() {
 
 function Models() {
   const profiles = useQuery(profilesQuery)
-  const cache = useQueryClient()
   const [isAdding, setAdding] = useState(false)
-  const refresh = () => cache.invalidateQueries({ queryKey: profilesQuery.queryKey })
-  const activate = useMutation({
-    mutationFn: (name: string) => agentServer.call('activateProfile', { params: { name } }),
-    onSuccess: refresh,
-  })
-  const remove = useMutation({
-    mutationFn: (name: string) => agentServer.call('deleteProfile', { params: { name } }),
-    onSuccess: refresh,
-  })
+  const activate = useAction(profilesQuery.queryKey, (name: string) =>
+    agentServer.call('activateProfile', { params: { name } }),
+  )
+  const remove = useAction(profilesQuery.queryKey, (name: string) =>
+    agentServer.call('deleteProfile', { params: { name } }),
+  )
   const check = useMutation({
     mutationFn: (name: string) => agentServer.call('validateProfile', { params: { name } }),
     onSuccess: ({ valid, error }, name) =>

@@ -1,13 +1,12 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useMutation } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
-import { profilesQuery } from '../api/queries.ts'
+import { profilesQuery, refresh } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { showToast } from '../api/toasts.ts'
 
 /** Adds a profile of a model. The model is asked once before anything is saved. */
 export function ProfileForm({ onSaved }: { readonly onSaved: () => void }) {
   const [problem, setProblem] = useState<string>()
-  const cache = useQueryClient()
   const save = useMutation({
     mutationFn: async ({ form, isForced }: { form: FormData; isForced: boolean }) => {
       const text = (name: string) => String(form.get(name) ?? '').trim()
@@ -27,7 +26,7 @@ export function ProfileForm({ onSaved }: { readonly onSaved: () => void }) {
       setProblem(problem)
       if (problem !== undefined) return
       showToast({ text: `The model is saved${note}` })
-      await cache.invalidateQueries({ queryKey: profilesQuery.queryKey })
+      await refresh(...profilesQuery.queryKey)
       onSaved()
     },
   })

@@ -1,6 +1,7 @@
 import type { CallOutput } from '@slipway/client'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
+import { useAnswer } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { showToast } from '../api/toasts.ts'
 import { recordOf } from '../log/event-facts.ts'
@@ -18,10 +19,7 @@ export function SchemaForm({ part }: { readonly part: 'agent' | 'conversation' }
       }),
     staleTime: Number.POSITIVE_INFINITY,
   })
-  const settings = useQuery({
-    queryKey: ['settings'],
-    queryFn: ({ signal }) => agentServer.call('getSettings', { signal }),
-  })
+  const settings = useAnswer(['settings'], (signal) => agentServer.call('getSettings', { signal }))
   const cache = useQueryClient()
   const [changes, setChanges] = useState<Readonly<Record<string, unknown>>>({})
   const [isAll, setAll] = useState(false)

@@ -1,26 +1,18 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type { FormEvent } from 'react'
+import { useAction, useAnswer } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { Cards } from '../ui/cards.tsx'
 import { ErrorState, Loading } from '../ui/states.tsx'
 
 /** The secrets of the server: names and descriptions. A value is sent once and never shown. */
 export function Secrets() {
-  const secrets = useQuery({
-    queryKey: ['secrets'],
-    queryFn: ({ signal }) => agentServer.call('listSecrets', { signal }),
-  })
-  const cache = useQueryClient()
-  const refresh = () => cache.invalidateQueries({ queryKey: ['secrets'] })
-  const save = useMutation({
-    mutationFn: (body: { name: string; value: string; description: string | null }) =>
-      agentServer.call('saveSecret', { body }),
-    onSuccess: refresh,
-  })
-  const remove = useMutation({
-    mutationFn: (name: string) => agentServer.call('deleteSecret', { params: { name } }),
-    onSuccess: refresh,
-  })
+  const secrets = useAnswer(['secrets'], (signal) => agentServer.call('listSecrets', { signal }))
+  const save = useAction(['secrets'], (body: { name: string; value: string; description: string | null }) =>
+    agentServer.call('saveSecret', { body }),
+  )
+  const remove = useAction(['secrets'], (name: string) =>
+    agentServer.call('deleteSecret', { params: { name } }),
+  )
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     const form = event.currentTarget

@@ -1,5 +1,5 @@
-import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
+import { useAnswer } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { ErrorState, Loading } from '../ui/states.tsx'
 
@@ -23,11 +23,9 @@ export function SkillChoice({ directory }: { readonly directory: string }) {
 }
 
 function SkillList({ directory }: { readonly directory: string }) {
-  const skills = useQuery({
-    queryKey: ['skills', 'of', directory],
-    queryFn: ({ signal }) =>
-      agentServer.call('listSkills', { body: { project_dir: directory, load_public: false }, signal }),
-  })
+  const skills = useAnswer(['skills', 'of', directory], (signal) =>
+    agentServer.call('listSkills', { body: { project_dir: directory, load_public: false }, signal }),
+  )
   if (skills.isPending) return <Loading />
   if (skills.isError) return <ErrorState error={skills.error} retry={() => void skills.refetch()} />
   if (skills.data.skills.length === 0) return <p className="quiet">There are none for this workspace.</p>

@@ -1,5 +1,5 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type { FormEvent } from 'react'
+import { useAction, useAnswer } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { showToast } from '../api/toasts.ts'
 import { Cards } from '../ui/cards.tsx'
@@ -7,35 +7,23 @@ import { EmptyState, ErrorState, Loading } from '../ui/states.tsx'
 
 /** The skills that are installed on the server, for all new conversations. */
 export function Skills() {
-  const installed = useQuery({
-    queryKey: ['skills'],
-    queryFn: ({ signal }) => agentServer.call('listInstalledSkills', { signal }),
-  })
-  const cache = useQueryClient()
-  const refresh = () => cache.invalidateQueries({ queryKey: ['skills'] })
-  const install = useMutation({
-    mutationFn: (source: string) => agentServer.call('installSkill', { body: { source } }),
-    onSuccess: async ({ name }) => {
-      showToast({ text: `Installed: ${name}` })
-      await refresh()
-    },
-  })
-  const enable = useMutation({
-    mutationFn: ({ name, enabled }: { name: string; enabled: boolean }) =>
-      agentServer.call('enableSkill', { params: { name }, body: { enabled } }),
-    onSettled: refresh,
-  })
-  const update = useMutation({
-    mutationFn: (name: string) => agentServer.call('refreshSkill', { params: { name } }),
-    onSuccess: async ({ message }) => {
-      showToast({ text: message })
-      await refresh()
-    },
-  })
-  const remove = useMutation({
-    mutationFn: (name: string) => agentServer.call('uninstallSkill', { params: { name } }),
-    onSettled: refresh,
-  })
+  const installed = useAnswer(['skills'], (signal) => agentServer.call('listInstalledSkills', { signal }))
+  const install = useAction(
+    ['skills'],
+    (source: string) => agentServer.call('installSkill', { body: { source } }),
+    ({ name }) => showToast({ text: `Installed: ${name}` }),
+  )
+  const enable = useAction(['skills'], ({ name, enabled }: { name: string; enabled: boolean }) =>
+    agentServer.call('enableSkill', { params: { name }, body: { enabled } }),
+  )
+  const update = useAction(
+    ['skills'],
+    (name: string) => agentServer.call('refreshSkill', { params: { name } }),
+    ({ message }) => showToast({ text: message }),
+  )
+  const remove = useAction(['skills'], (name: string) =>
+    agentServer.call('uninstallSkill', { params: { name } }),
+  )
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     const form = event.currentTarget
