@@ -13,6 +13,7 @@ import { SqliteConversationRecords } from './conversations/conversation-records.
 import { startImport } from './conversations/import-session.ts'
 import { Purge } from './conversations/purge.ts'
 import { CommitQueue } from './database/commit-queue.ts'
+import type { Database } from './database/database.ts'
 import { DirectoryLock } from './database/directory-lock.ts'
 import { HighWaterMark } from './database/high-water-mark.ts'
 import { advice, assertNotBehindIndex, assertSameLog, readIdentity } from './database/log-identity.ts'
@@ -54,20 +55,7 @@ export async function openStorage({
   await makeDataDirectory(directory)
   const lock = await DirectoryLock.acquire(directory)
   try {
-    const path = join(directory, 'log.db')
-    const markPath = join(directory, 'log.mark')
-    const indexPath = join(directory, 'index.db')
-    const known = lock.readIdentity()
-    const others = [markPath, indexPath].filter(existsSync)
-    assertLogIsThere(path, others[0] ?? (known && lock.path))
-    const db = openLog(path, log)
-    keyFinerDigits(db)
-    const readLogIdentity = () => must(readIdentity(db), 'the identity of the log')
-    const identity = readLogIdentity()
-    const mark = new HighWaterMark(markPath, identity, db, log)
-    if (!mark.isKnown) assertNotBehindIndex(path, db, identity, indexPath)
-    if (known !== undefined) assertSameLog(path, identity, lock.path, known)
-    if (known?.generation !== identity.generation) lock.writeIdentity(identity)
+    const { path, indexPath, db, mark } = openMarkedLog(directory, lock, log)
     const kindSources = new KindSourceIndex(db)
     const damage = new DamageReport(log)
     const text = new TextIndex({ logPath: path, indexPath, log })
@@ -96,7 +84,7 @@ export async function openStorage({
           db.close()
           lock.acquire()
         }
-        db.reopen(() => mark.reopen(readLogIdentity(), db))
+        db.reopen(() => mark.reopen(identityOf(db), db))
       })
       indexes.forget()
       writer.reload()
@@ -112,20 +100,9 @@ export async function openStorage({
     }
     return new SqliteStorage(
       {
-        db,
-        writer,
-        heads,
-        events,
-        indexes,
-        kindSources,
+        ...{ db, writer, heads, events, indexes, kindSources, text, mark, damage, health, now, log },
         ...components,
-        text,
-        mark,
-        damage,
-        health,
         limits: limits && new LimitGuard(db, limits),
-        now,
-        log,
       },
       lock,
     )
@@ -135,6 +112,28 @@ export async function openStorage({
     const path = join(directory, 'log.db')
     throw new Error(`${path} is damaged. ${nextStep(path)}`, { cause: error })
   }
+}
+
+/** The log with its mark, when it is the one that the other files of the directory know. */
+function openMarkedLog(directory: string, lock: DirectoryLock, log: LogFunction) {
+  const [path, markPath, indexPath] = ['log.db', 'log.mark', 'index.db'].map((name) =>
+    join(directory, name),
+  ) as [string, string, string]
+  const known = lock.readIdentity()
+  const others = [markPath, indexPath].filter(existsSync)
+  assertLogIsThere(path, others[0] ?? (known && lock.path))
+  const db = openLog(path, log)
+  keyFinerDigits(db)
+  const identity = identityOf(db)
+  const mark = new HighWaterMark(markPath, identity, db, log)
+  if (!mark.isKnown) assertNotBehindIndex(path, db, identity, indexPath)
+  if (known !== undefined) assertSameLog(path, identity, lock.path, known)
+  if (known?.generation !== identity.generation) lock.writeIdentity(identity)
+  return { path, indexPath, db, mark }
+}
+
+function identityOf(db: Database) {
+  return must(readIdentity(db), 'the identity of the log')
 }
 
 /** A start with an empty log would hide that all conversations are gone. */

@@ -19,16 +19,18 @@ import type { ServerSecrets } from '../../core/secrets/server-secrets.ts'
 import { addMcpServer, patchMcpServer, removeMcpServer } from './mcp-servers.ts'
 import { type ServerSettings, toAgentSettingsJson, toConversationSettingsJson } from './server-settings.ts'
 
-/** Answers are redacted unless the header `X-Expose-Secrets` says otherwise. */
-export function settingsHandlers(options: {
+interface SettingsDeps {
   readonly settings: ServerSettings
   readonly secrets: ServerSecrets
   /** Profiles that settings name. */
   readonly parts: Pick<ConversationParts, 'models' | 'agentProfiles' | 'metaProfiles'>
   readonly cipher: Cipher
   readonly log: LogFunction
-}): Handlers<typeof settingsRoutes> {
-  const { settings, secrets, parts, cipher, log } = options
+}
+
+/** Answers are redacted unless the header `X-Expose-Secrets` says otherwise. */
+export function settingsHandlers(options: SettingsDeps): Handlers<typeof settingsRoutes> {
+  const { settings, parts, cipher, log } = options
   const readSettings = async (exposure: Exposure = 'masked') => {
     const stored = await settings.read()
     const agent = await settings.getAgentSettings()
@@ -90,6 +92,12 @@ export function settingsHandlers(options: {
       await removeMcpServer(settings, params.settings_key)
       return { json: await readSettings() }
     },
+    ...secretHandlers(options),
+  }
+}
+
+function secretHandlers({ secrets, parts, cipher, log }: SettingsDeps) {
+  return {
     async listSecrets({ query: { agent_profile_id: id } }) {
       const profile = id === undefined ? undefined : await parts.agentProfiles.getById(id)
       if (id !== undefined && profile === undefined) throw new Problem('not_found', 'Agent profile not found')
@@ -112,7 +120,7 @@ export function settingsHandlers(options: {
       if (!(await secrets.remove(name))) throw secretNotFound()
       return { json: { deleted: true } }
     },
-  }
+  } satisfies Partial<Handlers<typeof settingsRoutes>>
 }
 
 /** The model of a profile that the request activates, unless the request sets a model itself. */

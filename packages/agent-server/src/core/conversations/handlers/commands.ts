@@ -15,19 +15,22 @@ interface ConversationParams {
   readonly conversation_id: string
 }
 
-/** Runs, stops and reconfigures conversations. */
-export function conversationCommandHandlers(options: {
+interface CommandDeps {
   readonly storage: Storage
   readonly registry: ConversationRegistry
   readonly parts: ConversationParts
   readonly cipher: Cipher
   readonly webhooks: Pick<Webhooks, 'announce'>
-}) {
-  const { storage, registry, parts, cipher, webhooks } = options
-  const resolveRequestLlm = (llm: Llm) => resolveModel({ cipher, models: parts.models }, llm, ['body', 'llm'])
-  const getConversation = async ({ conversation_id }: ConversationParams) => {
-    return await registry.get(conversation_id)
-  }
+}
+
+/** Runs, stops and reconfigures conversations. */
+export function conversationCommandHandlers(deps: CommandDeps) {
+  const commands = openCommands(deps)
+  return { ...runHandlers(deps, commands), ...changeHandlers(deps, commands) }
+}
+
+function openCommands({ storage, registry }: CommandDeps) {
+  const getConversation = ({ conversation_id }: ConversationParams) => registry.get(conversation_id)
   /** Undefined without an agent: nothing runs then. */
   const findConversation = async ({ conversation_id }: ConversationParams) => {
     return await registry.load(await getConversationRecord(storage.conversations, conversation_id))
@@ -49,6 +52,13 @@ export function conversationCommandHandlers(options: {
       if (conversation !== undefined) await stop(conversation)
       return success
     }
+  return { getConversation, findConversation, command, stopCommand }
+}
+
+type Commands = ReturnType<typeof openCommands>
+
+function runHandlers({ storage, registry, parts, webhooks }: CommandDeps, commands: Commands) {
+  const { getConversation, command, stopCommand } = commands
   return {
     runConversation: command((conversation) => conversation.run()),
     pauseConversation: stopCommand((conversation) => conversation.pause()),
@@ -68,13 +78,23 @@ export function conversationCommandHandlers(options: {
       await parts.credentials?.release((id) => registry.close(id, { releases: true }))
       return { status: 204, bytes: Buffer.alloc(0) }
     },
-    async switchAcpModel({ params, body }) {
-      const conversation = await findConversation(params)
-      if (conversation === undefined)
-        throw new Problem('bad_request', 'switch_acp_model is only supported for ACP conversations.')
-      await conversation.switchAcpModel(body.model)
+    async askAgent({ params, body, signal }) {
+      return {
+        json: { response: await (await getConversation(params)).askSideQuestion(body.question, signal) },
+      }
+    },
+    async condenseConversation({ params }) {
+      const conversation = await withNotFoundText(getConversation(params), 'Conversation not found')
+      await conversation.condense()
       return success
     },
+  } satisfies Partial<Handlers<typeof agentServerRoutes>>
+}
+
+function changeHandlers({ storage, registry, parts, cipher }: CommandDeps, commands: Commands) {
+  const { getConversation, findConversation, command } = commands
+  const resolveRequestLlm = (llm: Llm) => resolveModel({ cipher, models: parts.models }, llm, ['body', 'llm'])
+  return {
     updateSecrets: command(async (conversation, { params, body }) => {
       const before = await getConversationRecord(storage.conversations, params.conversation_id)
       const allowed = readSecretNames(before)
@@ -88,14 +108,11 @@ export function conversationCommandHandlers(options: {
     setSecurityAnalyzer: command((conversation, { body }) =>
       conversation.setAnalyzer(body.security_analyzer),
     ),
-    async askAgent({ params, body, signal }) {
-      return {
-        json: { response: await (await getConversation(params)).askSideQuestion(body.question, signal) },
-      }
-    },
-    async condenseConversation({ params }) {
-      const conversation = await withNotFoundText(getConversation(params), 'Conversation not found')
-      await conversation.condense()
+    async switchAcpModel({ params, body }) {
+      const conversation = await findConversation(params)
+      if (conversation === undefined)
+        throw new Problem('bad_request', 'switch_acp_model is only supported for ACP conversations.')
+      await conversation.switchAcpModel(body.model)
       return success
     },
     async generateTitle({ params, body, signal }) {

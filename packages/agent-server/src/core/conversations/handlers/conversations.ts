@@ -34,14 +34,20 @@ function omitDamaged(error: unknown): undefined {
   if (!(error instanceof DamageError)) throw error
 }
 
-export function conversationHandlers(options: {
+interface ConversationDeps {
   readonly createDeps: CreateConversationDeps
   readonly infoReader: ConversationInfoReader
   readonly webhooks: Pick<Webhooks, 'flushBeforeRemoval'>
   readonly now: () => number
-}) {
-  const { createDeps, infoReader, webhooks, now } = options
-  const { storage, registry } = createDeps
+}
+
+export function conversationHandlers(deps: ConversationDeps) {
+  const infos = openInfoLists(deps)
+  return { ...readHandlers(deps, infos), ...changeHandlers(deps, infos) }
+}
+
+/** What several records say. */
+function openInfoLists({ createDeps: { storage, registry }, infoReader }: ConversationDeps) {
   const readInfos = async (
     records: readonly (ConversationRecord | undefined)[],
     includeSkills: boolean | undefined,
@@ -86,14 +92,15 @@ export function conversationHandlers(options: {
     const present = parts.filter((part) => part !== undefined)
     return present.flatMap((part, index) => (index === 0 ? [part] : [comma, part]))
   }
+  return { readInfos, readInfosBytes }
+}
+
+type InfoLists = ReturnType<typeof openInfoLists>
+
+function readHandlers({ createDeps, infoReader, now }: ConversationDeps, infos: InfoLists) {
+  const { storage, registry } = createDeps
+  const { readInfos, readInfosBytes } = infos
   return {
-    async createConversation({ body, query, header }) {
-      const wire = parseWireHeader(header('x-slipway-wire'))
-      const request = withObservabilityHeaders(body, header)
-      const { record, created } = await createConversation(createDeps, request, wire)
-      const [info] = await readInfos([record], query.include_skills)
-      return { status: created ? 201 : 200, json: info }
-    },
     async getConversations({ query }) {
       const records = await storage.conversations.get(query.ids)
       if (query.include_skills) return { json: await readInfos(records, true) }
@@ -127,6 +134,47 @@ export function conversationHandlers(options: {
       const [info] = await readInfos([record], query.include_skills)
       return { json: info }
     },
+    async getRuntime({ params }) {
+      await infoReader.getRecord(params.conversation_id)
+      return { json: localRuntime }
+    },
+    async reprovisionRuntime({ params }) {
+      await infoReader.getRecord(params.conversation_id)
+      return { json: localRuntime }
+    },
+    async finalResponse({ params }) {
+      const { id } = await infoReader.getRecord(params.conversation_id)
+      return { json: { response: await finalResponse(storage.log, id) } }
+    },
+    async importConversation({ query, stream }) {
+      return {
+        status: 201,
+        json: await importEvents(storage, stream, { keep: query.unknown === 'keep', now }),
+      }
+    },
+    async exportConversation({ params, query }) {
+      const record = await infoReader.getRecord(params.conversation_id)
+      const chunks = exportEvents(storage.log, record, { meta: query.meta })
+      const name = `${record.id}.jsonl${query.gzip ? '.gz' : ''}`
+      const headers = { 'content-disposition': `attachment; filename="${name}"` }
+      return query.gzip
+        ? { chunks: gzipStream(chunks), contentType: 'application/gzip', headers }
+        : { chunks, contentType: 'application/x-ndjson', headers }
+    },
+  } satisfies Partial<Handlers<typeof agentServerRoutes>>
+}
+
+function changeHandlers(deps: ConversationDeps, { readInfos }: InfoLists) {
+  const { createDeps, infoReader, webhooks } = deps
+  const { storage, registry } = createDeps
+  return {
+    async createConversation({ body, query, header }) {
+      const wire = parseWireHeader(header('x-slipway-wire'))
+      const request = withObservabilityHeaders(body, header)
+      const { record, created } = await createConversation(createDeps, request, wire)
+      const [info] = await readInfos([record], query.include_skills)
+      return { status: created ? 201 : 200, json: info }
+    },
     async patchConversation({ params, body }) {
       const { title, tags, limits, command_rules: rules } = body
       if (limits !== undefined) await (await registry.get(params.conversation_id)).setLimits(limits)
@@ -146,14 +194,6 @@ export function conversationHandlers(options: {
       if (!(await removeConversation({ ...createDeps, infoReader, webhooks }, id)))
         throw conversationNotFound(id)
       return success
-    },
-    async getRuntime({ params }) {
-      await infoReader.getRecord(params.conversation_id)
-      return { json: localRuntime }
-    },
-    async reprovisionRuntime({ params }) {
-      await infoReader.getRecord(params.conversation_id)
-      return { json: localRuntime }
     },
     async forkConversation({ params, query, body }) {
       const source = await withNotFoundText(
@@ -176,25 +216,6 @@ export function conversationHandlers(options: {
       await conversation.navigate(body.event_id ?? null)
       const [info] = await readInfos([await infoReader.getRecord(record.id)], query.include_skills)
       return { json: info }
-    },
-    async finalResponse({ params }) {
-      const { id } = await infoReader.getRecord(params.conversation_id)
-      return { json: { response: await finalResponse(storage.log, id) } }
-    },
-    async importConversation({ query, stream }) {
-      return {
-        status: 201,
-        json: await importEvents(storage, stream, { keep: query.unknown === 'keep', now }),
-      }
-    },
-    async exportConversation({ params, query }) {
-      const record = await infoReader.getRecord(params.conversation_id)
-      const chunks = exportEvents(storage.log, record, { meta: query.meta })
-      const name = `${record.id}.jsonl${query.gzip ? '.gz' : ''}`
-      const headers = { 'content-disposition': `attachment; filename="${name}"` }
-      return query.gzip
-        ? { chunks: gzipStream(chunks), contentType: 'application/gzip', headers }
-        : { chunks, contentType: 'application/x-ndjson', headers }
     },
   } satisfies Partial<Handlers<typeof agentServerRoutes>>
 }
