@@ -202,8 +202,9 @@ export class McpConnection {
         omitted.push(`the tool ${parsed.value.name.slice(0, 100)} was left out: its description is too long`)
       else tools.push(parsed.value)
     }
-    const pages = client.getServerCapabilities()?.tools === undefined ? 0 : maxPages
     const timeout = this.#options.startMs + 60_000
+    const hasTools = client.getServerCapabilities()?.tools !== undefined
+    const pages = hasTools && client.getProtocolEra() === 'legacy' ? maxPages : 0
     let cursor: string | undefined
     for (let page = 0; page < pages && tools.length < maxTools; page++) {
       const params = cursor === undefined ? {} : { cursor }
@@ -214,6 +215,11 @@ export class McpConnection {
       for (const tool of Array.isArray(answer.tools) ? answer.tools : []) addTool(tool)
       cursor = typeof answer.nextCursor === 'string' ? answer.nextCursor : undefined
       if (cursor === undefined) break
+    }
+    if (hasTools && client.getProtocolEra() === 'modern') {
+      // Leaves out tools whose arguments could not go into headers as their definitions want.
+      const listed = await client.listTools(undefined, { signal, timeout, cacheMode: 'refresh' })
+      for (const tool of listed.tools) addTool(tool)
     }
     if (cursor !== undefined || tools.length > maxTools)
       omitted.push(`it has too many tools: those after the first ${maxTools} were left out`)
