@@ -25,6 +25,7 @@ import { SqliteDeliveries } from './deliveries/deliveries.ts'
 import { SqliteEventLog, type StorageContext } from './event-log/event-log.ts'
 import { EventRows } from './event-log/event-rows.ts'
 import { IndexGuard } from './event-log/index-check.ts'
+import { removeSeal } from './event-log/index-seal.ts'
 import { keyFinerDigits } from './event-log/key-finer-digits.ts'
 import { KindSourceIndex } from './event-log/kind-source-index.ts'
 import { LogHeads } from './event-log/log-heads.ts'
@@ -76,6 +77,8 @@ export async function openStorage({
     const recover = async () => {
       // Its handles may belong to a device that is gone.
       await text.stop()
+      // It may have what the log has not.
+      if (db.isDoubtful) removeSeal(indexPath)
       await recoverDatabase(db, () => {
         // In place it stays open for reads, and so does the lock.
         if (!db.isOpen || !db.isInPlace) {
@@ -200,10 +203,11 @@ export class SqliteStorage implements Storage {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.health.close()
-    this.#context.writer.close()
+    const written = this.#context.writer.close()
     this.log.close()
     // A purge may wait for the index, which stops without finishing: both continue after the next open.
     const purged = this.#purge.close()
+    await written
     await this.#context.text.close()
     await purged
     this.#context.db.close()

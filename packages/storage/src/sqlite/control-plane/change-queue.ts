@@ -38,8 +38,12 @@ export class ChangeQueue {
   }
 
   /** Writes the queued changes, and rejects later ones. */
-  close(): void {
-    this.#commitQueue.close()
+  async close(): Promise<void> {
+    await this.#commitQueue.close()
+  }
+
+  requestCheckpoint(): void {
+    this.#commitQueue.requestCheckpoint()
   }
 
   #attempt<T>(work: () => T): Outcome<T> {

@@ -73,7 +73,7 @@ test('on a full disk a change is refused as a whole, and what fits is written la
   expect(await sandboxes.get(['a', 'b'])).toEqual([sandboxRow({ id: 'a' }), undefined])
   db.pragma('max_page_count = 100000')
   expect(await sandboxes.add(large)).toBe('added')
-  changes.close()
+  await changes.close()
   db.close()
 })
 

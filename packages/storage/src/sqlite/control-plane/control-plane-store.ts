@@ -76,7 +76,7 @@ export async function openControlPlaneStore({
       async [Symbol.asyncDispose]() {
         closing.abort()
         await databaseHealth.close()
-        changes.close()
+        await changes.close()
         await reclaiming
         db.close()
         lock[Symbol.dispose]()

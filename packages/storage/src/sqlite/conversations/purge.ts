@@ -146,7 +146,7 @@ export class Purge {
     if (db.reclaimablePages() < minReclaimedPages) return
     const write = (apply: () => void) => writer.write(() => ({ apply }))
     await reclaimSpace(db, { write, waitBetween, isStopped: () => this.#closing.signal.aborted })
-    if (!this.#closing.signal.aborted) db.checkpointPassively()
+    if (!this.#closing.signal.aborted) writer.requestCheckpoint()
   }
 
   #planChunk(leftover: Leftover): PlannedChange<ChunkResult> {

@@ -166,9 +166,10 @@ test('beside a change of a damaged page a refused one is planned once, and other
 test('close writes the queue and refuses later writes', async () => {
   using store = openDatabase()
   const queued = store.append('a')
-  store.writer.close()
+  const closed = store.writer.close()
   await expect(store.append('b')).rejects.toMatchObject({ code: 'unavailable' })
   expect(await queued).toBe(1)
+  await closed
 })
 
 /** A log with the conversations `x` and `y`; `append` resolves with the position. */

@@ -60,10 +60,11 @@ const lockedRetryMs = 25
 const maxChangesPerTransaction = 1_000
 
 /**
- * Group commit: changes of one turn of the event loop share a transaction. A plan that throws rejects its own
- * change only, as does a page that is damaged; a failure to write or commit rejects the whole group. After a
- * failure of the disk changes are refused until `health` has made the database usable again. A lock of
- * another process is waited for, asynchronously.
+ * Group commit: changes that come while a group is synced share the next transaction, at least those of one
+ * turn of the event loop. The disk is not on the event loop, and what is not synced yet is seen by the plans
+ * of later groups alone. A plan that throws rejects its own change only, as does a page that is damaged; a
+ * failure to write, commit or sync rejects the whole group. After a failure of the disk changes are refused
+ * until `health` has made the database usable again. A lock of another process is waited for, asynchronously.
  */
 export class CommitQueue {
   readonly metrics = new CommitMetrics()
@@ -72,7 +73,9 @@ export class CommitQueue {
   readonly #health: DatabaseHealth
   readonly #participants: readonly TransactionParticipant[]
   #queue: Job[] = []
-  #isFlushScheduled = false
+  #isScheduled = false
+  #running: Promise<void> | undefined
+  #isCheckpointWanted = false
   /** When the first change of the next transaction was queued. */
   #queuedSinceMs = 0
   /** Since when changes wait for a lock of another process. */
@@ -94,15 +97,23 @@ export class CommitQueue {
 
   write<T = void>(plan: () => PlannedChange<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
+      if (this.#isClosed) throw new Problem('unavailable', `The ${this.#name} is closed`)
+      if (this.#queue.length === 0) this.#queuedSinceMs = performance.now()
       this.#queue.push({ plan, resolve: resolve as (result: unknown) => void, reject })
       this.#schedule()
     })
   }
 
   /** Writes what is queued; later changes are refused. */
-  close(): void {
+  async close(): Promise<void> {
     this.#isClosed = true
-    while (this.#queue.length > 0) this.#flush(false)
+    while (this.#running !== undefined || this.#queue.length > 0) await (this.#running ?? this.#start())
+  }
+
+  /** Moves the write-ahead log into the database soon. */
+  requestCheckpoint(): void {
+    this.#isCheckpointWanted = true
+    this.#schedule()
   }
 
   /** The file was opened again: memory follows it. */
@@ -111,34 +122,50 @@ export class CommitQueue {
   }
 
   #schedule(): void {
-    if (this.#isFlushScheduled) return
-    this.#isFlushScheduled = true
-    this.#queuedSinceMs = performance.now()
-    setImmediate(() => this.#flushScheduled())
+    if (this.#isScheduled || this.#running !== undefined) return
+    this.#isScheduled = true
+    setImmediate(() => this.#runScheduled())
   }
 
-  #flushScheduled(): void {
-    this.#isFlushScheduled = false
-    this.#flush(this.#isClosed)
-    if (this.#queue.length === 0) return
-    if (this.#lockedSinceMs === undefined) {
-      this.#schedule()
-      return
-    }
-    this.#isFlushScheduled = true
-    setTimeout(() => this.#flushScheduled(), lockedRetryMs)
+  #runScheduled(): void {
+    this.#isScheduled = false
+    if (this.#running === undefined && !this.#isClosed) void this.#start()
   }
 
-  #flush(isRefused: boolean, group = this.#queue.splice(0, maxChangesPerTransaction)): void {
+  /** One group, and the checkpoint that is due after it. */
+  #start(): Promise<void> {
+    this.#running = this.#run().finally(() => {
+      this.#running = undefined
+      if (this.#queue.length === 0 || this.#isClosed) return
+      if (this.#lockedSinceMs === undefined) {
+        this.#schedule()
+        return
+      }
+      this.#isScheduled = true
+      setTimeout(() => this.#runScheduled(), lockedRetryMs)
+    })
+    return this.#running
+  }
+
+  async #run(): Promise<void> {
+    const group = this.#queue.splice(0, maxChangesPerTransaction)
+    if (group.length > 0) await this.#flush(group)
+    if (this.#isClosed || this.#health.problem !== undefined) return
+    if (!this.#isCheckpointWanted && (group.length === 0 || !this.#db.isCheckpointDue)) return
+    this.#isCheckpointWanted = false
+    await this.#db.checkpointInThread().catch((error: unknown) => {
+      if (!isLocked(error)) this.#health.failed(error, 0)
+    })
+  }
+
+  async #flush(group: readonly Job[]): Promise<void> {
     const planned: { readonly job: Job; readonly change: PlannedChange<unknown> }[] = []
     const refused = new Set<Job>()
     let commitMs = 0
     let hasBegun = false
     try {
-      if (group.length === 0) return
-      if (isRefused) throw new Problem('unavailable', `The ${this.#name} is closed`)
       this.#health.assertUsable()
-      this.#db.transaction(() => {
+      this.#db.commitUnsynced(() => {
         hasBegun = true
         for (const job of group) {
           const change = this.#plan(job)
@@ -152,6 +179,7 @@ export class CommitQueue {
         for (const participant of this.#participants) participant.beforeCommit?.()
         commitMs = performance.now()
       })
+      await this.#db.sync()
       this.#lockedSinceMs = undefined
       this.#health.succeeded()
       this.#endTransaction(true)
@@ -159,7 +187,7 @@ export class CommitQueue {
     } catch (error) {
       const left = group.filter((job) => !refused.has(job))
       if (!hasBegun && isLocked(error) && this.#mayWait()) this.#queue.unshift(...left)
-      else if (isDamaged(error) && left.length > 1) this.#flushEach(left, isRefused)
+      else if (isDamaged(error) && left.length > 1) await this.#flushEach(left)
       else this.#fail(left, error)
       return
     }
@@ -167,10 +195,10 @@ export class CommitQueue {
   }
 
   /** One by one, so that a change of a damaged page takes no others with it. */
-  #flushEach(group: readonly Job[], isRefused: boolean): void {
+  async #flushEach(group: readonly Job[]): Promise<void> {
     this.#endTransaction(false)
     for (const [index, job] of group.entries()) {
-      this.#flush(isRefused, [job])
+      await this.#flush([job])
       if (this.#lockedSinceMs === undefined) continue
       // It waits at the front of the queue: so do those after it.
       this.#queue.splice(1, 0, ...group.slice(index + 1))

@@ -1,76 +1,69 @@
-import {
-  accessSync,
-  chmodSync,
-  closeSync,
-  constants,
-  existsSync,
-  fstatSync,
-  fsyncSync,
-  openSync,
-  readSync,
-  renameSync,
-  rmSync,
-  type Stats,
-  writeSync,
-} from 'node:fs'
-import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import { accessSync, closeSync, constants, existsSync, openSync } from 'node:fs'
+import { basename } from 'node:path'
+import type { StatementSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
-import { crc32 } from 'node:zlib'
 import { Problem, storageUnavailableProblem } from '@slipway/protocol/problem'
-import { compareSchema } from './compare-schema.ts'
+import { type Connection, type DatabaseOptions, openConnection, type Value } from './connection.ts'
 import { FilePlace } from './file-place.ts'
+import { migrateSchema } from './migrate-schema.ts'
 import { openFailure } from './open-failure.ts'
+import { SnapshotReader } from './snapshot-reader.ts'
 import { movedProblem, toStorageProblem } from './storage-failure.ts'
-import { valuesChecksum } from './values-checksum.ts'
+import { checkpointInThread } from './wal/checkpoint-thread.ts'
+import { rewrite, WalFile } from './wal/wal-file.ts'
 
-export type Value = SQLInputValue
-
-export interface DatabaseOptions {
-  readonly readOnly?: boolean
-  readonly synchronous: 'FULL' | 'NORMAL'
-  /** Upper bound of the page cache. */
-  readonly cacheBytes: number
-  /** A new file can give free pages back, with `reclaim`. */
-  readonly isReclaimable?: boolean
-  /** The schema; the file's `user_version` is the number of migrations applied. */
-  readonly migrations: readonly string[]
-}
+export type { Value } from './connection.ts'
 
 /** How long a statement blocks the thread while another process holds a lock. */
 const busyMs = 10
-/** The same while a database is opened. */
-const openBusyMs = 5_000
 /** The value of `auto_vacuum` for INCREMENTAL. */
 const incrementalMode = 2
-const walChunkBytes = 1024 * 1024
+/** The write-ahead log is moved into the database when it has this many pages more than the last time. */
+const framesPerCheckpoint = 2_000
+/** Page cache of the connection that reads what there was before an unsynced commit. */
+const cacheBytesBefore = 1024 * 1024
 
 /**
  * One SQLite file in WAL mode. Prepared statements are cached; rows are arrays in column order. A failure of
- * the disk
- * or a foreign lock is a Problem `storage_full` or `unavailable`, whose cause is the error of SQLite. SQL may
- * use `crc32_of(text)` and `checksum_of(value, ...)`.
+ * the disk or a foreign lock is a Problem `storage_full` or `unavailable`, whose cause is the error of SQLite.
+ * SQL may use `crc32_of(text)` and `checksum_of(value, ...)`.
+ *
+ * `transaction` syncs on the calling thread. Group commits keep the disk off it: `commitUnsynced` writes,
+ * `sync` resolves when the disk has it, and `checkpointInThread` moves the write-ahead log. Between the first
+ * two, reads come from a second connection that stays at the state before the commit, so nobody sees what may
+ * be lost. When the sync fails the outcome is unknown, and the system may have dropped what it could not
+ * write: the index of the write-ahead log may name pages that are not there any more. Such a commit is never
+ * checkpointed: the connection is closed, and a new one takes what has the right checksums after the log was
+ * written again (`repair`). See docs/decisions/0047-syncs-off-the-event-loop.md.
  */
 export class Database {
   readonly path: string
   readonly #options: DatabaseOptions
-  #db: DatabaseSync
+  #main: Connection
   #place: FilePlace | undefined
-  readonly #statements = new Map<string, StatementSync>()
+  /** Held from before an unsynced commit until it is synced. */
+  readonly #before = new SnapshotReader(() => this.#openBefore())
+  #isWriting = false
+  /** The last sync failed. */
+  #isDoubtful = false
+  #wal: WalFile | undefined
+  #checkpointAtFrames = framesPerCheckpoint
+  /** Work of other threads on the files: they may not be closed meanwhile. */
+  #working: Promise<unknown> | undefined
 
   constructor(path: string, options: DatabaseOptions) {
     this.path = path
     this.#options = options
     try {
       if (!options.readOnly && existsSync(path)) accessSync(path, constants.R_OK | constants.W_OK)
-      this.#db = this.#open(path)
+      this.#main = openConnection(path, this.path, this.#options)
     } catch (cause) {
       throw new Error(`${path} cannot be opened: ${openFailure(path, cause)}`, { cause })
     }
     if (options.readOnly) return
     try {
-      this.#migrate(path, options.migrations)
-      this.#assertSchema(options.migrations)
-      this.#db.exec(`PRAGMA busy_timeout = ${busyMs}`)
+      migrateSchema(this, options.migrations, (sql) => this.#main.db.exec(sql))
+      this.#main.db.exec(`PRAGMA busy_timeout = ${busyMs}`)
       this.#place = new FilePlace(path)
     } catch (error) {
       this.#closeAnyway()
@@ -79,13 +72,18 @@ export class Database {
   }
 
   prepare(sql: string): StatementSync {
-    let statement = this.#statements.get(sql)
+    const { db, statements } = this.#connection
+    let statement = statements.get(sql)
     if (statement === undefined) {
-      statement = this.#db.prepare(sql)
+      statement = db.prepare(sql)
       statement.setReturnArrays(true)
-      this.#statements.set(sql, statement)
+      statements.set(sql, statement)
     }
     return statement
+  }
+
+  get #connection(): Connection {
+    return (this.#isWriting ? undefined : this.#before.held) ?? this.#main
   }
 
   run(sql: string, ...values: Value[]): void {
@@ -115,7 +113,7 @@ export class Database {
   /** Rows one by one. Each call has its own statement, so that iterations may be nested or left early. */
   *iterate<R extends readonly unknown[]>(sql: string, ...values: Value[]): Generator<R> {
     try {
-      const statement = this.#db.prepare(sql)
+      const statement = this.#connection.db.prepare(sql)
       statement.setReturnArrays(true)
       yield* statement.iterate(...values) as unknown as Iterable<R>
     } catch (error) {
@@ -134,38 +132,138 @@ export class Database {
 
   /** A statement that failed reports its error again at its next use: it is prepared again. */
   #failed(sql: string, error: unknown): unknown {
-    this.#statements.delete(sql)
+    this.#connection.statements.delete(sql)
     return toStorageProblem(error, this.path)
   }
 
-  /** Commits to the files that the next start finds, or rolls back and rethrows. */
+  /** Commits to the files that the next start finds, synced, or rolls back and rethrows. */
   transaction<T>(work: () => T): T {
+    const result = this.#commit(work)
+    this.assertInPlace()
+    return result
+  }
+
+  /** Commits, or rolls back and rethrows. `sync` has to follow, before the next one. */
+  commitUnsynced<T>(work: () => T): T {
+    if (this.#isDoubtful)
+      throw storageUnavailableProblem(`${basename(this.path)} cannot be used: its last sync failed`)
     try {
-      this.#db.exec('BEGIN IMMEDIATE')
-      const result = work()
-      this.#db.exec('COMMIT')
+      this.#before.hold()
+      this.#main.db.exec('PRAGMA synchronous = NORMAL')
+      try {
+        return this.#commit(work)
+      } finally {
+        this.#main.db.exec(`PRAGMA synchronous = ${this.#options.synchronous}`)
+      }
+    } catch (error) {
+      this.#before.release()
+      throw toStorageProblem(error, this.path)
+    }
+  }
+
+  /** Resolves when the commit is durable in the files that the next start finds: then it is seen. */
+  async sync(): Promise<void> {
+    try {
       this.assertInPlace()
+      this.#openWal()
+    } catch (error) {
+      this.#before.release()
+      throw toStorageProblem(error, this.path)
+    }
+    try {
+      await this.#whileWorking(this.#openWal().sync())
+    } catch (error) {
+      this.#doubt()
+      throw toStorageProblem(error, this.path)
+    }
+    this.#before.release()
+    this.assertInPlace()
+  }
+
+  /** Whether reads and writes in this moment belong to an open transaction. */
+  get isWriting(): boolean {
+    return this.#isWriting
+  }
+
+  /** Whether the last sync failed, and it is not known whether its commit is durable. */
+  get isDoubtful(): boolean {
+    return this.#isDoubtful
+  }
+
+  #commit<T>(work: () => T): T {
+    const { db } = this.#main
+    try {
+      db.exec('BEGIN IMMEDIATE')
+      this.#isWriting = true
+      const result = work()
+      db.exec('COMMIT')
       return result
     } catch (error) {
       this.#rollBack()
       throw toStorageProblem(error, this.path)
+    } finally {
+      this.#isWriting = false
     }
   }
 
   #rollBack(): void {
     try {
-      if (this.#db.isOpen && this.#db.isTransaction) this.#db.exec('ROLLBACK')
+      const { db } = this.#main
+      if (db.isOpen && db.isTransaction) db.exec('ROLLBACK')
     } catch {
       // SQLite has rolled back, or does so when the database is opened again.
     }
   }
 
+  #openBefore(): Connection {
+    this.#main.db.exec('PRAGMA wal_autocheckpoint = 0')
+    const { migrations, synchronous } = this.#options
+    const options = { readOnly: true, cacheBytes: cacheBytesBefore, synchronous, migrations }
+    const connection = openConnection(this.path, this.path, options)
+    connection.db.exec(`PRAGMA busy_timeout = ${busyMs}`)
+    return connection
+  }
+
+  /** Reads go on. Another connection is open, so SQLite makes no checkpoint when this one is closed. */
+  #doubt(): void {
+    this.#isDoubtful = true
+    this.#closeWal()
+    this.#main.db.close()
+  }
+
+  #openWal(): WalFile {
+    const path = `${this.path}-wal`
+    this.#wal ??= new WalFile(path, (stats) => {
+      if (!this.#place?.isOpenWal(stats)) throw movedProblem(path)
+    })
+    return this.#wal
+  }
+
+  #closeWal(): void {
+    this.#wal?.close()
+    this.#wal = undefined
+  }
+
+  async #whileWorking<T>(work: Promise<T>): Promise<T> {
+    this.#working = work
+    try {
+      return await work
+    } finally {
+      this.#working = undefined
+    }
+  }
+
+  /** Resolves when no other thread works on the files. */
+  async settled(): Promise<void> {
+    while (this.#working !== undefined) await this.#working.catch(() => {})
+  }
+
   /** A part of the open transaction: rolls back its own writes when it throws, and rethrows. */
   savepoint<T>(work: () => T): T {
     try {
-      this.#db.exec('SAVEPOINT nested')
+      this.#main.db.exec('SAVEPOINT nested')
       const result = work()
-      this.#db.exec('RELEASE nested')
+      this.#main.db.exec('RELEASE nested')
       return result
     } catch (error) {
       this.#rollBackNested()
@@ -177,7 +275,7 @@ export class Database {
   #rollBackNested(): void {
     try {
       // A full disk rolls back the whole transaction, and the savepoint with it.
-      if (this.#db.isTransaction) this.#db.exec('ROLLBACK TO nested; RELEASE nested')
+      if (this.#main.db.isTransaction) this.#main.db.exec('ROLLBACK TO nested; RELEASE nested')
     } catch {
       this.#rollBack()
     }
@@ -189,13 +287,14 @@ export class Database {
 
   /** Drops the page cache: later reads come from the file, which the system keeps in memory. */
   releaseMemory(): void {
-    if (this.#db.isOpen) this.#db.exec('PRAGMA shrink_memory')
+    this.#before.releaseMemory()
+    if (this.#main.db.isOpen) this.#main.db.exec('PRAGMA shrink_memory')
   }
 
   /** Writes and syncs a page that stays as it is. Throws a Problem while the database cannot be written. */
   probe(): void {
     const version = Number(this.pragma('user_version'))
-    this.transaction(() => this.#db.exec(`PRAGMA user_version = ${version}`))
+    this.transaction(() => this.#main.db.exec(`PRAGMA user_version = ${version}`))
   }
 
   /**
@@ -211,21 +310,43 @@ export class Database {
   }
 
   /**
-   * After a failed write or sync: moves everything that was committed into the file. What a failed sync left
-   * in the
-   * cache of the system alone is written again first, because a further sync would not do that.
+   * After a failed write or sync, when no other thread works on the files: moves everything that was
+   * committed into the file. What a failed sync left in the cache of the system alone is written again first,
+   * because a further sync would not do that.
    */
   repair(): void {
     try {
-      // The one at the path may be in use by another server.
-      if (this.isOpen) rewrite(`${this.path}-wal`, (stats) => this.#place?.isOpenWal(stats) === true)
-      this.#db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+      this.#rewriteWal()
+      if (this.#isDoubtful) this.#openAgain()
+      else this.#main.db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
     } catch (error) {
       throw toStorageProblem(error, this.path)
     }
     // What the probe leaves in the write-ahead log would be read as a part of a file that replaced this one.
     this.assertInPlace()
     this.probe()
+  }
+
+  #rewriteWal(): void {
+    // The one at the path may be in use by another server.
+    if (this.isOpen) rewrite(`${this.path}-wal`, (stats) => this.#place?.isOpenWal(stats) === true)
+  }
+
+  /**
+   * The last connection that is closed is one that only reads, and makes no checkpoint; so the next one
+   * examines the write-ahead log, and takes what has the right checksums.
+   */
+  #openAgain(): void {
+    this.assertInPlace()
+    this.#closeAnyway()
+    this.#use(this.#openExisting())
+  }
+
+  #use(connection: Connection): void {
+    this.#main = connection
+    this.#isDoubtful = false
+    this.#checkpointAtFrames = framesPerCheckpoint
+    this.#place = new FilePlace(this.path)
   }
 
   /**
@@ -235,14 +356,14 @@ export class Database {
    * one.
    */
   reopen(verify: () => void = () => {}): void {
-    const old = this.isOpen && this.isInPlace ? this.#db : undefined
-    if (old === undefined) this.#closeAnyway()
+    const old = this.isOpen && this.isInPlace ? this.#main.db : undefined
     try {
-      const db = this.#openExisting()
-      this.#statements.clear()
-      this.#db = db
-      this.#place = new FilePlace(this.path)
-      old?.close()
+      if (old !== undefined && this.#isDoubtful) this.#rewriteWal()
+      if (old === undefined || this.#isDoubtful) this.#closeAnyway()
+      this.#closeWal()
+      this.#before.close()
+      this.#use(this.#openExisting())
+      if (old?.isOpen) old.close()
     } catch (error) {
       throw toStorageProblem(error, this.path)
     }
@@ -263,40 +384,15 @@ export class Database {
     }
   }
 
-  #openExisting(): DatabaseSync {
+  #openExisting(): Connection {
     const url = pathToFileURL(this.path)
     url.searchParams.set('mode', 'rw')
-    const db = this.#open(url)
+    const connection = openConnection(url, this.path, this.#options)
     try {
-      db.exec(`PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout = ${busyMs}`)
-      return db
+      connection.db.exec(`PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout = ${busyMs}`)
+      return connection
     } catch (error) {
-      db.close()
-      throw error
-    }
-  }
-
-  #open(path: string | URL): DatabaseSync {
-    const { readOnly = false, cacheBytes, synchronous, isReclaimable = false } = this.#options
-    const db = new DatabaseSync(path, { readOnly, timeout: openBusyMs })
-    try {
-      db.exec(`PRAGMA cache_size = -${Math.ceil(cacheBytes / 1024)}`)
-      db.function('crc32_of', { deterministic: true }, (text) => crc32(String(text)))
-      db.function('checksum_of', { deterministic: true, varargs: true }, (...values) =>
-        valuesChecksum(values),
-      )
-      if (readOnly) return db
-      closeToOthers(this.path)
-      // Has an effect on an empty file only.
-      if (isReclaimable) db.exec('PRAGMA auto_vacuum = INCREMENTAL')
-      db.exec('PRAGMA journal_mode = WAL')
-      db.exec(`PRAGMA synchronous = ${synchronous}`)
-      db.exec(
-        'PRAGMA wal_autocheckpoint = 2000; PRAGMA journal_size_limit = 33554432; PRAGMA temp_store = MEMORY',
-      )
-      return db
-    } catch (error) {
-      db.close()
+      connection.db.close()
       throw error
     }
   }
@@ -334,11 +430,35 @@ export class Database {
 
   /** Moves what was committed from the write-ahead log into the file, synced to disk. */
   checkpoint(): void {
-    this.#db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+    this.#main.db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   }
 
+  /** Whether the write-ahead log has so many pages that they should be moved into the file. */
+  get isCheckpointDue(): boolean {
+    try {
+      const [, frames] = this.get<[number, number]>('PRAGMA wal_checkpoint(NOOP)') ?? []
+      return (frames ?? 0) >= this.#checkpointAtFrames
+    } catch {
+      return false
+    }
+  }
+
+  /** `checkpoint` in another thread, as far as no reader needs it; nothing may be written meanwhile. */
+  async checkpointInThread(): Promise<void> {
+    // What a reader keeps there stays until the next time.
+    this.#checkpointAtFrames += framesPerCheckpoint
+    try {
+      this.assertInPlace()
+      const frames = await this.#whileWorking(checkpointInThread(this.path))
+      this.#checkpointAtFrames = frames + framesPerCheckpoint
+    } catch (error) {
+      throw toStorageProblem(error, this.path)
+    }
+  }
+
+  /** Of reads at least. */
   get isOpen(): boolean {
-    return this.#db.isOpen
+    return this.#main.db.isOpen || this.#before.held !== undefined
   }
 
   /**
@@ -366,98 +486,12 @@ export class Database {
     }
   }
 
+  /** When no other thread works on the files. */
   close(): void {
-    this.#statements.clear()
-    if (this.#db.isOpen) this.#db.close()
-  }
-
-  /** Replaces the copy of an earlier attempt or upgrade, which may be older than the file. */
-  #copyBeforeMigration(copy: string): void {
-    const draft = `${copy}.draft`
-    try {
-      rmSync(draft, { force: true })
-      this.#db.prepare('VACUUM INTO ?').run(draft)
-      closeToOthers(draft)
-      rewrite(draft)
-      renameSync(draft, copy)
-    } catch (cause) {
-      rmSync(draft, { force: true, recursive: true })
-      const reason = cause instanceof Error ? cause.message : String(cause)
-      throw new Error(
-        `${this.path} has to be migrated, but the copy ${copy} cannot be made: ${reason}. Make room for it.`,
-        { cause },
-      )
-    }
-  }
-
-  #assertSchema(migrations: readonly string[]): void {
-    const difference = compareSchema(
-      (sql, ...values) => [...this.iterate(sql, ...values)] as never,
-      migrations,
-    )
-    if (difference !== undefined)
-      throw new Error(
-        `${this.path} is damaged: ${difference}. Restore it from a backup. See "slipway doctor".`,
-      )
-  }
-
-  #migrate(path: string, migrations: readonly string[]): void {
-    const from = Number(this.pragma('user_version'))
-    if (from > migrations.length)
-      throw new Error(
-        `${path} was written by a newer version (its schema is ${from}, this version knows ${migrations.length}). Start that version, or restore a backup that was made before the upgrade.`,
-      )
-    if (from === migrations.length) return
-    const copy = `${path}.v${from}.bak`
-    if (from > 0) {
-      this.#assertSchema(migrations.slice(0, from))
-      this.#copyBeforeMigration(copy)
-    }
-    try {
-      // All of them or none.
-      this.transaction(() => {
-        for (const [index, sql] of migrations.entries())
-          if (index >= from) this.#db.exec(`${sql}; PRAGMA user_version = ${index + 1}`)
-        this.#assertSchema(migrations)
-      })
-    } catch (cause) {
-      // A commit that was reported as failed may be stored.
-      if (Number(this.pragma('user_version')) === migrations.length) return
-      if (from === 0) throw cause
-      const reason = cause instanceof Error ? cause.message : String(cause)
-      throw new Error(
-        `${path} could not be migrated from version ${from} of its schema to ${migrations.length}: ${reason}. It is unchanged, and ${copy} is a copy of it: start the version that wrote it, or remove the cause and start again.`,
-        { cause },
-      )
-    }
-  }
-}
-
-/** Writes the bytes of a file over themselves and syncs them, if it is the one that is meant. */
-function rewrite(path: string, isMeant: (stats: Stats) => boolean = () => true): void {
-  if (!existsSync(path)) return
-  const fd = openSync(path, 'r+')
-  try {
-    if (!isMeant(fstatSync(fd))) return
-    const chunk = Buffer.alloc(walChunkBytes)
-    for (let at = 0; ; ) {
-      const size = readSync(fd, chunk, 0, chunk.length, at)
-      if (size === 0) break
-      writeSync(fd, chunk, 0, size, at)
-      at += size
-    }
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
-  }
-}
-
-/** For the server's user alone; SQLite gives its -wal and -shm files the same mode. */
-export function closeToOthers(path: string): void {
-  try {
-    chmodSync(path, 0o600)
-  } catch {
-    // The file of another user has the mode that they chose.
+    this.#closeWal()
+    this.#before.close()
+    this.#main.statements.clear()
+    if (this.#main.db.isOpen) this.#main.db.close()
   }
 }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { errorCode } from '@slipway/shared/fs'
 import { assertUntracked, findLockHolder, type Libc, loadLibc } from '@slipway/shared/process'
-import { closeToOthers } from './database.ts'
+import { closeToOthers } from './connection.ts'
 import type { LogIdentity } from './log-identity.ts'
 import { resultCode } from './storage-failure.ts'
 

@@ -269,6 +269,7 @@ export class DatabaseHealth {
  * opened any more. A write-ahead log that was removed is moved into the file first.
  */
 export async function recoverDatabase(db: Database, reopen: () => void = () => db.reopen()): Promise<void> {
+  await db.settled()
   try {
     db.repair()
   } catch (error) {

@@ -35,13 +35,19 @@ const selectSql = `SELECT ordinal, head, last_instant, in_order, has_finer, byte
 
 /**
  * Extents of conversations, read on demand; the most recently used ones stay in memory. Updates of a
- * transaction are written once, before its commit; after a rollback they are read again.
+ * transaction are written once, before its commit; others see them when it is durable, and after a rollback
+ * they are read again.
  */
 export class LogHeads implements TransactionParticipant {
   readonly #db: Database
   readonly #now: () => Instant
   readonly #options: LogHeadsOptions
   readonly #heads: LruMap<string, LogHead>
+  /**
+   * Heads that the transaction has read or changed, seen by others when it is durable; undefined for those
+   * that are to be read again.
+   */
+  readonly #changed = new Map<string, LogHead | undefined>()
   #lastChanged: LogHead | undefined
   readonly #unsaved = new Map<number, { readonly head: LogHead; readonly update: RecordUpdate }>()
   #lastVersion = 0
@@ -54,7 +60,9 @@ export class LogHeads implements TransactionParticipant {
   }
 
   find(conversation: string): LogHead | undefined {
-    return this.#heads.get(conversation) ?? this.#load(conversation)
+    const isChanged = this.#db.isWriting && this.#changed.has(conversation)
+    const known = (isChanged ? this.#changed : this.#heads).get(conversation)
+    return known ?? this.#load(conversation)
   }
 
   /** The head, or a Problem `not_found`. */
@@ -73,14 +81,14 @@ export class LogHeads implements TransactionParticipant {
       version: ++this.#lastVersion,
       generation: isPastChanged ? this.#lastVersion : head.generation,
     }
-    this.#heads.set(head.id, updated)
+    this.#changed.set(head.id, updated)
     const unsaved = this.#unsaved.get(head.ordinal)?.update
     this.#unsaved.set(head.ordinal, { head: updated, update: { ...unsaved, ...update } })
   }
 
-  /** The conversation is removed, or its row was written past this class. */
+  /** The open transaction has removed the conversation, or written its row past this class. */
   forget(conversation: string): void {
-    this.#heads.delete(conversation)
+    this.#changed.set(conversation, undefined)
   }
 
   beforeCommit(): void {
@@ -95,10 +103,15 @@ export class LogHeads implements TransactionParticipant {
     const changed = this.#lastChanged
     this.#lastChanged = undefined
     if (isCommitted) {
+      for (const [id, head] of this.#changed)
+        if (head === undefined) this.#heads.delete(id)
+        else this.#heads.set(id, head)
+      this.#changed.clear()
       if (changed !== undefined) this.#options.mark?.write(changed.ordinal, changed.head)
       return
     }
     this.#heads.clear()
+    this.#changed.clear()
     this.#unsaved.clear()
   }
 
@@ -110,7 +123,8 @@ export class LogHeads implements TransactionParticipant {
     if (unsaved === undefined)
       this.#options.verifyEnd?.(ordinal, headPosition, (inOrder === 1 && lastInstant) || undefined)
     const head = unsaved ?? this.#newHead(conversation, row)
-    this.#heads.set(conversation, head)
+    if (this.#db.isWriting) this.#changed.set(conversation, head)
+    else this.#heads.set(conversation, head)
     return head
   }
 

@@ -1,0 +1,74 @@
+import { Worker } from 'node:worker_threads'
+
+interface Response {
+  readonly id: number
+  readonly frames: number
+  /** Of SQLite. */
+  readonly error?: { readonly message: string; readonly errcode?: number }
+}
+
+/** An idle thread ends after this time, to free its memory. */
+const idleMs = 30_000
+
+/** The thread that moves write-ahead logs of this process into their databases. It starts on demand. */
+class CheckpointThread {
+  readonly #pending = new Map<number, PromiseWithResolvers<number>>()
+  #worker: Worker | undefined
+  #idleTimer: NodeJS.Timeout | undefined
+  #lastId = 0
+
+  /**
+   * Resolves with the frames that the write-ahead log has then. Nothing else may write to the database
+   * meanwhile.
+   */
+  run(path: string): Promise<number> {
+    clearTimeout(this.#idleTimer)
+    this.#worker ??= this.#start()
+    const worker = this.#worker
+    const id = ++this.#lastId
+    const pending = Promise.withResolvers<number>()
+    this.#pending.set(id, pending)
+    worker.ref()
+    worker.postMessage({ id, path })
+    return pending.promise
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL('./checkpoint-worker.js', import.meta.url), {
+      execArgv: [],
+      name: 'checkpoints',
+    })
+    worker.on('message', (response: Response) => this.#settle(worker, response))
+    worker.on('error', (error) => this.#end(worker, error))
+    worker.on('exit', () => this.#end(worker, new Error('The thread of checkpoints has stopped')))
+    return worker
+  }
+
+  #settle(worker: Worker, { id, frames, error }: Response): void {
+    const pending = this.#pending.get(id)
+    this.#pending.delete(id)
+    if (this.#pending.size === 0) {
+      worker.unref()
+      this.#idleTimer = setTimeout(() => {
+        this.#worker = undefined
+        void worker.terminate()
+      }, idleMs).unref()
+    }
+    if (error === undefined) pending?.resolve(frames)
+    else pending?.reject(Object.assign(new Error(error.message), error))
+  }
+
+  #end(worker: Worker, cause: unknown): void {
+    if (this.#worker !== worker) return
+    this.#worker = undefined
+    for (const { reject } of this.#pending.values()) reject(cause)
+    this.#pending.clear()
+  }
+}
+
+const thread = new CheckpointThread()
+
+/** `CheckpointThread.run` of the thread that all databases share. */
+export function checkpointInThread(path: string): Promise<number> {
+  return thread.run(path)
+}
