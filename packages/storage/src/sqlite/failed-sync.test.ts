@@ -1,9 +1,11 @@
-import { closeSync, openSync, statSync, writeSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { expect, test, vi } from 'vitest'
 import { receivedEvent } from '../testing/fixtures.ts'
 import { temporaryDirectory } from '../testing/temporary-directory.ts'
 import { openControlPlaneStore } from './control-plane/control-plane-store.ts'
+import { StorageHealth } from './database/storage-health.ts'
 import { WalFile } from './database/wal/wal-file.ts'
 import { verifyLog } from './maintenance/verify-log.ts'
 import { openStorage, type SqliteStorage } from './storage.ts'
@@ -11,6 +13,7 @@ import { openStorage, type SqliteStorage } from './storage.ts'
 const id = '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 const other = '1f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 const waiting = { timeout: 20_000, interval: 20 }
+const lostMessage = expect.stringContaining('lost what was acknowledged')
 const refused = { code: 'unavailable', retryAfterSeconds: expect.any(Number) }
 const query = { sort_order: 'TIMESTAMP', limit: 100 } as const
 const message = (name: string, text = `text of ${name}`) =>
@@ -53,6 +56,42 @@ function holdNextSync() {
     return end.promise
   })
   return { begun: begun.promise, end, [Symbol.dispose]: () => spy.mockRestore() }
+}
+
+/** The sync of a change fails. @param meanwhile runs between its commit and its sync. */
+async function failSync(
+  write: () => Promise<unknown>,
+  meanwhile: () => Promise<void> | void = () => {},
+): Promise<void> {
+  using sync = holdNextSync()
+  const failed = write()
+  await sync.begun
+  await meanwhile()
+  sync.end.reject(ioError())
+  await expect(failed).rejects.toMatchObject(refused)
+}
+
+const pageBytes = 4_096
+/** Of the header of a frame; readers do not look at it. */
+const checksumBytes = 8
+
+/** What was written after that size is lost. */
+function loseAfter(wal: string, size: number): void {
+  const fd = openSync(wal, 'r+')
+  writeSync(fd, Buffer.alloc(statSync(wal).size - size), 0, null, size)
+  closeSync(fd)
+}
+
+/** The frame that ends at that size has a checksum that is wrong. */
+function damageFrame(wal: string, end: number): void {
+  const fd = openSync(wal, 'r+')
+  writeSync(fd, Buffer.alloc(checksumBytes, 0xa5), 0, null, end - pageBytes - checksumBytes)
+  closeSync(fd)
+}
+
+function readIndexedPosition(directory: string): unknown {
+  using index = new DatabaseSync(join(directory, 'index.db'), { readOnly: true })
+  return index.prepare('SELECT upto FROM indexed').get()?.upto
 }
 
 const ioError = () => Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' })
@@ -113,11 +152,7 @@ test.each([
       await sync.begun
       // A thread that begins now has indexed what is committed.
       await storage.waitUntilIndexed()
-      if (isLost) {
-        const fd = openSync(wal, 'r+')
-        writeSync(fd, Buffer.alloc(statSync(wal).size - size), 0, null, size)
-        closeSync(fd)
-      }
+      if (isLost) loseAfter(wal, size)
       sync.end.reject(ioError())
       await expect(failed).rejects.toMatchObject(refused)
       expect(await observe(storage)).toEqual(before)
@@ -154,6 +189,100 @@ test('closed after a failed sync, the next start takes what has the right checks
   await using storage = await openStorage({ directory: directory.path })
   expect([1, 2]).toContain((await storage.log.read(id, 0, 10)).length)
   await storage.log.append(id, [message('c')])
+})
+
+test('a log that lacks what was acknowledged stays as it is after a failed sync, and is only read', async () => {
+  using directory = temporaryDirectory()
+  const wal = join(directory.path, 'log.db-wal')
+  const storage = await openWithOne(directory.path)
+  const { size } = statSync(wal)
+  await failSync(
+    () => storage.log.append(id, [message('b')]),
+    () => damageFrame(wal, size),
+  )
+  const bytes = readFileSync(wal)
+  await expect.poll(() => storage.health.check(), waiting).toMatchObject({ message: lostMessage })
+  await expect(storage.log.append(id, [message('c')])).rejects.toMatchObject({ message: lostMessage })
+  expect((await storage.log.read(id, 0, 10)).length).toBe(1)
+  await storage[Symbol.asyncDispose]()
+  expect(readFileSync(wal).equals(bytes)).toBe(true)
+})
+
+test('so does the control plane', async () => {
+  using directory = temporaryDirectory()
+  const wal = join(directory.path, 'control.db-wal')
+  const health = new StorageHealth(directory.path, () => {})
+  const { documents, ...store } = await openControlPlaneStore({ directory: directory.path, health })
+  const write = (text: string) => documents.update('u', 'd', () => Buffer.from(text))
+  await write('first')
+  const { size } = statSync(wal)
+  await failSync(
+    () => write('second'),
+    () => damageFrame(wal, size),
+  )
+  const bytes = readFileSync(wal)
+  await expect.poll(() => health.check(), waiting).toMatchObject({ message: lostMessage })
+  expect((await documents.get('u', 'd'))?.toString()).toBe('first')
+  await store[Symbol.asyncDispose]()
+  expect(readFileSync(wal).equals(bytes)).toBe(true)
+})
+
+test('the index of the write-ahead log that another process keeps is not taken', async () => {
+  using directory = temporaryDirectory()
+  const [path, wal] = [join(directory.path, 'log.db'), join(directory.path, 'log.db-wal')]
+  {
+    await using storage = await openWithOne(directory.path)
+    const other = new DatabaseSync(path, { readOnly: true })
+    other.prepare('SELECT count(*) FROM event').get()
+    const { size } = statSync(wal)
+    await failSync(
+      () => storage.log.append(id, [message('b')]),
+      () => loseAfter(wal, size),
+    )
+    const locked = { message: expect.stringContaining('another process holds a lock') }
+    await expect.poll(() => storage.health.check(), waiting).toMatchObject(locked)
+    await expect(storage.log.append(id, [message('b')])).rejects.toMatchObject(refused)
+    other.close()
+    await expect.poll(() => storage.health.check(), waiting).toBeUndefined()
+    expect((await storage.log.read(id, 0, 10)).length).toBe(1)
+    const [again] = await storage.log.append(id, [message('b', 'another text')])
+    expect(again?.position).toBe(2)
+  }
+  expect(verifyLog(path, { isThorough: true })).toMatchObject({ events: 2, damaged: [], problems: [] })
+})
+
+test('indexes are compared with their events also while a sync has failed', async () => {
+  using directory = temporaryDirectory()
+  await (await openWithOne(directory.path))[Symbol.asyncDispose]()
+  await using storage = await openStorage({ directory: directory.path })
+  await failSync(() => storage.conversations.patch(id, { title: 'refused' }))
+  expect((await storage.log.search(id, { ...query, kind: 'MessageEvent' })).items).toHaveLength(1)
+  expect(await storage.health.check()).toMatchObject(refused)
+})
+
+test('a text that was indexed and lost is not found after the next start', async () => {
+  using directory = temporaryDirectory()
+  const wal = join(directory.path, 'log.db-wal')
+  {
+    await using storage = await openWithOne(directory.path)
+    await storage.waitUntilIndexed()
+    await storage.log.search(id, { ...query, body: 'text of' })
+    storage.releaseMemory()
+    const { size } = statSync(wal)
+    await failSync(
+      () => storage.log.append(id, [message('b', 'the lost one')]),
+      async () => {
+        // A thread that begins now indexes what is committed.
+        await storage.waitUntilIndexed()
+        expect(readIndexedPosition(directory.path)).toBe(2)
+        loseAfter(wal, size)
+      },
+    )
+  }
+  await using storage = await openStorage({ directory: directory.path })
+  await storage.log.append(id, [message('b', 'the stored one')])
+  const find = async (body: string) => (await storage.log.search(id, { ...query, body })).items.length
+  expect([await find('stored'), await find('lost')]).toEqual([1, 0])
 })
 
 test('the control plane follows the same rule', async () => {

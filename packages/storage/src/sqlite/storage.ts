@@ -25,7 +25,6 @@ import { SqliteDeliveries } from './deliveries/deliveries.ts'
 import { SqliteEventLog, type StorageContext } from './event-log/event-log.ts'
 import { EventRows } from './event-log/event-rows.ts'
 import { IndexGuard } from './event-log/index-check.ts'
-import { removeSeal } from './event-log/index-seal.ts'
 import { keyFinerDigits } from './event-log/key-finer-digits.ts'
 import { KindSourceIndex } from './event-log/kind-source-index.ts'
 import { LogHeads } from './event-log/log-heads.ts'
@@ -74,21 +73,19 @@ export async function openStorage({
     )
     const heads = new LogHeads(db, now, { mark, verifyEnd: events.verifyEnd.bind(events) })
     const health = new StorageHealth(directory, log)
+    const reopen = () => {
+      // In place it stays open for reads, and so does the lock.
+      if (!db.isOpen || !db.isInPlace) {
+        lock.release()
+        mark.close()
+        db.close()
+        lock.acquire()
+      }
+      db.reopen(() => mark.reopen(identityOf(db), db))
+    }
     const recover = async () => {
-      // Its handles may belong to a device that is gone.
-      await text.stop()
-      // It may have what the log has not.
-      if (db.isDoubtful) removeSeal(indexPath)
-      await recoverDatabase(db, () => {
-        // In place it stays open for reads, and so does the lock.
-        if (!db.isOpen || !db.isInPlace) {
-          lock.release()
-          mark.close()
-          db.close()
-          lock.acquire()
-        }
-        db.reopen(() => mark.reopen(identityOf(db), db))
-      })
+      // The handles of its thread may belong to a device that is gone.
+      await recoverDatabase(db, reopen, () => text.stop(db.isDoubtful))
       indexes.forget()
       writer.reload()
       components.deliveries.reload()
@@ -208,7 +205,7 @@ export class SqliteStorage implements Storage {
     // A purge may wait for the index, which stops without finishing: both continue after the next open.
     const purged = this.#purge.close()
     await written
-    await this.#context.text.close()
+    await this.#context.text.close(this.#context.db.isDoubtful)
     await purged
     this.#context.db.close()
     this.#context.mark.close()

@@ -42,8 +42,9 @@ export class ChangeQueue {
     await this.#commitQueue.close()
   }
 
-  requestCheckpoint(): void {
-    this.#commitQueue.requestCheckpoint()
+  /** `CommitQueue.checkpoint`. */
+  checkpoint(): Promise<void> {
+    return this.#commitQueue.checkpoint()
   }
 
   #attempt<T>(work: () => T): Outcome<T> {

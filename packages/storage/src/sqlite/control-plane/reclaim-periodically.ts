@@ -26,5 +26,5 @@ async function reclaimAll(db: Database, changes: ChangeQueue, signal: AbortSigna
     waitBetween: (elapsedMs) => pause(elapsedMs),
     isStopped: () => signal.aborted,
   })
-  if (!signal.aborted) changes.requestCheckpoint()
+  if (!signal.aborted) await changes.checkpoint()
 }

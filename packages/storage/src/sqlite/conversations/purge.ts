@@ -102,6 +102,7 @@ export class Purge {
     const compacting = compactInSteps(db, (apply) => writer.write(() => ({ apply })), {
       signal: AbortSignal.any([signal, this.#closing.signal]),
       maxMs,
+      checkpoint: () => writer.checkpoint(),
     })
     this.#compacting.add(compacting)
     return await compacting.finally(() => this.#compacting.delete(compacting))
@@ -146,7 +147,7 @@ export class Purge {
     if (db.reclaimablePages() < minReclaimedPages) return
     const write = (apply: () => void) => writer.write(() => ({ apply }))
     await reclaimSpace(db, { write, waitBetween, isStopped: () => this.#closing.signal.aborted })
-    if (!this.#closing.signal.aborted) writer.requestCheckpoint()
+    if (!this.#closing.signal.aborted) await writer.checkpoint()
   }
 
   #planChunk(leftover: Leftover): PlannedChange<ChunkResult> {

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -12,6 +13,7 @@ import { CommitQueue } from './commit-queue.ts'
 import { Database } from './database.ts'
 import { toStorageProblem } from './storage-failure.ts'
 import { recoverDatabase, StorageHealth } from './storage-health.ts'
+import { WalFile } from './wal/wal-file.ts'
 
 const waiting = { timeout: 60_000, interval: 20 }
 
@@ -173,6 +175,68 @@ test('close writes the queue and refuses later writes', async () => {
 })
 
 /** A log with the conversations `x` and `y`; `append` resolves with the position. */
+test('a wanted checkpoint gives the space of the write-ahead log back beside a group', async () => {
+  using store = openDatabase()
+  const wal = `${store.db.path}-wal`
+  await store.append('a', 1_000_000)
+  expect(statSync(wal).size).toBeGreaterThan(800_000)
+  expect(await Promise.all([store.append('b'), store.writer.checkpoint()])).toEqual([2, undefined])
+  expect(statSync(wal).size).toBeLessThan(100_000)
+  expect(await store.append('c')).toBe(3)
+})
+
+test('a checkpoint that is wanted during another one, or at the end, is waited for no longer than that', async () => {
+  using store = openDatabase()
+  const first = store.writer.checkpoint()
+  while (!store.db.isWorking) await nextTurn()
+  await Promise.all([first, store.writer.checkpoint()])
+  const last = store.writer.checkpoint()
+  await store.writer.close()
+  await last
+})
+
+test('where the thread of checkpoints does not start, the event loop makes them', async () => {
+  using store = openDatabase()
+  const { size } = statSync(store.db.path)
+  await store.append('a', 1_000_000)
+  using thread = vi.spyOn(store.db, 'checkpointInThread')
+  thread.mockRejectedValueOnce(new Error('ERR_WORKER_INIT_FAILED'))
+  await store.writer.checkpoint()
+  expect(store.logged).toEqual(['a checkpoint runs in the event loop: its thread failed'])
+  expect(statSync(store.db.path).size).toBeGreaterThan(size + 700_000)
+  expect(await store.append('b')).toBe(2)
+})
+
+test('a recovery opens the file again when no sync is under way, also after it has tried the disk', async () => {
+  using store = openDatabase()
+  await store.append('a')
+  const [begun, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  using sync = vi.spyOn(WalFile.prototype, 'sync')
+  sync.mockImplementationOnce(() => {
+    begun.resolve()
+    return end.promise
+  })
+  const steps: string[] = []
+  let written: Promise<unknown> | undefined
+  using repair = vi.spyOn(store.db, 'repair')
+  repair.mockImplementationOnce(() => {
+    written = store.append('b').then(() => steps.push('written'))
+    throw storageUnavailableProblem('the disk reports errors')
+  })
+  const recovered = recoverDatabase(store.db, () => {
+    steps.push('opened')
+    store.db.reopen()
+  })
+  await begun.promise
+  // Longer than it takes to try the disk.
+  for (let n = 0; n < 3; n++) await store.health.check()
+  expect(steps).toEqual([])
+  end.resolve()
+  await Promise.all([recovered, written])
+  expect(steps.toSorted()).toEqual(['opened', 'written'])
+  expect(await store.append('c')).toBe(3)
+})
+
 function openDatabase(maxHeads = 10) {
   const directory = temporaryDirectory()
   const path = join(directory.path, 'log.db')
@@ -186,7 +250,8 @@ function openDatabase(maxHeads = 10) {
   const throwIoError = () => {
     if (isFailing) throw toStorageProblem(Object.assign(new Error('disk I/O error'), { errcode: 1034 }), path)
   }
-  const health = new StorageHealth(directory.path, () => {})
+  const logged: string[] = []
+  const health = new StorageHealth(directory.path, (_, text) => void logged.push(text))
   const databaseHealth = health.add(db, async () => {
     throwIoError()
     await recoverDatabase(db)
@@ -221,5 +286,6 @@ function openDatabase(maxHeads = 10) {
     db.close()
     directory[Symbol.dispose]()
   }
-  return { db, other, heads, kindSources, device, writer, append, health, fail, [Symbol.dispose]: close }
+  const store = { db, other, heads, kindSources, device, writer, append, health, logged, fail }
+  return { ...store, [Symbol.dispose]: close }
 }

@@ -75,7 +75,8 @@ export class CommitQueue {
   #queue: Job[] = []
   #isScheduled = false
   #running: Promise<void> | undefined
-  #isCheckpointWanted = false
+  /** Who waits for a checkpoint that gives the space of the write-ahead log back. */
+  #wantingCheckpoint: (() => void)[] = []
   /** When the first change of the next transaction was queued. */
   #queuedSinceMs = 0
   /** Since when changes wait for a lock of another process. */
@@ -108,12 +109,16 @@ export class CommitQueue {
   async close(): Promise<void> {
     this.#isClosed = true
     while (this.#running !== undefined || this.#queue.length > 0) await (this.#running ?? this.#start())
+    for (const resolve of this.#wantingCheckpoint.splice(0)) resolve()
   }
 
-  /** Moves the write-ahead log into the database soon. */
-  requestCheckpoint(): void {
-    this.#isCheckpointWanted = true
-    this.#schedule()
+  /** Moves the write-ahead log into the database soon. Resolves afterwards, also when that has failed. */
+  checkpoint(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#isClosed) return resolve()
+      this.#wantingCheckpoint.push(resolve)
+      this.#schedule()
+    })
   }
 
   /** The file was opened again: memory follows it. */
@@ -136,7 +141,8 @@ export class CommitQueue {
   #start(): Promise<void> {
     this.#running = this.#run().finally(() => {
       this.#running = undefined
-      if (this.#queue.length === 0 || this.#isClosed) return
+      const isIdle = this.#queue.length === 0 && this.#wantingCheckpoint.length === 0
+      if (isIdle || this.#isClosed) return
       if (this.#lockedSinceMs === undefined) {
         this.#schedule()
         return
@@ -149,16 +155,35 @@ export class CommitQueue {
 
   async #run(): Promise<void> {
     const group = this.#queue.splice(0, maxChangesPerTransaction)
-    if (group.length > 0) await this.#flush(group)
-    if (this.#isClosed || this.#health.problem !== undefined) return
-    if (!this.#isCheckpointWanted && (group.length === 0 || !this.#db.isCheckpointDue)) return
-    this.#isCheckpointWanted = false
-    await this.#db.checkpointInThread().catch((error: unknown) => {
-      if (!isLocked(error)) this.#health.failed(error, 0)
-    })
+    const queuedSinceMs = this.#queuedSinceMs
+    if (group.length > 0) await this.#flush(group, queuedSinceMs)
+    const wanting = this.#wantingCheckpoint.splice(0)
+    if (!this.#isClosed && this.#health.problem === undefined) await this.#checkpoint(wanting.length > 0)
+    for (const resolve of wanting) resolve()
   }
 
-  async #flush(group: readonly Job[]): Promise<void> {
+  async #checkpoint(isWanted: boolean): Promise<void> {
+    if (!isWanted && !this.#db.isCheckpointDue) return
+    try {
+      await this.#db.checkpointInThread(isWanted ? 'TRUNCATE' : 'RESTART')
+    } catch (error) {
+      if (isLocked(error)) return
+      this.#health.failed(error, 0)
+      if (!isStorageFailure(error)) this.#checkpointHere(error)
+    }
+  }
+
+  /** Without a thread the event loop waits for the disk, and the write-ahead log does not grow for ever. */
+  #checkpointHere(cause: unknown): void {
+    this.#health.warn('a checkpoint runs in the event loop: its thread failed', cause)
+    try {
+      this.#db.checkpointPassively()
+    } catch (error) {
+      this.#health.failed(error, 0)
+    }
+  }
+
+  async #flush(group: readonly Job[], queuedSinceMs: number): Promise<void> {
     const planned: { readonly job: Job; readonly change: PlannedChange<unknown> }[] = []
     const refused = new Set<Job>()
     let commitMs = 0
@@ -183,11 +208,11 @@ export class CommitQueue {
       this.#lockedSinceMs = undefined
       this.#health.succeeded()
       this.#endTransaction(true)
-      this.#recordMetrics(planned.length, commitMs)
+      this.#recordMetrics(planned.length, queuedSinceMs, commitMs)
     } catch (error) {
       const left = group.filter((job) => !refused.has(job))
       if (!hasBegun && isLocked(error) && this.#mayWait()) this.#queue.unshift(...left)
-      else if (isDamaged(error) && left.length > 1) await this.#flushEach(left)
+      else if (isDamaged(error) && left.length > 1) await this.#flushEach(left, queuedSinceMs)
       else this.#fail(left, error)
       return
     }
@@ -195,10 +220,10 @@ export class CommitQueue {
   }
 
   /** One by one, so that a change of a damaged page takes no others with it. */
-  async #flushEach(group: readonly Job[]): Promise<void> {
+  async #flushEach(group: readonly Job[], queuedSinceMs: number): Promise<void> {
     this.#endTransaction(false)
     for (const [index, job] of group.entries()) {
-      await this.#flush([job])
+      await this.#flush([job], queuedSinceMs)
       if (this.#lockedSinceMs === undefined) continue
       // It waits at the front of the queue: so do those after it.
       this.#queue.splice(1, 0, ...group.slice(index + 1))
@@ -213,9 +238,9 @@ export class CommitQueue {
     return performance.now() - this.#lockedSinceMs < maxLockedMs
   }
 
-  #recordMetrics(changes: number, commitMs: number): void {
+  #recordMetrics(changes: number, queuedSinceMs: number, commitMs: number): void {
     const nowMs = performance.now()
-    this.metrics.wait.observe((nowMs - this.#queuedSinceMs) / 1000)
+    this.metrics.wait.observe((nowMs - queuedSinceMs) / 1000)
     this.metrics.commit.observe((nowMs - commitMs) / 1000)
     this.metrics.changes.observe(changes)
   }

@@ -7,10 +7,11 @@ import { type Connection, type DatabaseOptions, openConnection, type Value } fro
 import { FilePlace } from './file-place.ts'
 import { migrateSchema } from './migrate-schema.ts'
 import { openFailure } from './open-failure.ts'
+import { inSavepoint } from './savepoint.ts'
 import { SnapshotReader } from './snapshot-reader.ts'
 import { movedProblem, toStorageProblem } from './storage-failure.ts'
-import { checkpointInThread } from './wal/checkpoint-thread.ts'
-import { rewrite, WalFile } from './wal/wal-file.ts'
+import type { CheckpointMode } from './wal/checkpoint-thread.ts'
+import { WriteAheadLog } from './wal/write-ahead-log.ts'
 
 export type { Value } from './connection.ts'
 
@@ -18,8 +19,6 @@ export type { Value } from './connection.ts'
 const busyMs = 10
 /** The value of `auto_vacuum` for INCREMENTAL. */
 const incrementalMode = 2
-/** The write-ahead log is moved into the database when it has this many pages more than the last time. */
-const framesPerCheckpoint = 2_000
 /** Page cache of the connection that reads what there was before an unsynced commit. */
 const cacheBytesBefore = 1024 * 1024
 
@@ -33,27 +32,28 @@ const cacheBytesBefore = 1024 * 1024
  * two, reads come from a second connection that stays at the state before the commit, so nobody sees what may
  * be lost. When the sync fails the outcome is unknown, and the system may have dropped what it could not
  * write: the index of the write-ahead log may name pages that are not there any more. Such a commit is never
- * checkpointed: the connection is closed, and a new one takes what has the right checksums after the log was
- * written again (`repair`). See docs/decisions/0047-syncs-off-the-event-loop.md.
+ * checkpointed: the connection is closed. `repair` writes the log again, makes sure that it has everything
+ * that was acknowledged, and takes what has the right checksums while nobody else has the file open. See
+ * docs/decisions/0047-syncs-off-the-event-loop.md.
  */
 export class Database {
   readonly path: string
   readonly #options: DatabaseOptions
   #main: Connection
-  #place: FilePlace | undefined
   /** Held from before an unsynced commit until it is synced. */
   readonly #before = new SnapshotReader(() => this.#openBefore())
   #isWriting = false
   /** The last sync failed. */
   #isDoubtful = false
-  #wal: WalFile | undefined
-  #checkpointAtFrames = framesPerCheckpoint
+  #place: FilePlace | undefined
+  readonly #wal: WriteAheadLog
   /** Work of other threads on the files: they may not be closed meanwhile. */
   #working: Promise<unknown> | undefined
 
   constructor(path: string, options: DatabaseOptions) {
     this.path = path
     this.#options = options
+    this.#wal = new WriteAheadLog(path, () => this.#place)
     try {
       if (!options.readOnly && existsSync(path)) accessSync(path, constants.R_OK | constants.W_OK)
       this.#main = openConnection(path, this.path, this.#options)
@@ -148,6 +148,8 @@ export class Database {
     if (this.#isDoubtful)
       throw storageUnavailableProblem(`${basename(this.path)} cannot be used: its last sync failed`)
     try {
+      this.assertInPlace()
+      this.#wal.open()
       this.#before.hold()
       this.#main.db.exec('PRAGMA synchronous = NORMAL')
       try {
@@ -163,21 +165,18 @@ export class Database {
 
   /** Resolves when the commit is durable in the files that the next start finds: then it is seen. */
   async sync(): Promise<void> {
+    await this.#whileWorking(this.#sync())
+    this.assertInPlace()
+  }
+
+  async #sync(): Promise<void> {
     try {
-      this.assertInPlace()
-      this.#openWal()
-    } catch (error) {
+      await this.#wal.sync()
       this.#before.release()
-      throw toStorageProblem(error, this.path)
-    }
-    try {
-      await this.#whileWorking(this.#openWal().sync())
     } catch (error) {
       this.#doubt()
       throw toStorageProblem(error, this.path)
     }
-    this.#before.release()
-    this.assertInPlace()
   }
 
   /** Whether reads and writes in this moment belong to an open transaction. */
@@ -192,13 +191,16 @@ export class Database {
 
   #commit<T>(work: () => T): T {
     const { db } = this.#main
+    let isCommitting = false
     try {
       db.exec('BEGIN IMMEDIATE')
       this.#isWriting = true
       const result = work()
+      isCommitting = true
       db.exec('COMMIT')
       return result
     } catch (error) {
+      if (isCommitting) this.#wal.distrust()
       this.#rollBack()
       throw toStorageProblem(error, this.path)
     } finally {
@@ -217,31 +219,35 @@ export class Database {
 
   #openBefore(): Connection {
     this.#main.db.exec('PRAGMA wal_autocheckpoint = 0')
+    // What is at the path may be another file by now.
+    return this.#openReader(() => this.assertInPlace())
+  }
+
+  #openReader(verify: () => void = () => {}): Connection {
     const { migrations, synchronous } = this.#options
     const options = { readOnly: true, cacheBytes: cacheBytesBefore, synchronous, migrations }
     const connection = openConnection(this.path, this.path, options)
-    connection.db.exec(`PRAGMA busy_timeout = ${busyMs}`)
-    return connection
+    try {
+      // Reads, and has the lock of readers from then on.
+      connection.db.exec(`PRAGMA busy_timeout = ${busyMs}; PRAGMA user_version`)
+      verify()
+      return connection
+    } catch (error) {
+      connection.db.close()
+      throw error
+    }
   }
 
   /** Reads go on. Another connection is open, so SQLite makes no checkpoint when this one is closed. */
   #doubt(): void {
     this.#isDoubtful = true
-    this.#closeWal()
-    this.#main.db.close()
+    this.#wal.close()
+    this.#closeMain()
   }
 
-  #openWal(): WalFile {
-    const path = `${this.path}-wal`
-    this.#wal ??= new WalFile(path, (stats) => {
-      if (!this.#place?.isOpenWal(stats)) throw movedProblem(path)
-    })
-    return this.#wal
-  }
-
-  #closeWal(): void {
-    this.#wal?.close()
-    this.#wal = undefined
+  #closeMain(): void {
+    this.#main.statements.clear()
+    if (this.#main.db.isOpen) this.#main.db.close()
   }
 
   async #whileWorking<T>(work: Promise<T>): Promise<T> {
@@ -253,31 +259,22 @@ export class Database {
     }
   }
 
+  /** Whether another thread works on the files. */
+  get isWorking(): boolean {
+    return this.#working !== undefined
+  }
+
   /** Resolves when no other thread works on the files. */
   async settled(): Promise<void> {
     while (this.#working !== undefined) await this.#working.catch(() => {})
   }
 
-  /** A part of the open transaction: rolls back its own writes when it throws, and rethrows. */
+  /** `inSavepoint`. */
   savepoint<T>(work: () => T): T {
     try {
-      this.#main.db.exec('SAVEPOINT nested')
-      const result = work()
-      this.#main.db.exec('RELEASE nested')
-      return result
+      return inSavepoint(this.#connection.db, work, () => this.#rollBack())
     } catch (error) {
-      this.#rollBackNested()
       throw toStorageProblem(error, this.path)
-    }
-  }
-
-  /** Where that fails, nothing of the transaction may be committed. */
-  #rollBackNested(): void {
-    try {
-      // A full disk rolls back the whole transaction, and the savepoint with it.
-      if (this.#main.db.isTransaction) this.#main.db.exec('ROLLBACK TO nested; RELEASE nested')
-    } catch {
-      this.#rollBack()
     }
   }
 
@@ -316,9 +313,11 @@ export class Database {
    */
   repair(): void {
     try {
-      this.#rewriteWal()
-      if (this.#isDoubtful) this.#openAgain()
-      else this.#main.db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+      if (this.#isDoubtful) {
+        this.#recover()
+        this.#use(this.#openExisting())
+      } else if (this.isOpen) this.#wal.rewrite()
+      this.checkpoint()
     } catch (error) {
       throw toStorageProblem(error, this.path)
     }
@@ -327,51 +326,61 @@ export class Database {
     this.probe()
   }
 
-  #rewriteWal(): void {
-    // The one at the path may be in use by another server.
-    if (this.isOpen) rewrite(`${this.path}-wal`, (stats) => this.#place?.isOpenWal(stats) === true)
-  }
-
   /**
-   * The last connection that is closed is one that only reads, and makes no checkpoint; so the next one
-   * examines the write-ahead log, and takes what has the right checksums.
+   * After a failed sync, in place. Reads go on while the log cannot be written, and where it lacks what was
+   * acknowledged: it stays as it is then. Otherwise all connections are closed, the last one by one that only
+   * reads, which makes no checkpoint.
    */
-  #openAgain(): void {
+  #recover(): void {
     this.assertInPlace()
+    if (this.isOpen) this.#wal.rewrite()
+    this.#wal.assertWhole()
     this.#closeAnyway()
-    this.#use(this.#openExisting())
+    this.#wal.recoverAlone()
   }
 
   #use(connection: Connection): void {
     this.#main = connection
     this.#isDoubtful = false
-    this.#checkpointAtFrames = framesPerCheckpoint
     this.#place = new FilePlace(this.path)
   }
 
   /**
    * Opens what is at the path of the file now; never creates it. After a failure the file that was open stays
    * open for reads while it is in place; otherwise it is let go of first. `verify` throws for another
-   * database than the one that was open, which is closed then: the next attempt must not take it for that
-   * one.
+   * database than the one that was open, or for one that lacks what was acknowledged; it is closed then, as
+   * it is: the next attempt must not take it for that one.
    */
   reopen(verify: () => void = () => {}): void {
-    const old = this.isOpen && this.isInPlace ? this.#main.db : undefined
+    let reader: Connection | undefined
     try {
-      if (old !== undefined && this.#isDoubtful) this.#rewriteWal()
-      if (old === undefined || this.#isDoubtful) this.#closeAnyway()
-      this.#closeWal()
+      const { isInPlace } = this
+      if (this.#isDoubtful && isInPlace) this.#recover()
+      const old = this.isOpen && isInPlace ? this.#main.db : undefined
+      if (old === undefined) this.#closeAnyway()
+      this.#wal.close()
       this.#before.close()
-      this.#use(this.#openExisting())
-      if (old?.isOpen) old.close()
+      // What is refused keeps its write-ahead log: the last connection that is closed only reads.
+      reader = this.#openReader()
+      const connection = this.#openExisting(old !== undefined)
+      this.#use(connection)
+      old?.close()
+      this.#accept(verify)
     } catch (error) {
       throw toStorageProblem(error, this.path)
+    } finally {
+      reader?.db.close()
     }
+  }
+
+  #accept(verify: () => void): void {
     try {
       verify()
+      this.checkpoint()
     } catch (error) {
       this.#closeAnyway()
-      if (error instanceof Problem) throw error
+      const problem = toStorageProblem(error, this.path)
+      if (problem instanceof Problem) throw problem
       throw storageUnavailableProblem(error instanceof Error ? error.message : String(error), error)
     }
   }
@@ -384,12 +393,13 @@ export class Database {
     }
   }
 
-  #openExisting(): Connection {
+  #openExisting(isWritten = false): Connection {
     const url = pathToFileURL(this.path)
     url.searchParams.set('mode', 'rw')
     const connection = openConnection(url, this.path, this.#options)
     try {
-      connection.db.exec(`PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout = ${busyMs}`)
+      if (isWritten) connection.db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+      connection.db.exec(`PRAGMA busy_timeout = ${busyMs}`)
       return connection
     } catch (error) {
       connection.db.close()
@@ -399,15 +409,10 @@ export class Database {
 
   /** The steps of SQLite's query plan, for tests. */
   plan(sql: string): string[] {
-    return this.all<[number, number, number, string]>(`EXPLAIN QUERY PLAN ${sql}`).map(
-      ([, , , detail]) => detail,
-    )
+    return this.all<[number, number, number, string]>(`EXPLAIN QUERY PLAN ${sql}`).map((row) => row[3])
   }
 
-  /**
-   * Free pages that `reclaim` can give back: none in files of earlier versions, which `slipway compact`
-   * converts.
-   */
+  /** Free pages that `reclaim` can give back: none in files of earlier versions (see `slipway compact`). */
   reclaimablePages(): number {
     return this.isReclaimable ? Number(this.pragma('freelist_count')) : 0
   }
@@ -416,9 +421,7 @@ export class Database {
     return Number(this.pragma('auto_vacuum')) === incrementalMode
   }
 
-  /**
-   * Gives up to that many free pages back, in the open transaction; the file shrinks at the next checkpoint.
-   */
+  /** Gives up to that many free pages back, in the open transaction; a checkpoint shrinks the file. */
   reclaim(maxPages: number): void {
     this.all(`PRAGMA incremental_vacuum(${maxPages})`)
   }
@@ -431,26 +434,19 @@ export class Database {
   /** Moves what was committed from the write-ahead log into the file, synced to disk. */
   checkpoint(): void {
     this.#main.db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+    this.#wal.noteCheckpoint()
   }
 
   /** Whether the write-ahead log has so many pages that they should be moved into the file. */
   get isCheckpointDue(): boolean {
-    try {
-      const [, frames] = this.get<[number, number]>('PRAGMA wal_checkpoint(NOOP)') ?? []
-      return (frames ?? 0) >= this.#checkpointAtFrames
-    } catch {
-      return false
-    }
+    return this.#wal.isCheckpointDue
   }
 
   /** `checkpoint` in another thread, as far as no reader needs it; nothing may be written meanwhile. */
-  async checkpointInThread(): Promise<void> {
-    // What a reader keeps there stays until the next time.
-    this.#checkpointAtFrames += framesPerCheckpoint
+  async checkpointInThread(mode: CheckpointMode): Promise<void> {
     try {
       this.assertInPlace()
-      const frames = await this.#whileWorking(checkpointInThread(this.path))
-      this.#checkpointAtFrames = frames + framesPerCheckpoint
+      await this.#whileWorking(this.#wal.checkpointInThread(mode))
     } catch (error) {
       throw toStorageProblem(error, this.path)
     }
@@ -488,10 +484,12 @@ export class Database {
 
   /** When no other thread works on the files. */
   close(): void {
-    this.#closeWal()
-    this.#before.close()
-    this.#main.statements.clear()
-    if (this.#main.db.isOpen) this.#main.db.close()
+    this.#wal.close()
+    try {
+      this.#before.close()
+    } finally {
+      this.#closeMain()
+    }
   }
 }
 

@@ -1,4 +1,5 @@
 import { type Stats, statSync } from 'node:fs'
+import { movedProblem } from './storage-failure.ts'
 
 /** The database, its write-ahead log, and the index of that. */
 const suffixes = ['', '-wal', '-shm']
@@ -34,9 +35,18 @@ export class FilePlace {
     return undefined
   }
 
+  /** Device and inode of the database. */
+  get file(): string {
+    return this.#files.get('') ?? ''
+  }
+
   /** Whether a file is the write-ahead log that is open. */
   isOpenWal(stats: Stats): boolean {
     return this.#files.get('-wal') === identityOf(stats)
+  }
+
+  assertOpenWal(stats: Stats): void {
+    if (!this.isOpenWal(stats)) throw movedProblem(`${this.#path}-wal`)
   }
 }
 

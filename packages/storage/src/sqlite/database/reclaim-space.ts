@@ -44,7 +44,7 @@ export async function compactInSteps(
     signal,
     maxMs,
     checkpoint = () => db.checkpoint(),
-  }: CompactOptions & { readonly checkpoint?: () => void },
+  }: CompactOptions & { readonly checkpoint?: () => Promise<void> | void },
 ): Promise<CompactedFile> {
   const before_bytes = sizeOf(db.path)
   const until = performance.now() + maxMs
@@ -56,7 +56,7 @@ export async function compactInSteps(
   await nextTurn()
   signal.throwIfAborted()
   try {
-    checkpoint()
+    await checkpoint()
   } catch {
     // Somebody reads: a later checkpoint shrinks the file.
   }

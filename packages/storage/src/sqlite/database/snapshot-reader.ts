@@ -38,7 +38,8 @@ export class SnapshotReader {
 
   close(): void {
     this.#isHeld = false
-    this.#connection?.db.close()
+    const connection = this.#connection
     this.#connection = undefined
+    connection?.db.close()
   }
 }

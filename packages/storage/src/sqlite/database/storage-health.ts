@@ -83,7 +83,7 @@ export class StorageHealth {
    */
   add(
     db: Database,
-    recover: () => Promise<void> | void = () => recoverDatabase(db),
+    recover: () => Promise<void> = () => recoverDatabase(db),
     table?: string,
   ): DatabaseHealth {
     const recoverTable = async () => {
@@ -132,7 +132,7 @@ function measureFree(directory: string): number {
 /** Whether one database can be written. */
 export class DatabaseHealth {
   readonly #db: Database
-  readonly #recover: () => Promise<void> | void
+  readonly #recover: () => Promise<void>
   readonly #log: LogFunction
   readonly #refused: StorageHealth['refused']
   readonly #table: string | undefined
@@ -144,7 +144,7 @@ export class DatabaseHealth {
 
   constructor(
     db: Database,
-    recover: () => Promise<void> | void,
+    recover: () => Promise<void>,
     log: LogFunction,
     refused: StorageHealth['refused'],
     table: string | undefined,
@@ -229,6 +229,10 @@ export class DatabaseHealth {
     })
   }
 
+  warn(message: string, cause: unknown): void {
+    this.#log('warn', message, { file: this.#db.path, error: String(cause) })
+  }
+
   succeeded(): void {
     if (this.#problem === undefined) return
     this.#problem = undefined
@@ -267,9 +271,15 @@ export class DatabaseHealth {
  * Makes a database usable again on the same file, or on the file that is at its path now. The file stays open
  * for reads while its disk takes no writes or nothing is at its path, and is let go of when it cannot be
  * opened any more. A write-ahead log that was removed is moved into the file first.
+ *
+ * @param release ends what else has the file open; it is called when no other thread works on the files.
  */
-export async function recoverDatabase(db: Database, reopen: () => void = () => db.reopen()): Promise<void> {
-  await db.settled()
+export async function recoverDatabase(
+  db: Database,
+  reopen: () => void = () => db.reopen(),
+  release: () => Promise<void> = async () => {},
+): Promise<void> {
+  await settle(db, release)
   try {
     db.repair()
   } catch (error) {
@@ -277,9 +287,18 @@ export async function recoverDatabase(db: Database, reopen: () => void = () => d
     // What was acknowledged is in the open file alone.
     if (isMoved(error) && !existsSync(db.path)) throw error
     if (db.isOpen && db.isInPlace) await writeScratchFile(dirname(db.path))
+    await settle(db, release)
     reopen()
     db.probe()
   }
+}
+
+/** While the disk is full, writes are tried meanwhile. */
+async function settle(db: Database, release: () => Promise<void>): Promise<void> {
+  do {
+    await db.settled()
+    await release()
+  } while (db.isWorking)
 }
 
 /** Throws a Problem unless the disk has room. */

@@ -8,6 +8,7 @@ import { DamagedLogError, DamagedRowError } from '../../event-log/damage.ts'
 import type { CompactedFile } from '../database/reclaim-space.ts'
 import type { Selection } from './event-search.ts'
 import type { IndexGroup } from './index-check.ts'
+import { removeSeal } from './index-seal.ts'
 import type { TextRequest, TextResponse } from './text-worker.ts'
 
 export interface TextIndexOptions {
@@ -109,17 +110,22 @@ export class TextIndex {
     if (size <= maxSoonVerifiedBytes) this.#end(this.#worker)
   }
 
-  /** Ends the thread, which holds the files open; the next request starts another. */
-  async stop(): Promise<void> {
+  /**
+   * Ends the thread, which holds the files open; the next request starts another.
+   *
+   * @param isAhead the index may have what the log has not: the next thread builds it again.
+   */
+  async stop(isAhead = false): Promise<void> {
     clearTimeout(this.#idleTimer)
     await this.#ending
     if (this.#worker !== undefined) await endWorker(this.#worker)
+    if (isAhead) removeSeal(this.#options.indexPath)
   }
 
-  async close(): Promise<void> {
+  async close(isAhead = false): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#flushTimer)
-    await this.stop()
+    await this.stop(isAhead)
   }
 
   #scheduleFlush(): void {

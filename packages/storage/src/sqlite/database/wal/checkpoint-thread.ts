@@ -7,6 +7,16 @@ interface Response {
   readonly error?: { readonly message: string; readonly errcode?: number }
 }
 
+/** Both write the first frame of the next log; TRUNCATE gives the space of this one back before. */
+export type CheckpointMode = 'RESTART' | 'TRUNCATE'
+
+export interface CheckpointRequest {
+  readonly path: string
+  /** Device and inode of the database, which may be another one when the thread opens it. */
+  readonly file: string
+  readonly mode: CheckpointMode
+}
+
 /** An idle thread ends after this time, to free its memory. */
 const idleMs = 30_000
 
@@ -19,9 +29,9 @@ class CheckpointThread {
 
   /**
    * Resolves with the frames that the write-ahead log has then. Nothing else may write to the database
-   * meanwhile.
+   * meanwhile. Rejects with an error of SQLite, or of the thread, which has none of its codes.
    */
-  run(path: string): Promise<number> {
+  async run(request: CheckpointRequest): Promise<number> {
     clearTimeout(this.#idleTimer)
     this.#worker ??= this.#start()
     const worker = this.#worker
@@ -29,8 +39,8 @@ class CheckpointThread {
     const pending = Promise.withResolvers<number>()
     this.#pending.set(id, pending)
     worker.ref()
-    worker.postMessage({ id, path })
-    return pending.promise
+    worker.postMessage({ ...request, id })
+    return await pending.promise
   }
 
   #start(): Worker {
@@ -69,6 +79,6 @@ class CheckpointThread {
 const thread = new CheckpointThread()
 
 /** `CheckpointThread.run` of the thread that all databases share. */
-export function checkpointInThread(path: string): Promise<number> {
-  return thread.run(path)
+export function checkpointInThread(request: CheckpointRequest): Promise<number> {
+  return thread.run(request)
 }

@@ -1,33 +1,42 @@
+import { statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { parentPort } from 'node:worker_threads'
 
+/** SQLITE_BUSY, SQLITE_READONLY_DBMOVED */
+const busyCode = 5
+const movedCode = 1032
+
 /**
- * The thread of CheckpointThread. It opens the database for each checkpoint: a connection that stays open would keep
- * an index of the write-ahead log that has to be made again after a failed sync.
+ * The thread of CheckpointThread. It opens the database for each checkpoint: a connection that stays open would
+ * keep an index of the write-ahead log that has to be made again after a failed sync.
  *
- * The first frame after a checkpoint begins the write-ahead log again, and SQLite syncs that at once. It is written here,
- * by a change that changes nothing, and not by the next commit of the event loop.
+ * The first frame after a checkpoint begins the write-ahead log again, and SQLite syncs that at once. It is
+ * written here, by a change that changes nothing, and not by the next commit of the event loop.
  */
-function checkpoint(path) {
+function checkpoint({ path, file, mode }) {
   const url = pathToFileURL(path)
   url.searchParams.set('mode', 'rw')
   const db = new DatabaseSync(url, { timeout: 100 })
   try {
-    db.exec(
-      'PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 33554432; PRAGMA wal_checkpoint(RESTART)',
-    )
+    const { dev, ino } = statSync(path)
+    if (`${dev}:${ino}` !== file)
+      throw Object.assign(new Error('the file was replaced'), { errcode: movedCode })
+    db.exec('PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 33554432')
+    const { busy, log } = db.prepare(`PRAGMA wal_checkpoint(${mode})`).get()
+    // Another process makes one.
+    if (log < 0) throw Object.assign(new Error('database is locked'), { errcode: busyCode })
     const { user_version } = db.prepare('PRAGMA user_version').get()
     db.exec(`BEGIN IMMEDIATE; PRAGMA user_version = ${user_version}; COMMIT`)
-    return db.prepare('PRAGMA wal_checkpoint(NOOP)').get().log
+    return busy === 0 ? 1 : log + 1
   } finally {
     db.close()
   }
 }
 
-parentPort.on('message', ({ id, path }) => {
+parentPort.on('message', ({ id, ...request }) => {
   try {
-    parentPort.postMessage({ id, frames: checkpoint(path) })
+    parentPort.postMessage({ id, frames: checkpoint(request) })
   } catch (error) {
     const { message, errcode } = error
     parentPort.postMessage({ id, error: { message, errcode } })

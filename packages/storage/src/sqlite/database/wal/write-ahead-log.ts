@@ -1,0 +1,101 @@
+import type { Stats } from 'node:fs'
+import { basename } from 'node:path'
+import { storageUnavailableProblem } from '@slipway/protocol/problem'
+import { type CheckpointMode, checkpointInThread } from './checkpoint-thread.ts'
+import { recoverAlone } from './recover-alone.ts'
+import { isWalWhole, rewrite, WalFile } from './wal-file.ts'
+import type { WalEnd } from './wal-frames.ts'
+
+/** The write-ahead log is moved into the database when it has this many pages more than the last time. */
+const framesPerCheckpoint = 2_000
+
+/** Which files of a database are open. */
+export interface OpenFiles {
+  /** Device and inode of the database. */
+  readonly file: string
+  isOpenWal(stats: Stats): boolean
+  /** Throws a Problem unless it is. */
+  assertOpenWal(stats: Stats): void
+}
+
+/** The write-ahead log of an open database: its syncs and checkpoints, and what a failed sync leaves of it. */
+export class WriteAheadLog {
+  readonly #databasePath: string
+  readonly #path: string
+  readonly #findOpen: () => OpenFiles | undefined
+  #file: WalFile | undefined
+  /** What it had before the last commit: that is on the disk. */
+  #acknowledged: WalEnd | undefined
+  #checkpointAtFrames = framesPerCheckpoint
+
+  constructor(databasePath: string, findOpen: () => OpenFiles | undefined) {
+    this.#databasePath = databasePath
+    this.#findOpen = findOpen
+    this.#path = `${databasePath}-wal`
+  }
+
+  /** Throws when the one that is open cannot be opened at its path. */
+  open(): WalFile {
+    this.#file ??= new WalFile(this.#path, (stats) => this.#findOpen()?.assertOpenWal(stats))
+    return this.#file
+  }
+
+  close(): void {
+    const file = this.#file
+    this.#file = undefined
+    try {
+      file?.close()
+    } catch {
+      // A failed write that the system reports now: what was acknowledged was synced before.
+    }
+  }
+
+  /** After a commit: resolves when it is on the disk. */
+  async sync(): Promise<void> {
+    const file = this.open()
+    this.#acknowledged = undefined
+    this.#acknowledged = file.advance()
+    await file.sync()
+  }
+
+  /** After a failed commit. */
+  distrust(): void {
+    this.#file?.distrust()
+  }
+
+  /** Whether it has so many pages that they should be moved into the database. */
+  get isCheckpointDue(): boolean {
+    return (this.#file?.frames ?? 0) >= this.#checkpointAtFrames
+  }
+
+  /** After a checkpoint, which has left that many frames. */
+  noteCheckpoint(frames = 0): void {
+    this.#checkpointAtFrames = frames + framesPerCheckpoint
+  }
+
+  async checkpointInThread(mode: CheckpointMode): Promise<void> {
+    // What a reader keeps there stays until the next time.
+    this.#checkpointAtFrames += framesPerCheckpoint
+    const file = this.#findOpen()?.file ?? ''
+    this.noteCheckpoint(await checkpointInThread({ path: this.#databasePath, file, mode }))
+  }
+
+  /** Its bytes are written again and synced. The file at its path may be in use by another server. */
+  rewrite(): void {
+    rewrite(this.#path, (stats) => this.#findOpen()?.isOpenWal(stats) === true)
+  }
+
+  /** After a failed sync: throws a Problem when something that was acknowledged is not in it any more. */
+  assertWhole(): void {
+    if (this.#acknowledged === undefined || isWalWhole(this.#path, this.#acknowledged)) return
+    throw storageUnavailableProblem(
+      `${basename(this.#path)} lost what was acknowledged when a sync failed: nothing is stored, so that it stays as it is. Stop the server, keep a copy of the data directory, and restore a backup, or see what "slipway doctor" finds.`,
+    )
+  }
+
+  /** After a failed sync, when no connection is open: moves what has the right checksums into the database. */
+  recoverAlone(): void {
+    recoverAlone(this.#databasePath)
+    this.#acknowledged = undefined
+  }
+}
