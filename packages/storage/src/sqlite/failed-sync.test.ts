@@ -251,6 +251,21 @@ test('the index of the write-ahead log that another process keeps is not taken',
   expect(verifyLog(path, { isThorough: true })).toMatchObject({ events: 2, damaged: [], problems: [] })
 })
 
+test('a kind whose first event was refused and is stored is known after the recovery', async () => {
+  using directory = temporaryDirectory()
+  await using storage = await openWithOne(directory.path)
+  const event = (name: string) => receivedEvent(name, 1_000, { kind: 'NewEvent' })
+  const count = async () => (await storage.log.search(id, { ...query, kind: 'NewEvent' })).items.length
+  await failSync(() => storage.log.append(id, [event('b')]))
+  expect(await count()).toBe(0)
+  await expect.poll(() => storage.health.check(), waiting).toBeUndefined()
+  await Promise.all([
+    storage.log.append(id, [event('c')]),
+    storage.conversations.patch(id, { title: 'of the same group' }),
+  ])
+  expect(await count()).toBe(2)
+})
+
 test('indexes are compared with their events also while a sync has failed', async () => {
   using directory = temporaryDirectory()
   await (await openWithOne(directory.path))[Symbol.asyncDispose]()

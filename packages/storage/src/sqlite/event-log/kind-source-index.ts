@@ -7,8 +7,7 @@ import type { Database } from '../database/database.ts'
 export class KindSourceIndex implements TransactionParticipant {
   readonly #db: Database
   readonly #numbers = new KindSourceNumbers()
-  #hasUncommitted = false
-  /** Memory has numbers that were rolled back, or may have been. */
+  /** Memory may have numbers that were rolled back, or lack those of a refused commit that is stored. */
   #isStale = true
 
   constructor(db: Database) {
@@ -21,13 +20,11 @@ export class KindSourceIndex implements TransactionParticipant {
     this.#load()
     return this.#numbers.getNumber(kind, source, key, (row) => {
       this.#db.run('INSERT INTO facet (number, kind, source) VALUES (?, ?, ?)', ...row)
-      this.#hasUncommitted = true
     })
   }
 
   afterTransaction(isCommitted: boolean): void {
-    this.#isStale ||= this.#hasUncommitted && !isCommitted
-    this.#hasUncommitted = false
+    this.#isStale ||= !isCommitted
   }
 
   /** Numbers of the pairs that match the filters; undefined without a filter. */
