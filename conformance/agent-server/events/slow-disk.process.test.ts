@@ -7,11 +7,15 @@ import { noSystemFaults, SystemFaults } from '../../../packages/storage/src/test
 import { startAgentServer } from '../../support/agent-server.ts'
 import { AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
-const syncMs = 4_000
+const syncMs = 2_000
 /** A request has certainly reached its append then. */
 const appendingMs = 500
 /** Below one sync: none is waited for. How long answers take beside the other work of a machine is printed. */
 const maxMs = 0.75 * syncMs
+/** Of half of the answers. */
+const usualMs = 100
+/** After so many syncs those of a disk of this machine are made on the event loop, if it is fast. */
+const fastAppends = 40
 /** 60 pages of the write-ahead log; a burst has more than are moved into the database together. */
 const largeText = 'a long text '.repeat(20_000)
 const burst = 40
@@ -34,8 +38,11 @@ test.skipIf(noSystemFaults !== undefined)(
       const search = (id: string) => `/api/conversations/${id}/events/search?limit=50`
       const others = ['/health', '/ready', '/metrics', search(read), search(written)]
       for (const path of others) await timeRequest(api, path)
-      await append(api, written, 'the first one loads what is loaded once')
+      for (let n = 0; n < fastAppends; n++)
+        await append(api, written, 'the first one loads what is loaded once')
       faults.set([{ operation: 'sync', pattern: '*', delayMs: syncMs }])
+      // The disk becomes slow: the event loop may wait for one sync.
+      await timeAppend(api, written, 'short')
       const ended = new AbortController()
       const rounds: Round[] = []
       const watching = watch(api, others, { rounds, signal: ended.signal })
@@ -47,11 +54,14 @@ test.skipIf(noSystemFaults !== undefined)(
         expect(beside).not.toEqual([])
       }
       ended.abort()
-      const slowest = await watching
-      console.log('slowest answers beside a slow disk, in ms:', slowest)
-      for (const [path, ms] of Object.entries(slowest)) expect(ms, path).toBeLessThan(maxMs)
+      const times = Object.entries(await watching).map(([path, all]) => ({ path, ...summarize(all) }))
+      console.log('answers beside a slow disk, in ms:', times)
+      for (const { path, usual, slowest } of times) {
+        expect(usual, path).toBeLessThan(usualMs)
+        expect(slowest, path).toBeLessThan(maxMs)
+      }
       faults.set([])
-      expect(await api.count(written)).toBe(2 + 2 + burst)
+      expect(await api.count(written)).toBe(2 + fastAppends + 2 + burst)
     } finally {
       faults.set([])
       await server.stop()
@@ -114,20 +124,26 @@ interface Round {
   readonly endMs: number
 }
 
-/** Asks for each by turns until the signal; resolves with the slowest answer of each. */
+/** Asks for each by turns until the signal; resolves with the times of all answers of each. */
 async function watch(
   api: AgentServerApi,
   paths: readonly string[],
   { rounds, signal }: { readonly rounds: Round[]; readonly signal: AbortSignal },
-): Promise<Record<string, number>> {
-  const slowest: Record<string, number> = {}
+): Promise<Record<string, readonly number[]>> {
+  const times: Record<string, number[]> = {}
   while (!signal.aborted) {
     const startMs = performance.now()
     for (const path of paths) {
-      slowest[path] = Math.max(slowest[path] ?? 0, Math.round(await timeRequest(api, path)))
+      const list = (times[path] ??= [])
+      list.push(Math.round(await timeRequest(api, path)))
       await pause(5)
     }
     rounds.push({ startMs, endMs: performance.now() })
   }
-  return slowest
+  return times
+}
+
+function summarize(times: readonly number[]): { readonly usual: number; readonly slowest: number } {
+  const sorted = times.toSorted((a, b) => a - b)
+  return { usual: sorted[sorted.length >> 1] ?? 0, slowest: sorted.at(-1) ?? 0 }
 }

@@ -9,6 +9,7 @@ import { StorageHealth } from './database/storage-health.ts'
 import { WalFile } from './database/wal/wal-file.ts'
 import { verifyLog } from './maintenance/verify-log.ts'
 import { openStorage, type SqliteStorage } from './storage.ts'
+import { loseNextCommit } from './testing/lose-next-commit.ts'
 
 const id = '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 const other = '1f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
@@ -315,6 +316,49 @@ test('the control plane follows the same rule', async () => {
   await expect(second).rejects.toMatchObject(refused)
   expect(await read()).toBe('first')
   await expect.poll(() => write('third').then(read, () => undefined), waiting).toBe('third')
+})
+
+test('commits are synced at once while syncs are fast, and by another thread again after one that failed', async () => {
+  using directory = temporaryDirectory()
+  await using storage = await openWithOne(directory.path)
+  const append = async (name: string) => (await storage.log.append(id, [message(name)]))[0]?.position
+  using syncs = vi.spyOn(WalFile.prototype, 'sync')
+  {
+    // Each sync takes no time.
+    using _ = vi.spyOn(performance, 'now').mockReturnValue(performance.now())
+    for (let n = 0; n < 40; n++) await append(`n${n}`)
+    expect(syncs.mock.calls.length).toBeGreaterThan(20)
+    expect(syncs.mock.calls.length).toBeLessThan(33)
+    syncs.mockClear()
+    using __ = loseNextCommit()
+    await expect(append('refused')).rejects.toMatchObject(refused)
+    expect(syncs).not.toHaveBeenCalled()
+  }
+  await expect.poll(() => storage.health.check(), waiting).toBeUndefined()
+  expect(await append('refused')).toBe(42)
+  expect(await append('last')).toBe(43)
+  expect(syncs).toHaveBeenCalledTimes(2)
+})
+
+test('frames that were synced at once count as acknowledged when a later sync fails', async () => {
+  using directory = temporaryDirectory()
+  const wal = join(directory.path, 'log.db-wal')
+  const storage = await openWithOne(directory.path)
+  const syncing = vi.spyOn(performance, 'now').mockReturnValue(performance.now())
+  for (let n = 0; n < 40; n++) await storage.log.append(id, [message(`n${n}`)])
+  const { size } = statSync(wal)
+  let nowMs = performance.now()
+  // The next sync is slow: the one after it is not on the event loop.
+  syncing.mockImplementation(() => (nowMs += 1_000))
+  await storage.conversations.patch(id, { title: 'slow' })
+  syncing.mockRestore()
+  await failSync(
+    () => storage.log.append(id, [message('b')]),
+    () => damageFrame(wal, size),
+  )
+  await expect.poll(() => storage.health.check(), waiting).toMatchObject({ message: lostMessage })
+  expect((await storage.log.read(id, 0, 100)).length).toBe(41)
+  await storage[Symbol.asyncDispose]()
 })
 
 test('the write-ahead log is moved into the database by a thread, and begins again', async () => {

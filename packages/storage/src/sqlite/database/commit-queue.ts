@@ -61,8 +61,8 @@ const maxChangesPerTransaction = 1_000
 
 /**
  * Group commit: changes that come while a group is synced share the next transaction, at least those of one
- * turn of the event loop. The disk is not on the event loop, and what is not synced yet is seen by the plans
- * of later groups alone. A plan that throws rejects its own change only, as does a page that is damaged; a
+ * turn of the event loop. A slow disk is not on the event loop, and what is not synced yet is seen by the
+ * plans of later groups alone. A plan that throws rejects its own change only, as does a page that is damaged; a
  * failure to write, commit or sync rejects the whole group. After a failure of the disk changes are refused
  * until `health` has made the database usable again. A lock of another process is waited for, asynchronously.
  */
@@ -163,8 +163,8 @@ export class CommitQueue {
   }
 
   async #checkpoint(isWanted: boolean): Promise<void> {
-    if (!isWanted && !this.#db.isCheckpointDue) return
     try {
+      if (!isWanted && !this.#db.isCheckpointDue()) return
       await this.#db.checkpointInThread(isWanted ? 'TRUNCATE' : 'RESTART')
     } catch (error) {
       if (isLocked(error)) return
@@ -190,7 +190,7 @@ export class CommitQueue {
     let hasBegun = false
     try {
       this.#health.assertUsable()
-      this.#db.commitUnsynced(() => {
+      await this.#db.commitGroup(() => {
         hasBegun = true
         for (const job of group) {
           const change = this.#plan(job)
@@ -204,7 +204,6 @@ export class CommitQueue {
         for (const participant of this.#participants) participant.beforeCommit?.()
         commitMs = performance.now()
       })
-      await this.#db.sync()
       this.#lockedSinceMs = undefined
       this.#health.succeeded()
       this.#endTransaction(true)

@@ -24,6 +24,8 @@ export interface Connection {
 
 /** How long a statement waits for a lock of another process while a database is opened. */
 const openBusyMs = 5_000
+/** How long a statement blocks the thread while another process holds a lock, later. */
+export const busyMs = 10
 
 /** Opens a file in WAL mode. @param address of the file at `path`. */
 export function openConnection(
@@ -49,6 +51,24 @@ export function openConnection(
     return connection
   } catch (error) {
     db.close()
+    throw error
+  }
+}
+
+/** One that only reads: when it is closed it makes no checkpoint. */
+export function openReader(
+  path: string,
+  options: DatabaseOptions,
+  verify: () => void = () => {},
+): Connection {
+  const connection = openConnection(path, path, { ...options, readOnly: true })
+  try {
+    // Reads, and has the lock of readers from then on.
+    connection.db.exec(`PRAGMA busy_timeout = ${busyMs}; PRAGMA user_version`)
+    verify()
+    return connection
+  } catch (error) {
+    connection.db.close()
     throw error
   }
 }

@@ -3,7 +3,14 @@ import { basename } from 'node:path'
 import type { StatementSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { Problem, storageUnavailableProblem } from '@slipway/protocol/problem'
-import { type Connection, type DatabaseOptions, openConnection, type Value } from './connection.ts'
+import {
+  busyMs,
+  type Connection,
+  type DatabaseOptions,
+  openConnection,
+  openReader,
+  type Value,
+} from './connection.ts'
 import { FilePlace } from './file-place.ts'
 import { migrateSchema } from './migrate-schema.ts'
 import { openFailure } from './open-failure.ts'
@@ -15,8 +22,6 @@ import { WriteAheadLog } from './wal/write-ahead-log.ts'
 
 export type { Value } from './connection.ts'
 
-/** How long a statement blocks the thread while another process holds a lock. */
-const busyMs = 10
 /** The value of `auto_vacuum` for INCREMENTAL. */
 const incrementalMode = 2
 /** Page cache of the connection that reads what there was before an unsynced commit. */
@@ -27,13 +32,13 @@ const cacheBytesBefore = 1024 * 1024
  * the disk or a foreign lock is a Problem `storage_full` or `unavailable`, whose cause is the error of SQLite.
  * SQL may use `crc32_of(text)` and `checksum_of(value, ...)`.
  *
- * `transaction` syncs on the calling thread. Group commits keep the disk off it: `commitUnsynced` writes,
- * `sync` resolves when the disk has it, and `checkpointInThread` moves the write-ahead log. Between the first
- * two, reads come from a second connection that stays at the state before the commit, so nobody sees what may
- * be lost. When the sync fails the outcome is unknown, and the system may have dropped what it could not
- * write: the index of the write-ahead log may name pages that are not there any more. Such a commit is never
- * checkpointed: the connection is closed. `repair` writes the log again, makes sure that it has everything
- * that was acknowledged, and takes what has the right checksums while nobody else has the file open. See
+ * `transaction` syncs on the calling thread. `commitGroup` does so while syncs are fast (`SyncPace`);
+ * otherwise it writes, and resolves when another thread has synced that. Reads come meanwhile from a second
+ * connection that stays at the state before the commit, so nobody sees what may be lost. When such a sync
+ * fails the outcome is unknown, and the system may have dropped what it could not write: the index of the
+ * write-ahead log may name pages that are not there any more. Such a commit is never checkpointed: the
+ * connection is closed. `repair` writes the log again, makes sure that it has everything that was
+ * acknowledged, and takes what has the right checksums while nobody else has the file open. See
  * docs/decisions/0047-syncs-off-the-event-loop.md.
  */
 export class Database {
@@ -143,17 +148,29 @@ export class Database {
     return result
   }
 
-  /** Commits, or rolls back and rethrows. `sync` has to follow, before the next one. */
-  commitUnsynced<T>(work: () => T): T {
+  /**
+   * The same for a group of changes, one group after the other: resolves when it is durable, and seen. While
+   * syncs are slow the disk is not on the calling thread.
+   */
+  async commitGroup(work: () => void): Promise<void> {
     if (this.#isDoubtful)
       throw storageUnavailableProblem(`${basename(this.path)} cannot be used: its last sync failed`)
+    if (this.#wal.isFast) this.#commit(work, (commit) => this.#wal.commitSynced(commit))
+    else {
+      this.#commitUnsynced(work)
+      await this.#whileWorking(this.#sync())
+    }
+    this.assertInPlace()
+  }
+
+  #commitUnsynced(work: () => void): void {
     try {
       this.assertInPlace()
-      this.#wal.open()
+      this.#wal.prepare()
       this.#before.hold()
       this.#main.db.exec('PRAGMA synchronous = NORMAL')
       try {
-        return this.#commit(work)
+        this.#commit(work)
       } finally {
         this.#main.db.exec(`PRAGMA synchronous = ${this.#options.synchronous}`)
       }
@@ -161,12 +178,6 @@ export class Database {
       this.#before.release()
       throw toStorageProblem(error, this.path)
     }
-  }
-
-  /** Resolves when the commit is durable in the files that the next start finds: then it is seen. */
-  async sync(): Promise<void> {
-    await this.#whileWorking(this.#sync())
-    this.assertInPlace()
   }
 
   async #sync(): Promise<void> {
@@ -189,7 +200,7 @@ export class Database {
     return this.#isDoubtful
   }
 
-  #commit<T>(work: () => T): T {
+  #commit<T>(work: () => T, around = (commit: () => void) => commit()): T {
     const { db } = this.#main
     let isCommitting = false
     try {
@@ -197,7 +208,7 @@ export class Database {
       this.#isWriting = true
       const result = work()
       isCommitting = true
-      db.exec('COMMIT')
+      around(() => db.exec('COMMIT'))
       return result
     } catch (error) {
       if (isCommitting) this.#wal.distrust()
@@ -223,19 +234,8 @@ export class Database {
     return this.#openReader(() => this.assertInPlace())
   }
 
-  #openReader(verify: () => void = () => {}): Connection {
-    const { migrations, synchronous } = this.#options
-    const options = { readOnly: true, cacheBytes: cacheBytesBefore, synchronous, migrations }
-    const connection = openConnection(this.path, this.path, options)
-    try {
-      // Reads, and has the lock of readers from then on.
-      connection.db.exec(`PRAGMA busy_timeout = ${busyMs}; PRAGMA user_version`)
-      verify()
-      return connection
-    } catch (error) {
-      connection.db.close()
-      throw error
-    }
+  #openReader(verify?: () => void): Connection {
+    return openReader(this.path, { ...this.#options, cacheBytes: cacheBytesBefore }, verify)
   }
 
   /** Reads go on. Another connection is open, so SQLite makes no checkpoint when this one is closed. */
@@ -438,8 +438,8 @@ export class Database {
   }
 
   /** Whether the write-ahead log has so many pages that they should be moved into the file. */
-  get isCheckpointDue(): boolean {
-    return this.#wal.isCheckpointDue
+  isCheckpointDue(): boolean {
+    return this.#wal.isCheckpointDue()
   }
 
   /** `checkpoint` in another thread, as far as no reader needs it; nothing may be written meanwhile. */

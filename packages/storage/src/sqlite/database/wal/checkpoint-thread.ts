@@ -32,9 +32,8 @@ class CheckpointThread {
    * meanwhile. Rejects with an error of SQLite, or of the thread, which has none of its codes.
    */
   async run(request: CheckpointRequest): Promise<number> {
+    const worker = this.start()
     clearTimeout(this.#idleTimer)
-    this.#worker ??= this.#start()
-    const worker = this.#worker
     const id = ++this.#lastId
     const pending = Promise.withResolvers<number>()
     this.#pending.set(id, pending)
@@ -43,7 +42,9 @@ class CheckpointThread {
     return await pending.promise
   }
 
-  #start(): Worker {
+  /** Unless it runs. It keeps the process alive only while it works. */
+  start(): Worker {
+    if (this.#worker !== undefined) return this.#worker
     const worker = new Worker(new URL('./checkpoint-worker.js', import.meta.url), {
       execArgv: [],
       name: 'checkpoints',
@@ -51,6 +52,9 @@ class CheckpointThread {
     worker.on('message', (response: Response) => this.#settle(worker, response))
     worker.on('error', (error) => this.#end(worker, error))
     worker.on('exit', () => this.#end(worker, new Error('The thread of checkpoints has stopped')))
+    worker.unref()
+    this.#worker = worker
+    this.#startIdleTimer(worker)
     return worker
   }
 
@@ -59,13 +63,18 @@ class CheckpointThread {
     this.#pending.delete(id)
     if (this.#pending.size === 0) {
       worker.unref()
-      this.#idleTimer = setTimeout(() => {
-        this.#worker = undefined
-        void worker.terminate()
-      }, idleMs).unref()
+      this.#startIdleTimer(worker)
     }
     if (error === undefined) pending?.resolve(frames)
     else pending?.reject(Object.assign(new Error(error.message), error))
+  }
+
+  #startIdleTimer(worker: Worker): void {
+    clearTimeout(this.#idleTimer)
+    this.#idleTimer = setTimeout(() => {
+      this.#worker = undefined
+      void worker.terminate()
+    }, idleMs).unref()
   }
 
   #end(worker: Worker, cause: unknown): void {
@@ -81,4 +90,9 @@ const thread = new CheckpointThread()
 /** `CheckpointThread.run` of the thread that all databases share. */
 export function checkpointInThread(request: CheckpointRequest): Promise<number> {
   return thread.run(request)
+}
+
+/** Its start takes as long as several checkpoints: it begins before the first one is due. */
+export function startCheckpointThread(): void {
+  thread.start()
 }

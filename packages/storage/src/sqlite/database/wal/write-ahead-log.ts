@@ -1,13 +1,17 @@
 import type { Stats } from 'node:fs'
 import { basename } from 'node:path'
 import { storageUnavailableProblem } from '@slipway/protocol/problem'
-import { type CheckpointMode, checkpointInThread } from './checkpoint-thread.ts'
+import { type CheckpointMode, checkpointInThread, startCheckpointThread } from './checkpoint-thread.ts'
 import { recoverAlone } from './recover-alone.ts'
+import { SyncPace } from './sync-pace.ts'
 import { isWalWhole, rewrite, WalFile } from './wal-file.ts'
 import type { WalEnd } from './wal-frames.ts'
 
 /** The write-ahead log is moved into the database when it has this many pages more than the last time. */
 const framesPerCheckpoint = 2_000
+/** Its pages are counted after this many commits that were synced at once, or after one of that time. */
+const maxUncounted = 16
+const largeCommitMs = 1
 
 /** Which files of a database are open. */
 export interface OpenFiles {
@@ -27,6 +31,8 @@ export class WriteAheadLog {
   /** What it had before the last commit: that is on the disk. */
   #acknowledged: WalEnd | undefined
   #checkpointAtFrames = framesPerCheckpoint
+  readonly #pace = new SyncPace()
+  #uncounted = 0
 
   constructor(databasePath: string, findOpen: () => OpenFiles | undefined) {
     this.#databasePath = databasePath
@@ -34,8 +40,13 @@ export class WriteAheadLog {
     this.#path = `${databasePath}-wal`
   }
 
-  /** Throws when the one that is open cannot be opened at its path. */
-  open(): WalFile {
+  /** Before a commit that `sync` follows. Throws when the one that is open cannot be opened at its path. */
+  prepare(): void {
+    if (this.#uncounted > 0) this.#count()
+    else this.#open()
+  }
+
+  #open(): WalFile {
     this.#file ??= new WalFile(this.#path, (stats) => this.#findOpen()?.assertOpenWal(stats))
     return this.#file
   }
@@ -43,6 +54,7 @@ export class WriteAheadLog {
   close(): void {
     const file = this.#file
     this.#file = undefined
+    this.#pace.reset()
     try {
       file?.close()
     } catch {
@@ -50,12 +62,34 @@ export class WriteAheadLog {
     }
   }
 
+  /** `SyncPace.isFast`. */
+  get isFast(): boolean {
+    return this.#pace.isFast
+  }
+
+  /** @param commit on this thread, with a sync. */
+  commitSynced(commit: () => void): void {
+    const endSync = this.#pace.beginSync()
+    commit()
+    this.#uncounted += endSync() < largeCommitMs ? 1 : maxUncounted
+  }
+
+  /** Returns where it ended when it was last counted. */
+  #count(): WalEnd {
+    const file = this.#open()
+    const before = file.advance()
+    this.#uncounted = 0
+    if (2 * file.frames > this.#checkpointAtFrames) startCheckpointThread()
+    return before
+  }
+
   /** After a commit: resolves when it is on the disk. */
   async sync(): Promise<void> {
-    const file = this.open()
     this.#acknowledged = undefined
-    this.#acknowledged = file.advance()
-    await file.sync()
+    this.#acknowledged = this.#count()
+    const endSync = this.#pace.beginSync()
+    await this.#open().sync()
+    endSync()
   }
 
   /** After a failed commit. */
@@ -64,7 +98,8 @@ export class WriteAheadLog {
   }
 
   /** Whether it has so many pages that they should be moved into the database. */
-  get isCheckpointDue(): boolean {
+  isCheckpointDue(): boolean {
+    if (this.#uncounted >= maxUncounted) this.#count()
     return (this.#file?.frames ?? 0) >= this.#checkpointAtFrames
   }
 
@@ -78,6 +113,7 @@ export class WriteAheadLog {
     this.#checkpointAtFrames += framesPerCheckpoint
     const file = this.#findOpen()?.file ?? ''
     this.noteCheckpoint(await checkpointInThread({ path: this.#databasePath, file, mode }))
+    if (this.#file !== undefined) this.#count()
   }
 
   /** Its bytes are written again and synced. The file at its path may be in use by another server. */
