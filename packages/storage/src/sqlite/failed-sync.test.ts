@@ -56,7 +56,14 @@ function holdNextSync() {
     begun.resolve()
     return end.promise
   })
-  return { begun: begun.promise, end, [Symbol.dispose]: () => spy.mockRestore() }
+  return {
+    begun: begun.promise,
+    end,
+    [Symbol.dispose]() {
+      end.resolve()
+      spy.mockRestore()
+    },
+  }
 }
 
 /** The sync of a change fails. @param meanwhile runs between its commit and its sync. */
@@ -151,8 +158,6 @@ test.each([
       using sync = holdNextSync()
       const failed = storage.log.append(id, [message('b', 'text of the refused one')])
       await sync.begun
-      // A thread that begins now has indexed what is committed.
-      await storage.waitUntilIndexed()
       if (isLost) loseAfter(wal, size)
       sync.end.reject(ioError())
       await expect(failed).rejects.toMatchObject(refused)
@@ -276,21 +281,38 @@ test('indexes are compared with their events also while a sync has failed', asyn
   expect(await storage.health.check()).toMatchObject(refused)
 })
 
-test('a text that was indexed and lost is not found after the next start', async () => {
+test('a text is indexed when its event is durable', async () => {
+  using directory = temporaryDirectory()
+  await using storage = await openWithOne(directory.path)
+  await storage.waitUntilIndexed()
+  const search = () => storage.log.search(id, { ...query, body: 'text of' })
+  await search()
+  storage.releaseMemory()
+  using sync = holdNextSync()
+  const appended = storage.log.append(id, [message('b')])
+  await sync.begun
+  // A thread that begins now reads what is committed.
+  const indexing = storage.waitUntilIndexed()
+  for (let turn = 0; turn < 10; turn++) expect((await search()).items).toHaveLength(1)
+  expect(readIndexedPosition(directory.path)).toBe(1)
+  sync.end.resolve()
+  await appended
+  await indexing
+  await storage.waitUntilIndexed()
+  expect(readIndexedPosition(directory.path)).toBe(2)
+})
+
+test('a text whose event is lost is not found after the next start', async () => {
   using directory = temporaryDirectory()
   const wal = join(directory.path, 'log.db-wal')
   {
     await using storage = await openWithOne(directory.path)
     await storage.waitUntilIndexed()
-    await storage.log.search(id, { ...query, body: 'text of' })
-    storage.releaseMemory()
     const { size } = statSync(wal)
     await failSync(
       () => storage.log.append(id, [message('b', 'the lost one')]),
       async () => {
-        // A thread that begins now indexes what is committed.
-        await storage.waitUntilIndexed()
-        expect(readIndexedPosition(directory.path)).toBe(2)
+        await storage.log.search(id, { ...query, body: 'text of' })
         loseAfter(wal, size)
       },
     )

@@ -58,7 +58,7 @@ export async function openStorage({
     const { path, indexPath, db, mark } = openMarkedLog(directory, lock, log)
     const kindSources = new KindSourceIndex(db)
     const damage = new DamageReport(log)
-    const text = new TextIndex({ logPath: path, indexPath, log })
+    const text = new TextIndex({ logPath: path, indexPath, log, durable: db.durable })
     const indexes = new IndexGuard({
       db,
       checkElsewhere: (group, ordinal, head) => text.areIndexesRight(group, ordinal, head),
@@ -85,7 +85,7 @@ export async function openStorage({
     }
     const recover = async () => {
       // The handles of its thread may belong to a device that is gone.
-      await recoverDatabase(db, reopen, () => text.stop(db.isDoubtful))
+      await recoverDatabase(db, reopen, () => text.stop())
       indexes.forget()
       writer.reload()
       components.deliveries.reload()
@@ -205,7 +205,7 @@ export class SqliteStorage implements Storage {
     // A purge may wait for the index, which stops without finishing: both continue after the next open.
     const purged = this.#purge.close()
     await written
-    await this.#context.text.close(this.#context.db.isDoubtful)
+    await this.#context.text.close()
     await purged
     this.#context.db.close()
     this.#context.mark.close()

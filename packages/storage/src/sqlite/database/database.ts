@@ -18,6 +18,7 @@ import { inSavepoint } from './savepoint.ts'
 import { SnapshotReader } from './snapshot-reader.ts'
 import { movedProblem, toStorageProblem } from './storage-failure.ts'
 import type { CheckpointMode } from './wal/checkpoint-thread.ts'
+import type { DurablePoint } from './wal/durable-point.ts'
 import { WriteAheadLog } from './wal/write-ahead-log.ts'
 
 export type { Value } from './connection.ts'
@@ -170,7 +171,7 @@ export class Database {
       this.#before.hold()
       this.#main.db.exec('PRAGMA synchronous = NORMAL')
       try {
-        this.#commit(work)
+        this.#commit(work, (commit) => this.#wal.commitUnsynced(commit))
       } finally {
         this.#main.db.exec(`PRAGMA synchronous = ${this.#options.synchronous}`)
       }
@@ -195,9 +196,8 @@ export class Database {
     return this.#isWriting
   }
 
-  /** Whether the last sync failed, and it is not known whether its commit is durable. */
-  get isDoubtful(): boolean {
-    return this.#isDoubtful
+  get durable(): DurablePoint {
+    return this.#wal.durable
   }
 
   #commit<T>(work: () => T, around = (commit: () => void) => commit()): T {

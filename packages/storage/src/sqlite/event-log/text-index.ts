@@ -6,15 +6,17 @@ import { type LogFunction, storageUnavailableProblem } from '@slipway/protocol'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { DamagedLogError, DamagedRowError } from '../../event-log/damage.ts'
 import type { CompactedFile } from '../database/reclaim-space.ts'
+import type { DurablePoint } from '../database/wal/durable-point.ts'
 import type { Selection } from './event-search.ts'
 import type { IndexGroup } from './index-check.ts'
-import { removeSeal } from './index-seal.ts'
 import type { TextRequest, TextResponse } from './text-worker.ts'
 
 export interface TextIndexOptions {
   readonly logPath: string
   readonly indexPath: string
   readonly log: LogFunction
+  /** Of the log: nothing is indexed that a power cut could take back. */
+  readonly durable: DurablePoint
 }
 
 type NewRequest<R = TextRequest> = R extends TextRequest ? Omit<R, 'id'> : never
@@ -110,22 +112,17 @@ export class TextIndex {
     if (size <= maxSoonVerifiedBytes) this.#end(this.#worker)
   }
 
-  /**
-   * Ends the thread, which holds the files open; the next request starts another.
-   *
-   * @param isAhead the index may have what the log has not: the next thread builds it again.
-   */
-  async stop(isAhead = false): Promise<void> {
+  /** Ends the thread, which holds the files open; the next request starts another. */
+  async stop(): Promise<void> {
     clearTimeout(this.#idleTimer)
     await this.#ending
     if (this.#worker !== undefined) await endWorker(this.#worker)
-    if (isAhead) removeSeal(this.#options.indexPath)
   }
 
-  async close(isAhead = false): Promise<void> {
+  async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#flushTimer)
-    await this.stop(isAhead)
+    await this.stop()
   }
 
   #scheduleFlush(): void {
@@ -168,9 +165,9 @@ export class TextIndex {
   }
 
   #start(): Worker {
-    const { logPath, indexPath } = this.#options
+    const { logPath, indexPath, durable } = this.#options
     const worker = new Worker(new URL('./text-worker-main.js', import.meta.url), {
-      workerData: { logPath, indexPath },
+      workerData: { logPath, indexPath, durable: durable.shared },
       execArgv: [],
       resourceLimits: { maxYoungGenerationSizeMb },
       name: 'text-index',

@@ -150,18 +150,22 @@ export class TextStore {
     return heads.flatMap(([ordinal, head]) => (head > (upto.get(ordinal) ?? 0) ? [ordinal] : []))
   }
 
+  /** Its last position; undefined when nobody sees the conversation. */
+  findHead(ordinal: number): number | undefined {
+    const sql = 'SELECT head FROM conversation WHERE ordinal = ? AND is_visible = 1'
+    return this.#log.get<[number]>(sql, ordinal)?.[0]
+  }
+
   /**
    * Indexes messages of a conversation for about `sliceMs`, up to twice as long where many wait; returns
    * whether there are more.
+   *
+   * @param end no position after it.
    */
-  index(ordinal: number, sliceMs: number): boolean {
-    const [head] =
-      this.#log.get<[number]>(
-        'SELECT head FROM conversation WHERE ordinal = ? AND is_visible = 1',
-        ordinal,
-      ) ?? []
+  index(ordinal: number, end: number, sliceMs: number): boolean {
+    const head = Math.min(this.findHead(ordinal) ?? 0, end)
     const upto = this.#indexedPosition(ordinal)
-    if (head === undefined || head <= upto) return false
+    if (head <= upto) return false
     const until = performance.now() + sliceMs * (1 + Math.min(1, (head - upto) / longLag))
     const base = rowBase(ordinal)
     return this.#write(() => {

@@ -3,6 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { DamagedRowError } from '../../event-log/damage.ts'
 import { createNeedle } from '../../text/needle.ts'
 import { failedFile, isDamaged, isDiskFull, isStorageFailure } from '../database/storage-failure.ts'
+import { untilDurable } from '../database/wal/durable-point.ts'
 import type { Selection } from './event-search.ts'
 import type { IndexGroup } from './index-check.ts'
 import { TextStore } from './text-store.ts'
@@ -131,7 +132,10 @@ class IndexWorker {
       if (this.#isClosed) return
       this.#pending.delete(ordinal)
       try {
-        if (this.#store.index(ordinal, sliceMs)) this.#pending.add(ordinal)
+        const head = this.#store.findHead(ordinal)
+        await untilDurable(workerData.durable)
+        if (this.#isClosed) return
+        if (head !== undefined && this.#store.index(ordinal, head, sliceMs)) this.#pending.add(ordinal)
       } catch (error) {
         if (isIndexDamaged(error)) this.rebuild()
         else post({ id: 0, error: errorText(error) })

@@ -2,6 +2,7 @@ import type { Stats } from 'node:fs'
 import { basename } from 'node:path'
 import { storageUnavailableProblem } from '@slipway/protocol/problem'
 import { type CheckpointMode, checkpointInThread, startCheckpointThread } from './checkpoint-thread.ts'
+import { DurablePoint } from './durable-point.ts'
 import { recoverAlone } from './recover-alone.ts'
 import { SyncPace } from './sync-pace.ts'
 import { isWalWhole, rewrite, WalFile } from './wal-file.ts'
@@ -32,6 +33,7 @@ export class WriteAheadLog {
   #acknowledged: WalEnd | undefined
   #checkpointAtFrames = framesPerCheckpoint
   readonly #pace = new SyncPace()
+  readonly durable = new DurablePoint()
   #uncounted = 0
 
   constructor(databasePath: string, findOpen: () => OpenFiles | undefined) {
@@ -83,6 +85,12 @@ export class WriteAheadLog {
     return before
   }
 
+  /** @param commit on this thread, without a sync: `sync` follows. */
+  commitUnsynced(commit: () => void): void {
+    this.durable.begin()
+    commit()
+  }
+
   /** After a commit: resolves when it is on the disk. */
   async sync(): Promise<void> {
     this.#acknowledged = undefined
@@ -90,6 +98,7 @@ export class WriteAheadLog {
     const endSync = this.#pace.beginSync()
     await this.#open().sync()
     endSync()
+    this.durable.reach()
   }
 
   /** After a failed commit. */
@@ -106,6 +115,7 @@ export class WriteAheadLog {
   /** After a checkpoint, which has left that many frames. */
   noteCheckpoint(frames = 0): void {
     this.#checkpointAtFrames = frames + framesPerCheckpoint
+    this.durable.reach()
   }
 
   async checkpointInThread(mode: CheckpointMode): Promise<void> {
