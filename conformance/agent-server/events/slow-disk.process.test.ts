@@ -54,7 +54,7 @@ test.skipIf(noSystemFaults !== undefined)(
         expect(beside).not.toEqual([])
       }
       ended.abort()
-      const times = Object.entries(await watching).map(([path, all]) => ({ path, ...summarize(all) }))
+      const times = [...(await watching)].map(([path, all]) => ({ path, ...summarize(all) }))
       console.log('answers beside a slow disk, in ms:', times)
       for (const { path, usual, slowest } of times) {
         expect(usual, path).toBeLessThan(usualMs)
@@ -129,13 +129,13 @@ async function watch(
   api: AgentServerApi,
   paths: readonly string[],
   { rounds, signal }: { readonly rounds: Round[]; readonly signal: AbortSignal },
-): Promise<Record<string, readonly number[]>> {
-  const times: Record<string, number[]> = {}
+): Promise<ReadonlyMap<string, readonly number[]>> {
+  const times = new Map<string, readonly number[]>()
   while (!signal.aborted) {
     const startMs = performance.now()
     for (const path of paths) {
-      const list = (times[path] ??= [])
-      list.push(Math.round(await timeRequest(api, path)))
+      const ms = Math.round(await timeRequest(api, path))
+      times.set(path, [...(times.get(path) ?? []), ms])
       await pause(5)
     }
     rounds.push({ startMs, endMs: performance.now() })
