@@ -1,6 +1,6 @@
 import { closeSync, openSync, readFileSync, readSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
-import { pageBytes, WalPages } from './wal-pages.ts'
+import { pageBytes, WalPages } from '../database/wal/wal-frames.ts'
 
 const chunkBytes = 256 * pageBytes
 const sumBytes = 4
