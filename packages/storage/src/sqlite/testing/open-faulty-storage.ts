@@ -17,11 +17,11 @@ export interface FaultySqliteStorage extends Faulty<SqliteStorage> {
 /** A clock that does not move: times of the log come from its order. */
 export const now = () => 1_000_000
 
-/** A storage in a directory of its own, whose log asks a plan. */
-export async function openFaultyStorage(): Promise<FaultySqliteStorage> {
+/** A storage in a directory of its own, whose log asks a plan. @param isFast of `injectFaults`. */
+export async function openFaultyStorage(isFast = false): Promise<FaultySqliteStorage> {
   const directory = mkdtempSync(join(tmpdir(), 'slipway-faults-'))
   const path = join(directory, 'log.db')
-  const faults = injectFaults(path)
+  const faults = injectFaults(path, isFast)
   let storage = await openStorage({ directory, now })
   return {
     faults,

@@ -1,5 +1,6 @@
 import { DatabaseSync, StatementSync } from 'node:sqlite'
 import { type Fault, type FaultSource, noFaults } from '../../testing/faults/fault-plan.ts'
+import { SyncPace } from '../database/wal/sync-pace.ts'
 
 /** How SQLite names the failures of a write and of a full disk. */
 const ioError = { message: 'disk I/O error', errcode: 778 }
@@ -16,12 +17,16 @@ interface FileFaults extends FaultSource {
 const files = new Map<string, FileFaults>()
 const databases = new WeakMap<StatementSync, DatabaseSync>()
 let isInstalled = false
+let isDiskFast = false
 
 /**
  * From now on the statements of a database of this thread ask a plan. Call it before the database is opened.
+ *
+ * @param isFast commits are synced as on a fast disk: the number of points must not depend on the disk.
  */
-export function injectFaults(path: string): FileFaults & Disposable {
+export function injectFaults(path: string, isFast = false): FileFaults & Disposable {
   install()
+  isDiskFast = isFast
   const faults: FileFaults = { plan: noFaults, onCut: () => {} }
   files.set(path, faults)
   return Object.assign(faults, { [Symbol.dispose]: () => void files.delete(path) })
@@ -30,6 +35,7 @@ export function injectFaults(path: string): FileFaults & Disposable {
 function install(): void {
   if (isInstalled) return
   isInstalled = true
+  Object.defineProperty(SyncPace.prototype, 'isFast', { get: () => isDiskFast })
   const { prepare } = DatabaseSync.prototype
   DatabaseSync.prototype.prepare = function (sql, ...rest) {
     const statement = prepare.call(this, sql, ...rest)
