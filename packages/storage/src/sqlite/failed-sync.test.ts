@@ -5,6 +5,7 @@ import { expect, test, vi } from 'vitest'
 import { receivedEvent } from '../testing/fixtures.ts'
 import { temporaryDirectory } from '../testing/temporary-directory.ts'
 import { openControlPlaneStore } from './control-plane/control-plane-store.ts'
+import { Database } from './database/database.ts'
 import { StorageHealth } from './database/storage-health.ts'
 import { WalFile } from './database/wal/wal-file.ts'
 import { verifyLog } from './maintenance/verify-log.ts'
@@ -61,6 +62,23 @@ function holdNextSync() {
     end,
     [Symbol.dispose]() {
       end.resolve()
+      spy.mockRestore()
+    },
+  }
+}
+
+/** What follows a failure waits until the test says so. */
+function holdRecovery() {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const { settled } = Database.prototype
+  const spy = vi.spyOn(Database.prototype, 'settled').mockImplementation(async function (this: Database) {
+    await promise
+    await settled.call(this)
+  })
+  return {
+    end: resolve,
+    [Symbol.dispose]() {
+      resolve()
       spy.mockRestore()
     },
   }
@@ -156,6 +174,7 @@ test.each([
       storage.releaseMemory()
       const { size } = statSync(wal)
       using sync = holdNextSync()
+      using recovery = holdRecovery()
       const failed = storage.log.append(id, [message('b', 'text of the refused one')])
       await sync.begun
       if (isLost) loseAfter(wal, size)
@@ -164,6 +183,7 @@ test.each([
       expect(await observe(storage)).toEqual(before)
       await expect(storage.log.append(id, [message('c')])).rejects.toMatchObject(refused)
       expect(await storage.health.check()).toMatchObject({ code: 'unavailable' })
+      recovery.end()
       await expect.poll(() => storage.health.check(), waiting).toBeUndefined()
       expect((await storage.log.read(id, 0, 10)).length).toBe(isLost ? 1 : 2)
       const [again] = await storage.log.append(id, [
@@ -262,8 +282,10 @@ test('a kind whose first event was refused and is stored is known after the reco
   await using storage = await openWithOne(directory.path)
   const event = (name: string) => receivedEvent(name, 1_000, { kind: 'NewEvent' })
   const count = async () => (await storage.log.search(id, { ...query, kind: 'NewEvent' })).items.length
+  using recovery = holdRecovery()
   await failSync(() => storage.log.append(id, [event('b')]))
   expect(await count()).toBe(0)
+  recovery.end()
   await expect.poll(() => storage.health.check(), waiting).toBeUndefined()
   await Promise.all([
     storage.log.append(id, [event('c')]),
@@ -276,9 +298,22 @@ test('indexes are compared with their events also while a sync has failed', asyn
   using directory = temporaryDirectory()
   await (await openWithOne(directory.path))[Symbol.asyncDispose]()
   await using storage = await openStorage({ directory: directory.path })
+  using recovery = holdRecovery()
   await failSync(() => storage.conversations.patch(id, { title: 'refused' }))
   expect((await storage.log.search(id, { ...query, kind: 'MessageEvent' })).items).toHaveLength(1)
   expect(await storage.health.check()).toMatchObject(refused)
+  recovery.end()
+})
+
+test('a search that has no answer yet when the recovery begins gets one after it', async () => {
+  using directory = temporaryDirectory()
+  await using storage = await openWithOne(directory.path)
+  using recovery = holdRecovery()
+  await failSync(() => storage.log.append(id, [message('b')]))
+  const searches = Array.from({ length: 20 }, () => storage.log.search(id, { ...query, body: 'text of' }))
+  recovery.end()
+  for (const page of await Promise.all(searches)) expect(page.items.length).toBeGreaterThan(0)
+  await expect.poll(() => storage.health.check(), waiting).toBeUndefined()
 })
 
 test('a text is indexed when its event is durable', async () => {
@@ -331,12 +366,14 @@ test('the control plane follows the same rule', async () => {
   const read = async () => (await documents.get('u', 'd'))?.toString()
   await write('first')
   using sync = holdNextSync()
+  using recovery = holdRecovery()
   const second = write('second')
   await sync.begun
   expect(await read()).toBe('first')
   sync.end.reject(ioError())
   await expect(second).rejects.toMatchObject(refused)
   expect(await read()).toBe('first')
+  recovery.end()
   await expect.poll(() => write('third').then(read, () => undefined), waiting).toBe('third')
 })
 

@@ -21,6 +21,10 @@ export interface TextIndexOptions {
 
 type NewRequest<R = TextRequest> = R extends TextRequest ? Omit<R, 'id'> : never
 
+interface PendingRequest extends PromiseWithResolvers<unknown> {
+  readonly request: NewRequest
+}
+
 /** An idle thread ends after this time, to free its memory. */
 const idleMs = 60_000
 /** Rows are read and dropped one by one: more room would only be filled later. */
@@ -38,11 +42,12 @@ const maxDelayMs = 1_000
 
 /**
  * Searches message texts, and counts filtered events, in a worker thread that starts on demand. When the
- * thread dies, pending requests reject with a Problem `unavailable` and the next request starts another.
+ * thread dies, pending requests reject with a Problem `unavailable` and the next request starts another. While
+ * it is paused, requests wait.
  */
 export class TextIndex {
   readonly #options: TextIndexOptions
-  readonly #pendingRequests = new Map<number, PromiseWithResolvers<unknown>>()
+  readonly #pendingRequests = new Map<number, PendingRequest>()
   readonly #pendingOrdinals = new Set<number>()
   #flushTimer: NodeJS.Timeout | undefined
   /** When the first and the last unindexed message came. */
@@ -52,6 +57,7 @@ export class TextIndex {
   /** The end of an idle thread. */
   #ending: Promise<void> | undefined
   #lastId = 0
+  #isPaused = false
   #isClosed = false
 
   constructor(options: TextIndexOptions) {
@@ -112,17 +118,28 @@ export class TextIndex {
     if (size <= maxSoonVerifiedBytes) this.#end(this.#worker)
   }
 
-  /** Ends the thread, which holds the files open; the next request starts another. */
-  async stop(): Promise<void> {
-    clearTimeout(this.#idleTimer)
-    await this.#ending
-    if (this.#worker !== undefined) await endWorker(this.#worker)
+  /** Ends the thread, which holds the files open. What it has not answered is asked again by `resume`. */
+  async pause(): Promise<void> {
+    this.#isPaused = true
+    await this.#stop()
+  }
+
+  resume(): void {
+    this.#isPaused = false
+    for (const [id, { request }] of this.#pendingRequests) this.#send(id, request)
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#flushTimer)
-    await this.stop()
+    await this.#stop()
+    this.#rejectPending(closedError())
+  }
+
+  async #stop(): Promise<void> {
+    clearTimeout(this.#idleTimer)
+    await this.#ending
+    if (this.#worker !== undefined) await endWorker(this.#worker)
   }
 
   #scheduleFlush(): void {
@@ -153,15 +170,19 @@ export class TextIndex {
 
   async #request(request: NewRequest): Promise<unknown> {
     await this.#ending
-    if (this.#isClosed) throw new Error('The text index is closed')
-    const worker = this.#worker ?? this.#start()
+    if (this.#isClosed) throw closedError()
     const id = ++this.#lastId
-    clearTimeout(this.#idleTimer)
-    const pending = Promise.withResolvers<unknown>()
+    const pending = { request, ...Promise.withResolvers<unknown>() }
     this.#pendingRequests.set(id, pending)
+    if (!this.#isPaused) this.#send(id, request)
+    return await pending.promise
+  }
+
+  #send(id: number, request: NewRequest): void {
+    const worker = this.#worker ?? this.#start()
+    clearTimeout(this.#idleTimer)
     worker.ref()
     worker.postMessage({ ...request, id })
-    return await pending.promise
   }
 
   #start(): Worker {
@@ -210,7 +231,11 @@ export class TextIndex {
   #fail(worker: Worker, cause: unknown): void {
     if (this.#worker !== worker) return
     this.#worker = undefined
-    for (const { reject } of this.#pendingRequests.values()) reject(unavailable(cause))
+    if (!this.#isPaused) this.#rejectPending(unavailable(cause))
+  }
+
+  #rejectPending(error: Error): void {
+    for (const { reject } of this.#pendingRequests.values()) reject(error)
     this.#pendingRequests.clear()
   }
 }
@@ -223,6 +248,10 @@ async function endWorker(worker: Worker): Promise<void> {
   await Promise.race([exited, sleep(maxCloseMs, undefined, { signal: timeout.signal }).catch(() => {})])
   timeout.abort()
   await worker.terminate()
+}
+
+function closedError(): Error {
+  return new Error('The text index is closed')
 }
 
 function unavailable(cause: unknown): Error {
