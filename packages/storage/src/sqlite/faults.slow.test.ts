@@ -1,8 +1,8 @@
 import { copyFileSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, test, vi } from 'vitest'
-import { noFaults } from '../testing/faults/fault-plan.ts'
-import { type Operation, type PointFault, type Recording, until } from '../testing/faults/fault-rounds.ts'
+import { noFaults, Trace } from '../testing/faults/fault-plan.ts'
+import type { Operation, PointFault, Recording } from '../testing/faults/fault-rounds.ts'
 import { logOperations, newRoundIds, type RoundIds, setUp } from '../testing/faults/log-operations.ts'
 import { logRounds } from '../testing/faults/log-setting.ts'
 import { openStorage, type SqliteStorage } from './storage.ts'
@@ -15,7 +15,8 @@ import {
 
 /** At night every fault at every point; otherwise those that differ there. */
 const isThorough = Number(process.env.SLIPWAY_FAULT_ROUNDS ?? 0) > 0
-vi.setConfig({ testTimeout: isThorough ? 600_000 : 120_000, maxConcurrency: 12 })
+// Concurrent tests share one thread: each lasts as long as several.
+vi.setConfig({ testTimeout: isThorough ? 600_000 : 300_000, maxConcurrency: 12 })
 
 const counts: string[] = []
 afterAll(() => console.log(`SQLite, points and rounds: ${counts.join(', ')}`))
@@ -42,7 +43,7 @@ function faultsAt(sql: string): readonly PointFault[] {
   return sql.startsWith('COMMIT') ? atCommit : sql.startsWith('INSERT') ? [{ fault: 'full' }] : atEach
 }
 
-/** The operation once, with a copy of the files at each point: each is what a kill would leave there. */
+/** The operation once, with copies of the files: each is what a kill would leave at a point. */
 async function cutEverywhere(
   { opened, faults, directory }: FaultySqliteStorage,
   operation: Operation<SqliteStorage, RoundIds>,
@@ -50,21 +51,36 @@ async function cutEverywhere(
 ): Promise<void> {
   const ids = newRoundIds()
   await setUp(opened, ids)
-  const copies: string[] = []
-  faults.plan = { next: () => (copies.length < recording.points.length ? 'cut' : undefined) }
-  faults.onCut = () => copies.push(copyFiles(directory, join(directory, `cut-${copies.length}`)))
+  const copies: { readonly path: string; readonly sql: string }[] = []
+  const trace = new Trace()
+  faults.plan = {
+    next(sql) {
+      const isNew = isCut(sql, trace.points.at(-1))
+      trace.next(sql)
+      return isNew ? 'cut' : undefined
+    },
+  }
+  faults.onCut = () => {
+    const path = copyFiles(directory, join(directory, `cut-${copies.length}`))
+    copies.push({ path, sql: trace.points.at(-1) ?? '' })
+  }
   await operation.run(opened, ids)
-  await until(() => copies.length === recording.points.length, operation.name)
+  await trace.untilQuiet()
   faults.plan = noFaults
-  for (const [at, copy] of copies.entries()) {
-    const label = `${operation.name}, killed at ${at}: ${recording.points[at]}`
+  for (const [at, { path, sql }] of copies.entries()) {
+    const label = `${operation.name}, killed at ${at}: ${sql}`
     {
-      await using reopened = await openStorage({ directory: copy, now })
+      await using reopened = await openStorage({ directory: path, now })
       await logRounds.assertState(reopened, ids, { allowed: [recording.before, recording.after], label })
       await logRounds.repeatAndGoOn(reopened, operation, { recording, ids, label })
     }
-    assertWhole(join(copy, 'log.db'))
+    assertWhole(join(path, 'log.db'))
   }
+}
+
+/** Files change at commits. */
+function isCut(sql: string, previous: string | undefined): boolean {
+  return isThorough || [sql, previous].some((each) => each?.startsWith('COMMIT'))
 }
 
 /** Without the index of the write-ahead log, which the next process builds again. */

@@ -18,6 +18,7 @@ const files = new Map<string, FileFaults>()
 const databases = new WeakMap<StatementSync, DatabaseSync>()
 let isInstalled = false
 let isDiskFast = false
+let dropSync: (database: DatabaseSync) => void = () => {}
 
 /**
  * From now on the statements of a database of this thread ask a plan. Call it before the database is opened.
@@ -36,7 +37,8 @@ function install(): void {
   if (isInstalled) return
   isInstalled = true
   Object.defineProperty(SyncPace.prototype, 'isFast', { get: () => isDiskFast })
-  const { prepare } = DatabaseSync.prototype
+  const { exec, prepare } = DatabaseSync.prototype
+  dropSync = (database) => exec.call(database, 'PRAGMA synchronous = OFF')
   DatabaseSync.prototype.prepare = function (sql, ...rest) {
     const statement = prepare.call(this, sql, ...rest)
     databases.set(statement, this)
@@ -61,9 +63,8 @@ function wrap(
     if (files.size === 0) return call()
     const [database, sql] = identify(this, values)
     const faults = database?.isOpen ? files.get(database.location() ?? '') : undefined
-    // A kill loses nothing that was written.
-    if (faults && /^PRAGMA synchronous = (FULL|NORMAL)$/.test(sql))
-      return database?.exec('PRAGMA synchronous = OFF')
+    // A kill loses nothing that was written. It is a setting of the connection, and no point.
+    if (faults && database && /^PRAGMA synchronous = (FULL|NORMAL)$/.test(sql)) return dropSync(database)
     const fault = faults?.plan.next(sql)
     if (faults === undefined || database === undefined || fault === undefined) return call()
     // SQLite ends the transaction also when its file cannot be read or written.
