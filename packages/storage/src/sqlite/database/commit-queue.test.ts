@@ -13,6 +13,7 @@ import { CommitQueue } from './commit-queue.ts'
 import { Database } from './database.ts'
 import { toStorageProblem } from './storage-failure.ts'
 import { recoverDatabase, StorageHealth } from './storage-health.ts'
+import { SyncPace } from './wal/sync-pace.ts'
 import { WalFile } from './wal/wal-file.ts'
 
 const waiting = { timeout: 60_000, interval: 20 }
@@ -211,6 +212,7 @@ test('a recovery opens the file again when no sync is under way, also after it h
   using store = openDatabase()
   await store.append('a')
   const [begun, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  using _ = vi.spyOn(SyncPace.prototype, 'isFast', 'get').mockReturnValue(false)
   using sync = vi.spyOn(WalFile.prototype, 'sync')
   sync.mockImplementationOnce(() => {
     begun.resolve()

@@ -144,7 +144,7 @@ export class Database {
 
   /** Commits to the files that the next start finds, synced, or rolls back and rethrows. */
   transaction<T>(work: () => T): T {
-    const result = this.#commit(work)
+    const result = this.#commit(work, (commit) => this.#wal.commitSynced(commit))
     this.assertInPlace()
     return result
   }
@@ -200,7 +200,7 @@ export class Database {
     return this.#wal.durable
   }
 
-  #commit<T>(work: () => T, around = (commit: () => void) => commit()): T {
+  #commit<T>(work: () => T, around: (commit: () => void) => void): T {
     const { db } = this.#main
     let isCommitting = false
     try {

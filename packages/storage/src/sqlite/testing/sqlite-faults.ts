@@ -36,7 +36,13 @@ export function injectFaults(path: string, isFast = false): FileFaults & Disposa
 function install(): void {
   if (isInstalled) return
   isInstalled = true
-  Object.defineProperty(SyncPace.prototype, 'isFast', { get: () => isDiskFast })
+  const { get } = Object.getOwnPropertyDescriptor(SyncPace.prototype, 'isFast') ?? {}
+  Object.defineProperty(SyncPace.prototype, 'isFast', {
+    configurable: true,
+    get(this: SyncPace) {
+      return files.size === 0 ? get?.call(this) : isDiskFast
+    },
+  })
   const { exec, prepare } = DatabaseSync.prototype
   dropSync = (database) => exec.call(database, 'PRAGMA synchronous = OFF')
   DatabaseSync.prototype.prepare = function (sql, ...rest) {

@@ -11,14 +11,15 @@ const fastInARow = 32
  * the disk is known to be fast, and off it otherwise.
  *
  * Invariant: a sync on the event loop follows `fastInARow` syncs in a row that took less than `maxFastMs`, on
- * either thread; it begins off the loop, and one that is slower or fails begins that row anew. So a disk that
- * becomes slow stops the event loop once, for one sync, and one that is slow now and then at most once in
- * `fastInARow` + 1 syncs. Both ways have the same effect, and each group takes one of them from its begin to its
- * end. See docs/decisions/0047-syncs-off-the-event-loop.md.
+ * either thread; one that is slower or fails begins that row anew. A disk counts as fast until a sync says
+ * otherwise: the first commit of a write-ahead log is synced by SQLite anyway, and so is what a start writes.
+ * So a disk that becomes slow stops the event loop once, for one sync, and one that is slow now and then at
+ * most once in `fastInARow` + 1 syncs. Both ways have the same effect, and each group takes one of them from
+ * its begin to its end. See docs/decisions/0047-syncs-off-the-event-loop.md.
  */
 export class SyncPace {
   readonly #now: () => number
-  #fast = 0
+  #fast = fastInARow
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
@@ -40,7 +41,7 @@ export class SyncPace {
     }
   }
 
-  /** The next syncs are off the event loop: files were opened anew. */
+  /** The next syncs are off the event loop: files were opened anew after a failure. */
   reset(): void {
     this.#fast = 0
   }

@@ -103,7 +103,11 @@ export class WriteAheadLog {
 
   /** After a failed commit. */
   distrust(): void {
-    this.#file?.distrust()
+    try {
+      this.#open().distrust()
+    } catch {
+      // Without the file nothing of it is taken.
+    }
   }
 
   /** Whether it has so many pages that they should be moved into the database. */
