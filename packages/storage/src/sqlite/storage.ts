@@ -84,12 +84,8 @@ export async function openStorage({
       db.reopen(() => mark.reopen(identityOf(db), db))
     }
     const recover = async () => {
-      try {
-        // The handles of its thread may belong to a device that is gone.
-        await recoverDatabase(db, reopen, () => text.pause())
-      } finally {
-        text.resume()
-      }
+      // The handles of its thread may belong to a device that is gone.
+      await recoverDatabase(db, reopen, () => text.pause()).finally(() => text.resume())
       indexes.forget()
       writer.reload()
       components.deliveries.reload()
