@@ -12,14 +12,11 @@ import { refresh, useAction } from '../api/queries.ts'
 import { agentServer, postFile } from '../api/session.ts'
 import { Icon } from '../ui/icon.tsx'
 
+type Control = 'runConversation' | 'pauseConversation' | 'interruptConversation'
+type Info = CallOutput<'getConversation'>
+
 /** Writes to the agent, and starts and stops it. */
-export function Composer({
-  id,
-  info,
-}: {
-  readonly id: string
-  readonly info: CallOutput<'getConversation'> | undefined
-}) {
+export function Composer({ id, info }: { readonly id: string; readonly info: Info | undefined }) {
   const [text, setText] = useState('')
   const [images, setImages] = useState<readonly string[]>([])
   const [attached, setAttached] = useState<readonly File[]>([])
@@ -51,11 +48,7 @@ export function Composer({
       await refresh('conversation', id)
     },
   })
-  const control = useAction(
-    ['conversation', id],
-    (name: 'runConversation' | 'pauseConversation' | 'interruptConversation') =>
-      agentServer.call(name, { params }),
-  )
+  const control = useAction(['conversation', id], (name: Control) => agentServer.call(name, { params }))
   /** Pictures go with the message; other files go to the workspace, and the message names them. */
   const addFiles = async (list: readonly File[]) => {
     const isPicture = (file: File) => /^image\/(?:png|jpeg|gif|webp)$/.test(file.type)
@@ -86,35 +79,7 @@ export function Composer({
   const isRunning = status === 'running'
   return (
     <form className="composer" onSubmit={submit} onDragOver={(event) => event.preventDefault()} onDrop={drop}>
-      {attached.length > 0 && (
-        <div className="thumbs">
-          {attached.map((file) => (
-            <button
-              key={`${file.name} ${file.size} ${file.lastModified}`}
-              type="button"
-              className="chip"
-              aria-label={`Remove ${file.name}`}
-              onClick={() => setAttached(attached.filter((one) => one !== file))}
-            >
-              <Icon name="file" /> {file.name.slice(0, 60)} <Icon name="close" />
-            </button>
-          ))}
-        </div>
-      )}
-      {images.length > 0 && (
-        <div className="thumbs">
-          {images.map((url, at) => (
-            <button
-              key={url.slice(-40) + url.length}
-              type="button"
-              aria-label={`Remove picture ${at + 1}`}
-              onClick={() => setImages(images.filter((one) => one !== url))}
-            >
-              <img src={url} alt="" />
-            </button>
-          ))}
-        </div>
-      )}
+      <Attachments {...{ attached, images, setAttached, setImages }} />
       <textarea
         id="message"
         aria-label="Message"
@@ -146,27 +111,79 @@ export function Composer({
           <Icon name="attach" />
         </button>
         <span className="spacer" />
-        {isRunning ? (
-          <>
-            <button type="button" onClick={() => control.mutate('pauseConversation')}>
-              <Icon name="pause" /> Pause
-            </button>
-            <button type="button" onClick={() => control.mutate('interruptConversation')}>
-              <Icon name="stop" /> Interrupt
-            </button>
-          </>
-        ) : (
-          status !== undefined && (
-            <button type="button" onClick={() => control.mutate('runConversation')}>
-              <Icon name="play" /> Run
-            </button>
-          )
-        )}
+        <RunButtons status={status} control={control.mutate} />
         <button type="submit" className="primary" disabled={send.isPending || isEmpty}>
           <Icon name="send" /> Send
         </button>
       </div>
     </form>
+  )
+}
+
+/** What goes with the message, each with a button that removes it. */
+function Attachments(props: {
+  readonly attached: readonly File[]
+  readonly images: readonly string[]
+  readonly setAttached: (files: readonly File[]) => void
+  readonly setImages: (urls: readonly string[]) => void
+}) {
+  const { attached, images, setAttached, setImages } = props
+  return (
+    <>
+      {attached.length > 0 && (
+        <div className="thumbs">
+          {attached.map((file) => (
+            <button
+              key={`${file.name} ${file.size} ${file.lastModified}`}
+              type="button"
+              className="chip"
+              aria-label={`Remove ${file.name}`}
+              onClick={() => setAttached(attached.filter((one) => one !== file))}
+            >
+              <Icon name="file" /> {file.name.slice(0, 60)} <Icon name="close" />
+            </button>
+          ))}
+        </div>
+      )}
+      {images.length > 0 && (
+        <div className="thumbs">
+          {images.map((url, at) => (
+            <button
+              key={url.slice(-40) + url.length}
+              type="button"
+              aria-label={`Remove picture ${at + 1}`}
+              onClick={() => setImages(images.filter((one) => one !== url))}
+            >
+              <img src={url} alt="" />
+            </button>
+          ))}
+        </div>
+      )}
+    </>
+  )
+}
+
+function RunButtons(props: {
+  readonly status: Info['execution_status'] | undefined
+  readonly control: (name: Control) => void
+}) {
+  const { status, control } = props
+  if (status === undefined) return null
+  if (status !== 'running')
+    return (
+      <button type="button" onClick={() => control('runConversation')}>
+        <Icon name="play" /> Run
+      </button>
+    )
+  return (
+    <>
+      <button type="button" onClick={() => control('pauseConversation')}>
+        <Icon name="pause" /> Pause
+      </button>
+      <button type="button" onClick={() => control('interruptConversation')}>
+        <Icon name="stop" /> Interrupt
+      </button>
+    </>
   )
 }
 

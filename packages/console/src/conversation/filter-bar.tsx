@@ -12,8 +12,7 @@ import { formatNumber } from '../ui/format.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Menu } from '../ui/menu.tsx'
 
-/** What is shown, where one is, and ways to get elsewhere. Everything here is in the address. */
-export function FilterBar(props: {
+interface FilterBarProps {
   readonly filter: LogFilter
   readonly setFilter: (change: LogFilter) => void
   readonly log: EventWindow
@@ -21,24 +20,13 @@ export function FilterBar(props: {
   readonly jump: (position: number | undefined) => void
   readonly isExpanded: boolean
   readonly toggleExpanded: () => void
-}) {
+}
+
+/** What is shown, where one is, and ways to get elsewhere. Everything here is in the address. */
+export function FilterBar(props: FilterBarProps) {
   const { filter, setFilter, log, conversationId, jump, isExpanded, toggleExpanded } = props
-  const [text, setText] = useState(filter.q ?? '')
+  const [text, setText] = useSearchText(props)
   const [isOpen, setOpen] = useState(false)
-  useEffect(() => setText(filter.q ?? ''), [filter.q])
-  useEffect(() => {
-    if (text === (filter.q ?? '')) return
-    const timer = setTimeout(() => {
-      // The server has an index of messages, and answers at once however long the log is.
-      const isLong = log.store.get().head > scanLimit
-      setFilter({
-        q: text || undefined,
-        ...(filter.q === undefined && isLong && { in: 'messages' }),
-        ...(text === '' && { in: undefined }),
-      })
-    }, 250)
-    return () => clearTimeout(timer)
-  }, [text, filter.q, setFilter, log])
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(toMarkdown(log.store.get().events))
@@ -141,6 +129,26 @@ export function FilterBar(props: {
       )}
     </search>
   )
+}
+
+/** The text that is searched for, which is in the address when the typing has paused. */
+function useSearchText({ filter, setFilter, log }: FilterBarProps) {
+  const [text, setText] = useState(filter.q ?? '')
+  useEffect(() => setText(filter.q ?? ''), [filter.q])
+  useEffect(() => {
+    if (text === (filter.q ?? '')) return
+    const timer = setTimeout(() => {
+      // The server has an index of messages, and answers at once however long the log is.
+      const isLong = log.store.get().head > scanLimit
+      setFilter({
+        q: text || undefined,
+        ...(filter.q === undefined && isLong && { in: 'messages' }),
+        ...(text === '' && { in: undefined }),
+      })
+    }, 250)
+    return () => clearTimeout(timer)
+  }, [text, filter.q, setFilter, log])
+  return [text, setText] as const
 }
 
 function Position({ log }: { readonly log: EventWindow }) {

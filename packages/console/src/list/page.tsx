@@ -1,7 +1,8 @@
+import type { CallOutput } from '@slipway/client'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { type DragEvent, useEffect, useMemo, useRef, useState } from 'react'
+import { type DragEvent, type RefObject, useEffect, useMemo, useRef, useState } from 'react'
 import { agentServer } from '../api/session.ts'
 import { isTyping } from '../app/shortcuts.tsx'
 import { Icon } from '../ui/icon.tsx'
@@ -12,44 +13,18 @@ import { RenameDialog } from './rename-dialog.tsx'
 import { ConversationRow } from './row.tsx'
 import { TextHits } from './text-hits.tsx'
 
+type SearchChange = Partial<Record<keyof ListSearch, string | undefined>>
+type Row = CallOutput<'searchConversations'>['items'][number]
+
 /** All conversations, the newest first, with search in titles, filters, and what can be done to one. */
 export function ListPage() {
   const search = useSearch({ from: '/' })
   const navigate = useNavigate({ from: '/' })
-  const setSearch = (change: Partial<Record<keyof ListSearch, string | undefined>>) =>
+  const setSearch = (change: SearchChange) =>
     void navigate({ search: (old) => ({ ...old, ...change }) as ListSearch, replace: true })
   const { q = '', status, tag } = search
-  const query = useInfiniteQuery({
-    queryKey: ['conversations', status, tag],
-    initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam, signal }) =>
-      agentServer.call('searchConversations', {
-        query: {
-          limit: '100',
-          sort_order: 'UPDATED_AT_DESC',
-          page_id: pageParam,
-          status,
-          ...(tag === undefined ? {} : { tag: [tag] }),
-        },
-        signal,
-      }),
-    getNextPageParam: (page) => page.next_page_id ?? undefined,
-    refetchInterval: 5_000,
-  })
   const { hidden, remove, importFiles } = useConversationActions()
-  const rows = useMemo(() => {
-    const needle = q.toLowerCase()
-    const all = (query.data?.pages ?? []).flatMap((page) => page.items)
-    return all.filter(
-      ({ id, title }) =>
-        !hidden.has(id) && (needle === '' || `${title ?? ''}\n${id}`.toLowerCase().includes(needle)),
-    )
-  }, [query.data, q, hidden])
-  // A search in titles reads all pages: the server has no such filter.
-  useEffect(() => {
-    if (q !== '' && query.hasNextPage && !query.isFetching) void query.fetchNextPage()
-  }, [q, query])
-
+  const { query, rows } = useRows(search, hidden)
   const scroller = useRef<HTMLDivElement>(null)
   const virtual = useVirtualizer({
     count: rows.length,
@@ -64,35 +39,26 @@ export function ListPage() {
     if (last >= rows.length - 20 && query.hasNextPage && !query.isFetching) void query.fetchNextPage()
   }, [last, rows.length, query])
 
-  // Messages are searched when the typing has paused.
-  const [settledText, setSettledText] = useState(q)
-  useEffect(() => {
-    const timer = setTimeout(() => setSettledText(q), 350)
-    return () => clearTimeout(timer)
-  }, [q])
+  const settledText = useSettled(q)
   const [selected, setSelected] = useState(0)
   const [renaming, setRenaming] = useState<{ id: string; title: string }>()
   const searchField = useRef<HTMLInputElement>(null)
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      if (isTyping(event.target) || event.ctrlKey || event.metaKey || event.altKey) return
-      const row = rows[selected]
-      const select = (at: number) => {
-        const next = Math.min(Math.max(0, at), rows.length - 1)
-        setSelected(next)
-        virtual.scrollToIndex(next)
-        requestAnimationFrame(() => document.getElementById(`row-${rows[next]?.id}`)?.focus())
-      }
-      if (event.key === 'j') select(selected + 1)
-      else if (event.key === 'k') select(selected - 1)
-      else if (event.key === '/') searchField.current?.focus()
-      else if (event.key === 'e' && row) setRenaming({ id: row.id, title: row.title ?? '' })
-      else if (event.key === '#' && row) remove(row.id, row.title)
-      else return
-      event.preventDefault()
-    }
-    document.addEventListener('keydown', onKey)
-    return () => document.removeEventListener('keydown', onKey)
+  const select = (at: number) => {
+    const next = Math.min(Math.max(0, at), rows.length - 1)
+    setSelected(next)
+    virtual.scrollToIndex(next)
+    requestAnimationFrame(() => document.getElementById(`row-${rows[next]?.id}`)?.focus())
+  }
+  const rename = ({ id, title }: Row) => setRenaming({ id, title: title ?? '' })
+  useKeys((key) => {
+    const row = rows[selected]
+    if (key === 'j') select(selected + 1)
+    else if (key === 'k') select(selected - 1)
+    else if (key === '/') searchField.current?.focus()
+    else if (key === 'e' && row) rename(row)
+    else if (key === '#' && row) remove(row.id, row.title)
+    else return false
+    return true
   })
 
   const [isDragging, setDragging] = useState(false)
@@ -132,34 +98,7 @@ export function ListPage() {
           <Icon name="plus" /> New
         </Link>
       </div>
-      <search className="filter-bar">
-        <input
-          ref={searchField}
-          type="search"
-          aria-label="Search in titles and messages"
-          placeholder="Search in titles and messages"
-          value={q}
-          onChange={(event) => setSearch({ q: event.target.value || undefined })}
-        />
-        <select
-          aria-label="Status"
-          value={status ?? ''}
-          onChange={(event) => setSearch({ status: event.target.value || undefined })}
-        >
-          <option value="">Any status</option>
-          {statuses.map((name) => (
-            <option key={name} value={name}>
-              {statusLabels[name]}
-            </option>
-          ))}
-        </select>
-        {tag !== undefined && (
-          <button type="button" className="chip" onClick={() => setSearch({ tag: undefined })}>
-            {tag} <Icon name="close" />
-            <span className="sr-only">Show all tags</span>
-          </button>
-        )}
-      </search>
+      <SearchBar {...{ search, setSearch, searchField }} />
       {query.isPending && <Loading />}
       {query.isError && rows.length === 0 && (
         <ErrorState error={query.error} retry={() => void query.refetch()} />
@@ -184,7 +123,7 @@ export function ListPage() {
                   info={info}
                   onFocus={() => setSelected(item.index)}
                   onTag={(name) => setSearch({ tag: name })}
-                  onRename={() => setRenaming({ id: info.id, title: info.title ?? '' })}
+                  onRename={() => rename(info)}
                   onDelete={() => remove(info.id, info.title)}
                 />
               </li>
@@ -196,6 +135,101 @@ export function ListPage() {
       {renaming && <RenameDialog {...renaming} onClose={() => setRenaming(undefined)} />}
       {isDragging && <div className="drop-hint">Drop exported conversations (.jsonl) to import them</div>}
     </div>
+  )
+}
+
+/** The conversations of a search, page by page, without those that were just removed. */
+function useRows({ q = '', status, tag }: ListSearch, hidden: ReadonlySet<string>) {
+  const query = useInfiniteQuery({
+    queryKey: ['conversations', status, tag],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam, signal }) =>
+      agentServer.call('searchConversations', {
+        query: {
+          limit: '100',
+          sort_order: 'UPDATED_AT_DESC',
+          page_id: pageParam,
+          status,
+          ...(tag === undefined ? {} : { tag: [tag] }),
+        },
+        signal,
+      }),
+    getNextPageParam: (page) => page.next_page_id ?? undefined,
+    refetchInterval: 5_000,
+  })
+  const rows = useMemo(() => {
+    const needle = q.toLowerCase()
+    const all = (query.data?.pages ?? []).flatMap((page) => page.items)
+    return all.filter(
+      ({ id, title }) =>
+        !hidden.has(id) && (needle === '' || `${title ?? ''}\n${id}`.toLowerCase().includes(needle)),
+    )
+  }, [query.data, q, hidden])
+  // A search in titles reads all pages: the server has no such filter.
+  useEffect(() => {
+    if (q !== '' && query.hasNextPage && !query.isFetching) void query.fetchNextPage()
+  }, [q, query])
+  return { query, rows }
+}
+
+/** The text when the typing has paused, for the search in messages. */
+function useSettled(text: string): string {
+  const [settled, setSettled] = useState(text)
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(text), 350)
+    return () => clearTimeout(timer)
+  }, [text])
+  return settled
+}
+
+/** `onKey` returns whether it did something. */
+function useKeys(onKey: (key: string) => boolean) {
+  useEffect(() => {
+    const listener = (event: KeyboardEvent) => {
+      if (isTyping(event.target) || event.ctrlKey || event.metaKey || event.altKey) return
+      if (onKey(event.key)) event.preventDefault()
+    }
+    document.addEventListener('keydown', listener)
+    return () => document.removeEventListener('keydown', listener)
+  })
+}
+
+function SearchBar(props: {
+  readonly search: ListSearch
+  readonly setSearch: (change: SearchChange) => void
+  readonly searchField: RefObject<HTMLInputElement | null>
+}) {
+  const { search, setSearch, searchField } = props
+  const { q = '', status, tag } = search
+  return (
+    <search className="filter-bar">
+      <input
+        ref={searchField}
+        type="search"
+        aria-label="Search in titles and messages"
+        placeholder="Search in titles and messages"
+        value={q}
+        onChange={(event) => setSearch({ q: event.target.value || undefined })}
+      />
+      <select
+        aria-label="Status"
+        value={status ?? ''}
+        onChange={(event) => setSearch({ status: event.target.value || undefined })}
+      >
+        <option value="">Any status</option>
+        {statuses.map((name) => (
+          <option key={name} value={name}>
+            {statusLabels[name]}
+          </option>
+        ))}
+      </select>
+      {tag !== undefined && (
+        <button type="button" className="chip" onClick={() => setSearch({ tag: undefined })}>
+          {tag} <Icon name="close" />
+          <span className="sr-only">Show all tags</span>
+        </button>
+      )}
+    </search>
   )
 }
 
