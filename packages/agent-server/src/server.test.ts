@@ -1,14 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { agentServerRoutes, consoleRoutes, healthRoutes, initRoutes, settingRows } from '@slipway/protocol'
+import { agentServerRoutes, consoleRoutes, healthRoutes, initRoutes } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
 import { systemClock } from '@slipway/shared/time'
 import { openServerStorage } from '@slipway/storage'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { compatModules } from './compat/modules.ts'
 import { readConfig } from './core/config/config.ts'
-import { compatSettings, settings as table } from './core/config/settings.ts'
 import { WorkMetrics } from './core/metrics/work-metrics.ts'
 import type { Module } from './core/module.ts'
 import { type CoreOptions, coreRoutes } from './core/open-core.ts'
@@ -40,14 +39,10 @@ async function openWith(modules: readonly Module[]) {
   return { routes: Object.keys(server.handlers), sockets: Object.keys(server.sockets) }
 }
 
-test('the core and the modules have every route once, and every setting at most once', () => {
+test('the core and the modules have every route once', () => {
   const tables = [coreRoutes, healthRoutes, consoleRoutes, initRoutes, ...all.map(({ routes }) => routes)]
   const names = tables.flatMap((table) => Object.keys(table))
   expect(names.toSorted()).toEqual(Object.keys(agentServerRoutes).toSorted())
-  const settings = all.flatMap((module) => module.settings)
-  expect(new Set(settings).size).toBe(settings.length)
-  expect(settingRows(table).map(({ name }) => name)).toEqual(expect.arrayContaining(settings))
-  expect(compatModules.flatMap((module) => module.settings).toSorted()).toEqual(compatSettings.toSorted())
 })
 
 test('a module is in the list after those that it needs, and gives a handler for each of its routes', async () => {

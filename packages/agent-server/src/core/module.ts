@@ -76,12 +76,10 @@ type OpenModule<R extends RouteTable, Offer> = (
 /** What a module offers that is among the `needs` of the one that asks. */
 export type UseModule = <O>(module: Module<O>) => O
 
-/** A capability of the server: one folder with its settings, routes, handlers and tests. */
+/** A capability of the server: one folder with its handlers and tests. */
 export interface Module<Offer = unknown> {
   readonly name: string
   readonly routes: RouteTable
-  /** Settings that have no effect without it. */
-  readonly settings: readonly string[]
   readonly sockets: readonly SocketPath[]
   /** Prefixes of paths that it passes on. */
   readonly proxies: readonly string[]
@@ -103,7 +101,6 @@ export function defineModule<R extends RouteTable, Offer = undefined>(
   const { open, ...members } = definition
   // Handlers are called with requests of their own routes alone.
   return {
-    settings: [],
     sockets: [],
     proxies: [],
     capabilities: [],

@@ -18,11 +18,6 @@ export const applicationsModule = defineModule({
     ...applicationLinkRoutes,
     ...applicationBridgeRoutes,
   },
-  settings: [
-    'SLIPWAY_APP_BACKEND_SESSION_SECONDS',
-    'SLIPWAY_APP_BACKEND_URL',
-    'SLIPWAY_TRUST_FORWARDED_HEADERS',
-  ],
   proxies: [applicationPrefix],
   programHomes: (directory) => applicationHomes(applicationDirectory(directory)),
   open({ config, directories, programs: { environment }, secrets, host: { ingress, log } }) {

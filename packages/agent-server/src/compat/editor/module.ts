@@ -7,13 +7,6 @@ import { editorHandlers } from './handlers.ts'
 export const editorModule = defineModule({
   name: 'editor',
   routes: editorRoutes,
-  settings: [
-    'SLIPWAY_EDITOR',
-    'SLIPWAY_EDITOR_BASE_PATH',
-    'SLIPWAY_EDITOR_COMMAND',
-    'SLIPWAY_EDITOR_HOST',
-    'SLIPWAY_EDITOR_PORT',
-  ],
   async open({ config, directories, programs, host: { log } }) {
     const editor =
       config.editor &&

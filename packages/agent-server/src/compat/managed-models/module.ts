@@ -7,12 +7,6 @@ import { createKeyRefresh } from './managed-keys.ts'
 export const managedModelsModule = defineModule({
   name: 'managed-models',
   routes: {},
-  settings: [
-    'SLIPWAY_LLM_API_KEY_REFRESH_URL',
-    'SLIPWAY_LLM_API_KEY_REFRESH_BASE_URLS',
-    'SLIPWAY_LLM_API_KEY_REFRESH_HEADERS',
-    'SLIPWAY_RUNTIME_LAUNCHED_PROFILE',
-  ],
   open({ config: { keyRefresh, launchedProfile }, host: { log } }) {
     if (keyRefresh === undefined) return { conversations: { launchedProfile } }
     const refreshKey = createKeyRefresh({ ...keyRefresh, fetch, log })

@@ -13,7 +13,6 @@ export { bashHandlers } from './handlers.ts'
 export const bashModule = defineModule({
   name: 'bash',
   routes: bashRoutes,
-  settings: ['SLIPWAY_BASH_RETENTION_SECONDS'],
   sockets: [{ path: '/sockets/bash-events' }],
   async open({ config, directories, storage, programs, host: { clock, log, activity } }) {
     const now = () => clock.now() * 1000

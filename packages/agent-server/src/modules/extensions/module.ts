@@ -6,7 +6,6 @@ import { openExtensions } from './open-extensions.ts'
 export const extensionsModule = defineModule({
   name: 'extensions',
   routes: { ...skillRoutes, ...pluginRoutes },
-  settings: ['SLIPWAY_SKILLS_SOURCE', 'SLIPWAY_MARKETPLACES'],
   open({ config, directories, programs: { environment }, registry, host: { log } }) {
     const { skillsSource, marketplaces } = config
     const opened = openExtensions({

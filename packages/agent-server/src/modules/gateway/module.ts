@@ -9,7 +9,6 @@ import { gatewayHandlers } from './handlers.ts'
 export const gatewayModule = defineModule({
   name: 'gateway',
   routes: gatewayRoutes,
-  settings: ['SLIPWAY_GATEWAY_TIMEOUT_SECONDS'],
   needs: [settingsModule],
   open({ config, directories, creation, host: { clock } }, use) {
     const settings = use(settingsModule)

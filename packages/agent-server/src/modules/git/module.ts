@@ -11,7 +11,6 @@ export { GitRepository, hasRepository } from './repository.ts'
 export const gitModule = defineModule({
   name: 'git',
   routes: gitRoutes,
-  settings: ['SLIPWAY_GITHUB_API_URL'],
   open({ config, secrets, programs: { environment } }) {
     const handlers = gitHandlers({
       reader: new GitReader(environment),

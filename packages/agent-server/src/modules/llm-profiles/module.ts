@@ -14,12 +14,6 @@ export type { ConnectionCredentials, LlmProfiles, ProfileReferences } from './ll
 export const llmProfilesModule = defineModule({
   name: 'llm-profiles',
   routes: { ...llmProfileRoutes, ...llmCatalogueRoutes, ...acpRoutes },
-  settings: [
-    'SLIPWAY_MAX_PROFILES',
-    'SLIPWAY_SUBSCRIPTION_CLIENT_ID',
-    'SLIPWAY_SUBSCRIPTION_ISSUER',
-    'SLIPWAY_SUBSCRIPTION_MODELS_URL',
-  ],
   needs: [settingsModule],
   open({ config, directories, cipher, secrets, programs, host: { log } }, use) {
     const links: ProfileLinks = {}

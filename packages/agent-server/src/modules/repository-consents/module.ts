@@ -10,7 +10,6 @@ export { repositoryIssues } from './repository-consents.ts'
 export const repositoryConsentsModule = defineModule({
   name: 'repository-consents',
   routes: repositoryConsentRoutes,
-  settings: ['SLIPWAY_REPOSITORY_TRUST'],
   open({ config, directories, cipher, registry }) {
     const consents = new RepositoryConsents({
       path: join(directories.data, 'repository-consents.sealed'),
