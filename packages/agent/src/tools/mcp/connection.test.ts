@@ -14,6 +14,8 @@ async function openServer(pages: readonly (readonly string[])[]) {
       const { protocolVersion } = params
       return { protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'paged', version: '1' } }
     }
+    // The question of the newer protocol, which this server does not know.
+    if (method !== 'tools/list') return undefined
     listed.push(params)
     const page = Number(params.cursor ?? 0)
     const tools = (pages[page] ?? []).map((name) => ({ name, inputSchema: { type: 'object' } }))
@@ -24,7 +26,9 @@ async function openServer(pages: readonly (readonly string[])[]) {
     const { id, method, params } = JSON.parse(Buffer.concat(await Array.fromAsync(request)).toString())
     if (id === undefined) return void response.writeHead(202).end()
     response.setHeader('content-type', 'application/json')
-    response.end(JSON.stringify({ jsonrpc: '2.0', id, result: answer(method, params) }))
+    const result = answer(method, params)
+    const error = { code: -32601, message: `Method not found: ${method}` }
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, ...(result === undefined ? { error } : { result }) }))
   })
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
   onTestFinished(() => {
