@@ -61,7 +61,7 @@ export async function openStorage({
     const text = new TextIndex({ logPath: path, indexPath, log, durable: db.durable })
     const indexes = new IndexGuard({
       db,
-      checkElsewhere: (group, ordinal, head) => text.areIndexesRight(group, ordinal, head),
+      checkElsewhere: (group, compared) => text.areIndexesRight(group, compared),
       onDamage: (error) => damage.add(error),
     })
     const events = new EventRows(

@@ -6,7 +6,7 @@ import { DamageError } from '../../event-log/damage.ts'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
 import { openStorage } from '../storage.ts'
-import { areIndexesRight, IndexGuard } from './index-check.ts'
+import { areIndexesRight, compareIndexes, IndexGuard } from './index-check.ts'
 
 const head = {
   id: 'one',
@@ -111,9 +111,45 @@ test('indexes are right while another connection removes the events that are com
     writer.exec(`DELETE FROM event WHERE row % 268435456 = ${++removed}`)
     return row as never
   })
-  for (const group of ['order', 'ids'] as const) expect(areIndexesRight(db, group, 1, 20)).toBe(true)
+  for (const group of ['order', 'ids'] as const)
+    expect(areIndexesRight(db, group, { ordinal: 1, head: 20 })).toBe(true)
   expect(removed).toBeGreaterThan(2)
   db.close()
+})
+
+/** Whether the indexes of 12 events are right by any length of steps. */
+function areInSteps(db: Database, group: 'order' | 'ids', ordinal: number): boolean {
+  return [1, 2, 3, 5, 12, 100].some((stepRows) => {
+    const steps = compareIndexes(db, group, { ordinal, head: 12 }, stepRows)
+    for (let count = 0; ; count++) {
+      const { done, value } = steps.next()
+      if (done) return value
+      expect(count).toBeLessThan(200)
+    }
+  })
+}
+
+test('the same is found step by step', async () => {
+  using directory = temporaryDirectory()
+  const path = await writeLog(directory.path)
+  const options = { readOnly: true, synchronous: 'FULL', cacheBytes: 1_000_000, migrations: [] } as const
+  const compare = (db: Database, group: 'order' | 'ids', stepRows: number) => {
+    const steps = compareIndexes(db, group, { ordinal: 1, head: 20 }, stepRows)
+    for (let count = 0; ; count++) {
+      const { done, value } = steps.next()
+      if (done) return { isRight: value, count }
+    }
+  }
+  const db = new Database(path, options)
+  expect(compare(db, 'ids', 100)).toEqual({ isRight: true, count: 2 })
+  expect(compare(db, 'ids', 7)).toEqual({ isRight: true, count: 6 })
+  expect(compare(db, 'ids', 1)).toEqual({ isRight: true, count: 41 })
+  for (const stepRows of [1, 3, 10, 20]) expect(compare(db, 'order', stepRows).isRight).toBe(true)
+  db.close()
+  damageIndex(path, 'event_id')
+  const damaged = new Database(path, options)
+  for (const stepRows of [1, 3, 10, 20]) expect(compare(damaged, 'ids', stepRows).isRight).toBe(false)
+  damaged.close()
 })
 
 /** Where the entries of an index begin that is one page. */
@@ -175,7 +211,7 @@ test('an entry out of order is noticed by each conversation whose searches it mi
             return db.get<[number]>(found + condition, ordinal, ...parts)?.[0] !== values.row
           })
           misled += Number(isMisled)
-          if (isMisled && areIndexesRight(db, group, ordinal, 12))
+          if (isMisled && areInSteps(db, group, ordinal))
             wrong.push(`${index} at ${cell}: ${value}, ${ordinal}`)
         }
         db.close()

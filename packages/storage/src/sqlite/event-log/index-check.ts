@@ -11,7 +11,9 @@
  * Invariants:
  * - The two queries read different trees (`NOT INDEXED`, `INDEXED BY`); otherwise a tree would be compared
  *   with itself.
- * - Both see the same events: one savepoint, while another thread may remove some (`areIndexesRight`).
+ * - Both see the same events: one transaction, while another thread may remove some (`areIndexesRight`).
+ * - A long log is added up in steps, each from the last entry of the one before on. An entry out of order may
+ *   lead a step astray: then entries are missing or added up twice, or a step does not go forward.
  * - The index is summed by its own value of the conversation, and an entry of another conversation counts
  *   (`isForeign`): an entry may say something else than the condition that found it.
  * - The entry that a search from the end finds first is the last one that was summed. So no entry is out of
@@ -30,7 +32,7 @@
 
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { DamagedLogError, DamageError } from '../../event-log/damage.ts'
-import type { Database } from '../database/database.ts'
+import type { Database, Value } from '../database/database.ts'
 import { isDamaged } from '../database/storage-failure.ts'
 import type { LogHead } from './log-heads.ts'
 import { rowBase } from './schema.ts'
@@ -67,52 +69,133 @@ const indexes: Readonly<Record<IndexGroup, readonly CheckedIndex[]>> = {
   ids: [{ name: 'event_id', columns: ['id'], terms: `crc32_of(id) % ${prime} * 7368787` }],
 }
 
+interface Check {
+  /** Adds rows up: from ?2 to ?3. */
+  readonly rows: string
+  /** Adds up to ?4 entries up, from the first one or from the one after the key in ?5 on. */
+  readonly entries: (isFirst: boolean) => string
+  /** Whether the last of these entries comes after that key, and its own. */
+  readonly lastKey: (isFirst: boolean) => string
+}
+
 /**
- * A query of the rows and one of an index of them, which have the same answer. The entries of the
- * conversation are added up from the first one that a search finds on; none of them is of another
- * conversation, and one of them is the last one that a search from the end finds. So a search for any key of
- * the conversation meets no entry that is out of order: such an entry is among those that are added up, or it
- * misleads the search for the first or the last of them too.
+ * Queries of the rows and of an index of them, which have the same answer. The entries of the conversation
+ * are added up from the first one that a search finds on; none of them is of another conversation, and one of
+ * them is the last one that a search from the end finds. So a search for any key of the conversation meets no
+ * entry that is out of order: such an entry is among those that are added up, or it misleads the search for
+ * the first or the last of them too.
  */
-function checkOf({
-  name,
-  columns,
-  terms,
-  where = 'TRUE',
-}: CheckedIndex): readonly [rows: string, index: string] {
+function checkOf({ name, columns, terms, where = 'TRUE' }: CheckedIndex): Check {
   const isCompared = 'row BETWEEN ?2 AND ?3'
   const isForeign = `row NOT BETWEEN ?2 AND ?2 + ${positionsPerConversation - 2}`
   const sum = (conversation: string) => mix(`${conversation} % ${prime} * 6291469 + ${rowTerm} + ${terms}`)
   const entries = `FROM event INDEXED BY ${name} WHERE conversation = ?1 AND ${where}`
-  const key = [...columns, 'row'].join(', ')
-  const fromEnd = [...columns, 'row'].map((column) => `${column} DESC`).join(', ')
-  return [
-    `SELECT count(*), ${sum('?1')}, 0, 1 FROM event NOT INDEXED WHERE ${isCompared} AND ${where}`,
+  const columnsOfKey = [...columns, 'row']
+  const key = columnsOfKey.join(', ')
+  const fromEnd = columnsOfKey.map((column) => `${column} DESC`).join(', ')
+  const before = columnsOfKey.map((_, at) => `?${5 + at}`).join(', ')
+  const after = (isFirst: boolean) => (isFirst ? '' : `AND (${key}) > (${before})`)
+  return {
+    rows: `SELECT count(*), ${sum('?1')} FROM event NOT INDEXED WHERE ${isCompared} AND ${where}`,
     // The first value of an entry is read, because it may be another one than the condition says.
-    `SELECT count(*) FILTER (WHERE ${isCompared}), ${sum('conversation')} FILTER (WHERE ${isCompared}),
-       count(*) FILTER (WHERE ${isForeign}),
-       count(*) FILTER (WHERE (${key}) = (SELECT ${key} ${entries} ORDER BY ${fromEnd} LIMIT 1))
-         = min(count(*), 1)
-     ${entries}`,
-  ]
+    entries: (
+      isFirst,
+    ) => `SELECT count(*) FILTER (WHERE ${isCompared}), ${sum('conversation')} FILTER (WHERE ${isCompared}),
+        count(*) FILTER (WHERE ${isForeign}), count(*),
+        count(*) FILTER (WHERE (${key}) = (SELECT ${key} ${entries} ORDER BY ${fromEnd} LIMIT 1))
+      FROM (SELECT conversation, ${key} ${entries} ${after(isFirst)} ORDER BY ${key} LIMIT ?4)`,
+    lastKey: (isFirst) => `SELECT ${isFirst ? '1' : `(${key}) > (${before})`}, ${key}
+      ${entries} ${after(isFirst)} ORDER BY ${key} LIMIT 1 OFFSET ?4 - 1`,
+  }
 }
 
-const checks = {
+const checks: Readonly<Record<IndexGroup, readonly Check[]>> = {
   order: indexes.order.map(checkOf),
   ids: indexes.ids.map(checkOf),
 }
 
+/** A conversation, up to its head. */
+export interface Compared {
+  readonly ordinal: number
+  readonly head: number
+}
+
+/** Of a step: some milliseconds. */
+const defaultStepRows = 5_000
+
 /**
  * Whether the indexes of a conversation have what its rows up to the head say, nothing less and nothing else.
  */
-export function areIndexesRight(db: Database, group: IndexGroup, ordinal: number, head: number): boolean {
-  const base = rowBase(ordinal)
-  return checks[group].every((pair) => {
-    const [rows, index] = db.savepoint(() =>
-      pair.map((sql) => db.get<number[]>(sql, ordinal, base + 1, base + head)),
-    )
-    return rows?.every((value, n) => value === index?.[n]) === true
+export function areIndexesRight(db: Database, group: IndexGroup, compared: Compared): boolean {
+  return db.savepoint(() => {
+    const steps = compareIndexes(db, group, compared)
+    for (;;) {
+      const { done, value } = steps.next()
+      if (done) return value
+    }
   })
+}
+
+/** `areIndexesRight` in steps, all of them in one transaction of the caller. */
+export function* compareIndexes(
+  db: Database,
+  group: IndexGroup,
+  compared: Compared,
+  stepRows = defaultStepRows,
+): Generator<void, boolean> {
+  for (const check of checks[group]) {
+    const rows = yield* addRows(db, check, compared, stepRows)
+    const entries = yield* addEntries(db, check, compared, stepRows)
+    if (entries === undefined || !rows.every((value, n) => value === entries[n])) return false
+  }
+  return true
+}
+
+/** How many there are, and their sum. */
+type Sums = readonly [count: number, sum: number]
+
+function* addRows(
+  db: Database,
+  { rows }: Check,
+  { ordinal, head }: Compared,
+  stepRows: number,
+): Generator<void, Sums> {
+  const base = rowBase(ordinal)
+  let [count, sum] = [0, 0]
+  for (let from = 1; from <= head; from += stepRows) {
+    const to = Math.min(head, from + stepRows - 1)
+    const [more = 0, ofMore] = db.get<[number, number | null]>(rows, ordinal, base + from, base + to) ?? []
+    count += more
+    sum += ofMore ?? 0
+    yield
+  }
+  return [count, sum]
+}
+
+/** Undefined where the index is wrong in itself. */
+function* addEntries(
+  db: Database,
+  check: Check,
+  { ordinal, head }: Compared,
+  stepRows: number,
+): Generator<void, Sums | undefined> {
+  const base = rowBase(ordinal)
+  const step = [ordinal, base + 1, base + head, stepRows] as const
+  let [count, sum, lasts] = [0, 0, 0]
+  for (let key: Value[] = []; ; ) {
+    const isFirst = key.length === 0
+    const [more = 0, ofMore, foreign = 0, all = 0, last = 0] =
+      db.get<[number, number | null, number, number, number]>(check.entries(isFirst), ...step, ...key) ?? []
+    count += more
+    sum += ofMore ?? 0
+    lasts += last
+    if (foreign > 0) return undefined
+    yield
+    if (all < stepRows) return lasts === (isFirst ? Math.min(all, 1) : 1) ? [count, sum] : undefined
+    const [isForward, ...next] = db.get<[number, ...Value[]]>(check.lastKey(isFirst), ...step, ...key) ?? []
+    if (isForward !== 1) return undefined
+    key = next
+  }
 }
 
 /** Conversations up to this length are checked at once, longer ones by a thread. */
@@ -124,7 +207,7 @@ const defaultRecheckMs = 600_000
 interface IndexGuardOptions {
   readonly db: Database
   /** `areIndexesRight` in another thread. */
-  checkElsewhere(group: IndexGroup, ordinal: number, head: number): Promise<boolean>
+  checkElsewhere(group: IndexGroup, compared: Compared): Promise<boolean>
   onDamage(error: DamageError): void
   /** Ten minutes unless passed. */
   readonly recheckMs?: number
@@ -155,6 +238,7 @@ export class IndexGuard {
    * with, a DamageError when they are wrong.
    */
   ensure(group: IndexGroup, { id, ordinal, head }: LogHead): Promise<void> | undefined {
+    const compared = { ordinal, head }
     const key = keyOf(group, ordinal)
     const now = performance.now()
     const known = this.#checked.get(key)
@@ -175,16 +259,16 @@ export class IndexGuard {
       if (now - known < recheckMs) return undefined
       this.#remember(key, now)
       // It is reported when it is wrong; a check that cannot be made is made another time.
-      void checkElsewhere(group, ordinal, head)
+      void checkElsewhere(group, compared)
         .then(finish, fail)
         .catch(() => {})
       return undefined
     }
     if (head <= maxEventsAtOnce)
-      return void finish(this.#checkAtOnce(() => areIndexesRight(db, group, ordinal, head), fail))
+      return void finish(this.#checkAtOnce(() => areIndexesRight(db, group, compared), fail))
     const running =
       this.#running.get(key) ??
-      checkElsewhere(group, ordinal, head)
+      checkElsewhere(group, compared)
         .then(finish, fail)
         .finally(() => this.#running.delete(key))
     this.#running.set(key, running)

@@ -23,12 +23,28 @@ test('requests before and during a pause are answered after it', async () => {
   // What is not durable is not indexed: this one cannot be answered before the pause.
   durable.begin()
   const indexed = text.waitUntilIndexed()
-  await text.areIndexesRight('order', 1, 1)
+  await text.areIndexesRight('order', { ordinal: 1, head: 1 })
   await text.pause()
-  const checked = text.areIndexesRight('ids', 1, 1)
+  const checked = text.areIndexesRight('ids', { ordinal: 1, head: 1 })
   text.resume()
   durable.reach()
   expect(await Promise.all([indexed, checked])).toEqual([undefined, true])
+  await text.close()
+})
+
+test('indexes are compared in steps, between which other requests are answered', async () => {
+  using directory = temporaryDirectory()
+  const [logPath, indexPath] = [join(directory.path, 'log.db'), join(directory.path, 'index.db')]
+  await (await openStorage({ directory: directory.path }))[Symbol.asyncDispose]()
+  const text = new TextIndex({ logPath, indexPath, durable: new DurablePoint(), log: () => {} })
+  const answered: string[] = []
+  // All three come before the thread has started.
+  await Promise.all([
+    text.areIndexesRight('order', { ordinal: 1, head: 100_000 }).then(() => answered.push('check')),
+    text.areIndexesRight('ids', { ordinal: 1, head: 1 }).then(() => answered.push('second check')),
+    text.waitUntilIndexed().then(() => answered.push('other')),
+  ])
+  expect(answered).toEqual(['other', 'check', 'second check'])
   await text.close()
 })
 

@@ -8,7 +8,7 @@ import { DamagedLogError, DamagedRowError } from '../../event-log/damage.ts'
 import type { CompactedFile } from '../database/reclaim-space.ts'
 import type { DurablePoint } from '../database/wal/durable-point.ts'
 import type { Selection } from './event-search.ts'
-import type { IndexGroup } from './index-check.ts'
+import type { Compared, IndexGroup } from './index-check.ts'
 import type { TextRequest, TextResponse } from './text-worker.ts'
 
 export interface TextIndexOptions {
@@ -86,9 +86,9 @@ export class TextIndex {
     return Number(await this.#request({ kind: 'count', selection, needle }))
   }
 
-  /** `areIndexesRight` of index-check.ts, in the thread. */
-  async areIndexesRight(group: IndexGroup, ordinal: number, head: number): Promise<boolean> {
-    return (await this.#request({ kind: 'check', group, ordinal, head })) === true
+  /** `areIndexesRight` of index-check.ts, in the thread, beside other requests. */
+  async areIndexesRight(group: IndexGroup, compared: Compared): Promise<boolean> {
+    return (await this.#request({ kind: 'check', group, compared })) === true
   }
 
   /** Removes a conversation from the index. */

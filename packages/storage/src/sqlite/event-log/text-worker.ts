@@ -5,13 +5,13 @@ import { createNeedle } from '../../text/needle.ts'
 import { failedFile, isDamaged, isDiskFull, isStorageFailure } from '../database/storage-failure.ts'
 import { untilDurable } from '../database/wal/durable-point.ts'
 import type { Selection } from './event-search.ts'
-import type { IndexGroup } from './index-check.ts'
+import type { Compared, IndexGroup } from './index-check.ts'
 import { TextStore } from './text-store.ts'
 
 /** Requests of the main thread. Each but `close` gets a response, in any order. */
 export type TextRequest = { readonly id: number } & (
   | { readonly kind: 'search' | 'count'; readonly selection: Selection; readonly needle: string | undefined }
-  | { readonly kind: 'check'; readonly group: IndexGroup; readonly ordinal: number; readonly head: number }
+  | { readonly kind: 'check'; readonly group: IndexGroup; readonly compared: Compared }
   | { readonly kind: 'index'; readonly ordinals: readonly number[] }
   | { readonly kind: 'forget'; readonly ordinal: number }
   | { readonly kind: 'compact'; readonly maxMs: number }
@@ -43,6 +43,8 @@ class IndexWorker {
   readonly #closing = new AbortController()
   /** Resolves when the last search that waits for its turn has it. */
   #lastTurn: Promise<unknown> = Promise.resolve()
+  /** Resolves when the last check has ended. */
+  #lastCheck: Promise<void> = Promise.resolve()
 
   constructor(store: TextStore) {
     this.#store = store
@@ -63,7 +65,7 @@ class IndexWorker {
           : await this.#inTurns(this.#store.countMatches(selection, createNeedle(needle), sliceMs))
       }
       case 'check':
-        return this.#store.areIndexesRight(request.group, request.ordinal, request.head)
+        return await this.#check(request.group, request.compared)
       case 'index':
         for (const ordinal of request.ordinals) this.#pending.add(ordinal)
         this.#startCatchUp()
@@ -95,6 +97,24 @@ class IndexWorker {
     const before = this.#lastTurn
     this.#lastTurn = before.then(() => nextTurn())
     await this.#lastTurn
+  }
+
+  /** One check after the other, each step by step: after a kill many conversations need one. */
+  async #check(group: IndexGroup, compared: Compared): Promise<boolean> {
+    const before = this.#lastCheck
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#lastCheck = promise
+    await before
+    try {
+      const steps = this.#store.compareIndexes(group, compared)
+      for (;;) {
+        const { done, value } = steps.next()
+        if (done) return value
+        await nextTurn()
+      }
+    } finally {
+      resolve()
+    }
   }
 
   /** Ends the thread. After a failure the next one builds the index again. */
