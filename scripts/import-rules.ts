@@ -26,7 +26,7 @@ export const lazyImports: Readonly<Record<string, readonly string[]>> = {
  * to load them takes longer than most commands, and more bytes than a page of the console.
  */
 export const withoutSchemas: Readonly<Record<string, readonly string[]>> = {
-  cli: ['cli/src/commands/verbs/applications.ts'],
+  cli: ['cli/src/commands/settings/applications.ts'],
   client: [],
   console: [],
 }
@@ -196,8 +196,8 @@ export const variableLookups: readonly string[] = [
   'agent/src/acp/session.ts',
   'agent-server/src/core/config/managed-runtime.ts',
   'agent-server/src/serve.ts',
-  'cli/src/commands/verbs/config.ts',
-  'cli/src/commands/verbs/mcp.ts',
+  'cli/src/commands/settings/config.ts',
+  'cli/src/commands/settings/mcp.ts',
   'cli/src/context/check-settings.ts',
   'cli/src/context/config-file.ts',
   'cli/src/context/config.ts',

@@ -41,7 +41,7 @@ export const longFiles: readonly string[] = [
   'conformance/repositories/hostile.sandbox.test.ts',
   'packages/cli/src/session/private-server.process.test.ts',
   'packages/sandbox-server/src/backends/process/process-backend.sandbox.test.ts',
-  'packages/cli/src/commands/sandboxes.sandbox.test.ts',
+  'packages/cli/src/commands/sandboxes/sandboxes.sandbox.test.ts',
 ]
 
 interface NightlyFile {

@@ -1,9 +1,10 @@
 /** The functions that `examples/` uses: output, requests, and the command of the agent server. */
-export { statusLine } from './commands/app-start.ts'
-export { printRun, usageLine } from './commands/follow-run.ts'
-export { agentServerCommand } from './commands/sandbox-server.ts'
-export { eventTable, type SearchQuery } from './commands/search.ts'
-export { listCommand } from './commands/verbs/conversation-verbs.ts'
+
+export { listCommand } from './commands/conversations/conversations.ts'
+export { printRun, usageLine } from './commands/conversations/follow-run.ts'
+export { eventTable, type SearchQuery } from './commands/conversations/search.ts'
+export { statusLine } from './commands/sandboxes/app-start.ts'
+export { agentServerCommand } from './commands/server/sandbox-server.ts'
 export { startConsole } from './console/console-start.ts'
 export { openBrowser } from './console/open-browser.ts'
 export type { Config } from './context/config.ts'

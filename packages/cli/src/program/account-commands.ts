@@ -1,11 +1,11 @@
 import type { Command } from 'commander'
-import type { LimitFlags } from '../commands/verbs/accounts.ts'
+import type { LimitFlags } from '../commands/sandboxes/accounts.ts'
 import type { SandboxServerContext } from '../context/command-context.ts'
 import { limitFlag, timeFlag } from './flags.ts'
 
 type RunWithClient = (work: (context: SandboxServerContext) => Promise<unknown>) => Promise<void>
 
-const load = () => import('../commands/verbs/accounts.ts')
+const load = () => import('../commands/sandboxes/accounts.ts')
 const perDay = limitFlag(1_000_000)
 const amount = limitFlag(1_000_000_000)
 const limitText = 'a number, unlimited (or -1), or default: the one of the server'

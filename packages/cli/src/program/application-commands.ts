@@ -3,7 +3,7 @@ import type { ConversationDeps } from './server-selection.ts'
 
 /** The commands for the installed applications of an agent server. */
 export function addApplicationCommands(slipway: Command, { context }: ConversationDeps): void {
-  const load = () => import('../commands/verbs/applications.ts')
+  const load = () => import('../commands/settings/applications.ts')
   const group = slipway
     .command('applications')
     .description('approve, start and open the installed applications of an agent server')

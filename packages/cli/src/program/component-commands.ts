@@ -2,7 +2,7 @@ import { Argument, type Command } from 'commander'
 
 /** The commands for the parts that are fetched when something needs them. */
 export function addComponentCommands(slipway: Command): void {
-  const load = () => import('../commands/components.ts')
+  const load = () => import('../commands/settings/components.ts')
   const isJson = () => slipway.opts<{ json: boolean }>().json
   const name = () => new Argument('<name>', 'browser or node')
   const group = slipway

@@ -14,7 +14,7 @@ const keyText = 'table.name of the setting; "slipway config schema" has all of t
 /** The commands for `config.toml`. */
 export function addConfigCommands(slipway: Command, { config, outcome, signal }: ConfigDeps): void {
   const deps = () => ({ config, isJson: slipway.opts<{ json: boolean }>().json, signal })
-  const load = () => import('../commands/verbs/config.ts')
+  const load = () => import('../commands/settings/config.ts')
   const group = slipway
     .command('config')
     .description('show and change the settings in config.toml; flags and the environment override them')

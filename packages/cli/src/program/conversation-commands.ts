@@ -8,8 +8,8 @@ export const idText = 'id of the conversation, its first characters, its title o
 
 /** The verbs that are the same on agent servers and on sandbox servers. */
 export function addConversationCommands(slipway: Command, { source, find }: ConversationDeps): void {
-  const verbs = () => import('../commands/verbs/conversation-verbs.ts')
-  const logs = () => import('../commands/verbs/logs.ts')
+  const verbs = () => import('../commands/conversations/conversations.ts')
+  const logs = () => import('../commands/conversations/logs.ts')
   for (const list of [slipway.command('ls'), slipway.command('conversations', { hidden: true })])
     addListOptions(list).action(
       async (title: string | undefined, { quiet: isQuiet, here, ...options }: ListFlags) => {
@@ -98,7 +98,7 @@ interface ContextDeps {
 export function addContextCommands(slipway: Command, { config, signal }: ContextDeps): void {
   const { env, dataDirectory } = config
   const deps = () => ({ env, dataDirectory, signal, isJson: slipway.opts<{ json: boolean }>().json })
-  const load = () => import('../commands/verbs/contexts.ts')
+  const load = () => import('../commands/settings/contexts.ts')
   const context = slipway
     .command('context')
     .description('name servers and choose the one that commands use; keys lie in a private file')

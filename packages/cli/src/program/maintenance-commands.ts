@@ -45,7 +45,7 @@ export function addMaintenanceCommands(
     .option('--verify', 'only verify the backup: read all of it, and rebuild its newest log', false)
     .option('--list', 'only list the steps of the backup: time, conversations, size', false)
     .action(async (target: string, options: BackupFlags) => {
-      const { backupCommand, listBackupCommand, verifyCommand } = await import('../commands/backup.ts')
+      const { backupCommand, listBackupCommand, verifyCommand } = await import('../commands/server/backup.ts')
       if (options.list) return await listBackupCommand(target, isJson())
       if (options.verify) return await verifyCommand(target, isJson())
       await backupCommand(target, { ...options, data: await dataOf(options) }, isJson())
@@ -54,7 +54,7 @@ export function addMaintenanceCommands(
     .argument('<directory>', 'directory of the backup')
     .option('--step <number>', 'this step; default: the newest', integerFlag(1, 1_000_000_000))
     .action(async (source: string, { data, step }: DataFlag & { step?: number }) => {
-      const { restoreCommand } = await import('../commands/backup.ts')
+      const { restoreCommand } = await import('../commands/server/backup.ts')
       await restoreCommand(source, { data: await findData(data, env), step }, isJson())
     })
   command(
@@ -76,12 +76,12 @@ export function addMaintenanceCommands(
   command('du', 'show what a data directory takes on the disk, and its largest conversations', usual)
     .option('--limit <number>', 'conversations to list', integerFlag(0, 1_000_000), 20)
     .action(async (options: DataFlag & { limit: number }) => {
-      const { usageCommand } = await import('../commands/disk-usage.ts')
+      const { usageCommand } = await import('../commands/server/disk-usage.ts')
       await usageCommand(await dataOf(options), options.limit, isJson())
     })
   command('compact', 'give the free space of the databases back; a running server does it itself').action(
     async ({ data }: DataFlag) => {
-      const { compactCommand } = await import('../commands/disk-usage.ts')
+      const { compactCommand } = await import('../commands/server/disk-usage.ts')
       await compactCommand(() => findData(data, env), {
         isJson: isJson(),
         isRemote: slipway.getOptionValueSource('url') === 'cli',
@@ -104,7 +104,7 @@ function addMigrateCommand(slipway: Command, isJson: () => boolean): void {
     .requiredOption('--to <place>', 'the other one')
     .addHelpText('after', '\nRepeat an interrupted migration: it goes on. The source stays as it is.')
     .action(async (places: { from: string; to: string }) => {
-      const { migrateCommand } = await import('../commands/backup.ts')
+      const { migrateCommand } = await import('../commands/server/backup.ts')
       await migrateCommand(places, isJson())
     })
 }
@@ -116,7 +116,7 @@ function addDataCommand(slipway: Command, config: Config): void {
     .option('--sandboxes', 'that of the sandbox server', false)
     .option('--adopt', 'use the one that lies in this directory: you vouch for it', false)
     .action(async ({ sandboxes, adopt: isAdopting }: { sandboxes: boolean; adopt: boolean }) => {
-      const { dataCommand } = await import('../commands/verbs/data.ts')
+      const { dataCommand } = await import('../commands/server/data.ts')
       const kind = sandboxes ? 'sandbox' : 'agent'
       await dataCommand(config, { kind, isAdopting }, slipway.opts<{ json: boolean }>().json)
     })
@@ -131,7 +131,7 @@ export function addPruneCommand(slipway: Command, context: () => CommandContext)
     .option('--keep-tagged', 'keep conversations that have a tag', false)
     .option('--dry-run', 'only list them', false)
     .action(async (options: { olderThan: number; keepTagged: boolean; dryRun: boolean }) => {
-      const { pruneCommand } = await import('../commands/prune.ts')
+      const { pruneCommand } = await import('../commands/conversations/prune.ts')
       await pruneCommand(context(), { ...options, olderThanMs: options.olderThan })
     })
 }

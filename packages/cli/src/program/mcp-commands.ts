@@ -12,7 +12,7 @@ interface AddFlags {
 
 /** The commands for the MCP servers in the settings of an agent server. */
 export function addMcpCommands(slipway: Command, { env }: Config, { context }: ConversationDeps): void {
-  const load = () => import('../commands/verbs/mcp.ts')
+  const load = () => import('../commands/settings/mcp.ts')
   const group = slipway
     .command('mcp')
     .description('manage the MCP servers that "run" and sessions give to agents')

@@ -200,7 +200,7 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     .option('--open', 'open the console in a browser', false)
     .addOption(new Option('--until-unused', 'end when no session uses it').hideHelp())
     .action(async ({ key, console: hasConsole, open: isOpened, ...options }: ServeFlags) => {
-      const { serveCommand } = await import('../commands/serve.ts')
+      const { serveCommand } = await import('../commands/server/serve.ts')
       const { json } = slipway.opts<{ json: boolean }>()
       const server = { ...options, noKey: !key, hasConsole, isOpened }
       await serveCommand({ ...server, config, isJson: json, signal })
@@ -215,7 +215,7 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     )
     .option('--empty', 'there is no log any more: start an empty one', false)
     .action(async ({ data, empty }: { data?: string; empty: boolean }) => {
-      const { acceptLogCommand } = await import('../commands/accept-log.ts')
+      const { acceptLogCommand } = await import('../commands/server/accept-log.ts')
       const { json: isJson } = slipway.opts<{ json: boolean }>()
       await acceptLogCommand({ data: await findData(data, config.env), empty, isJson })
     })
@@ -276,7 +276,7 @@ function addLogCommands(slipway: Command, { context, find }: ConversationDeps): 
     .option('--tag <key=value>', 'tag of the conversation; may be repeated', tagFlag)
     .option('--keep-unknown', 'also accept kinds and members of other versions', false)
     .action(async (file: string, { id, title, tag, keepUnknown }: ImportOptions) => {
-      const { importCommand } = await import('../commands/import.ts')
+      const { importCommand } = await import('../commands/conversations/import.ts')
       const meta = {
         ...(id === undefined ? {} : { conversation_id: id }),
         ...(title === undefined ? {} : { title }),
@@ -292,7 +292,7 @@ function addLogCommands(slipway: Command, { context, find }: ConversationDeps): 
     .option('--meta', 'begin with a line of id, title and tags', false)
     .option('--gzip', 'write a gzip file', false)
     .action(async (text: string, options: { output?: string; meta: boolean; gzip: boolean }) => {
-      const { exportCommand } = await import('../commands/export.ts')
+      const { exportCommand } = await import('../commands/conversations/export.ts')
       const found = await find(text)
       await exportCommand(found.context, found.id, options)
     })
@@ -347,7 +347,7 @@ function addSearchCommand(slipway: Command, { find }: ConversationDeps): void {
     .option('--all', 'print all pages', false)
     .option('--count', 'only count what matches', false)
     .action(async (text: string, { since, until, pageId, desc, all, count, ...filter }: SearchOptions) => {
-      const { searchCommand } = await import('../commands/search.ts')
+      const { searchCommand } = await import('../commands/conversations/search.ts')
       const query = {
         ...filter,
         timestamp__gte: since,
@@ -377,12 +377,12 @@ function addGrepCommand(slipway: Command, { context, source }: ConversationDeps)
       if (output || isFailed) {
         if (Object.keys(tag).length > 0) command.error('--tag is for messages.')
         if (body === undefined && !isFailed) command.error('--output needs a text.')
-        const { searchOutputsCommand } = await import('../commands/verbs/search-outputs.ts')
+        const { searchOutputsCommand } = await import('../commands/conversations/search-outputs.ts')
         const results = { ...query, text: body, isFailed, since, until, limit }
         return await searchOutputsCommand(source(), results)
       }
       if (body === undefined) return command.error('Name a text, or --failed.')
-      const { searchTextsCommand } = await import('../commands/search.ts')
+      const { searchTextsCommand } = await import('../commands/conversations/search.ts')
       const tags = Object.entries(tag).map(([name, value]) => `${name}:${value}`)
       const times = { timestamp__gte: since, timestamp__lt: until }
       await searchTextsCommand(
@@ -401,7 +401,7 @@ function addTailCommand(slipway: Command, { find }: ConversationDeps): void {
     .option('--after <cursor>', 'start after this position or cursor', cursorFlag, '0')
     .option('--until-idle', 'exit when all events are read and nothing runs', false)
     .action(async (text: string, options: { after: string; untilIdle: boolean }) => {
-      const { tailCommand } = await import('../commands/tail.ts')
+      const { tailCommand } = await import('../commands/conversations/tail.ts')
       const found = await find(text)
       await tailCommand(found.context, found.id, options)
     })

@@ -24,8 +24,8 @@ interface RunFlags {
   readonly secret?: readonly string[]
 }
 
-const runControl = () => import('../commands/run-control.ts')
-const checkpoints = () => import('../commands/checkpoints.ts')
+const runControl = () => import('../commands/conversations/run-control.ts')
+const checkpoints = () => import('../commands/conversations/checkpoints.ts')
 
 /** The command that runs an agent. */
 export function addRunCommand(
@@ -70,7 +70,7 @@ export function addRunCommand(
         command.error(
           '--workspace, --max-iterations, --output-schema and --secret are for a new conversation.',
         )
-      const { runCommand } = await import('../commands/run.ts')
+      const { runCommand } = await import('../commands/conversations/run.ts')
       const found = flags.conversation === undefined ? undefined : await conversation(flags.conversation)
       outcome.code = await runCommand(found?.context ?? context(), message, {
         conversation: found?.id,
@@ -110,7 +110,7 @@ export function addTrustCommand(slipway: Command, deps: ConversationDeps): void 
     .option('--deny', 'deny without asking', false)
     .option('--revoke', 'forget the decision for this repository', false)
     .action(async (target: string | undefined, flags: TrustFlags) => {
-      const { trustCommand } = await import('../commands/trust.ts')
+      const { trustCommand } = await import('../commands/conversations/trust.ts')
       deps.outcome.code = await trustCommand({ ...deps.source(), agent: deps.context }, target, flags)
     })
 }

@@ -18,9 +18,9 @@ interface SandboxCommandDeps {
 /** Runs a command with a client; a returned number becomes the exit code. */
 type RunWithClient = (work: (context: SandboxServerContext) => Promise<unknown>) => Promise<void>
 
-const sandboxCommands = () => import('../commands/sandboxes.ts')
-const appCommands = () => import('../commands/apps.ts')
-const startCommands = () => import('../commands/app-start.ts')
+const sandboxCommands = () => import('../commands/sandboxes/sandboxes.ts')
+const appCommands = () => import('../commands/sandboxes/apps.ts')
+const startCommands = () => import('../commands/sandboxes/app-start.ts')
 const hereCommands = () => import('../here/app-here.ts')
 
 /** The sandbox server, its demo, and the commands that talk to one. */
@@ -65,7 +65,7 @@ function addServerCommand(slipway: Command, config: Config, signal: AbortSignal)
     .option('--no-console', 'serve no console (or SLIPWAY_CONSOLE=false)')
     .option('--open', 'open the console in a browser', false)
     .action(async (options: SandboxServerFlags) => {
-      const { sandboxServerCommand } = await import('../commands/sandbox-server.ts')
+      const { sandboxServerCommand } = await import('../commands/server/sandbox-server.ts')
       const { newKey: isKeyWanted, console: hasConsole, open: isOpened, ...flags } = options
       const server = { ...flags, isKeyWanted, hasConsole, isOpened }
       const { json: isJson } = slipway.opts<{ json: boolean }>()

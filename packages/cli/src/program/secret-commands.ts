@@ -3,7 +3,7 @@ import type { ConversationDeps } from './server-selection.ts'
 
 /** The commands for the secrets that an agent server stores. */
 export function addSecretCommands(slipway: Command, { context }: ConversationDeps): void {
-  const load = () => import('../commands/verbs/secrets.ts')
+  const load = () => import('../commands/settings/secrets.ts')
   const group = slipway
     .command('secrets')
     .description('manage the secrets that "run --secret NAME" lets an agent use; values are never shown')

@@ -1,6 +1,6 @@
 import { text } from 'node:stream/consumers'
 import { Problem } from '@slipway/protocol/client'
-import { runCommand } from '../commands/run.ts'
+import { runCommand } from '../commands/conversations/run.ts'
 import type { CommandContext } from '../context/command-context.ts'
 import type { SelectedModel } from '../conversation/agent-request.ts'
 import { chooseModel } from './choose-model.ts'

@@ -1,8 +1,8 @@
 import { backUp, listBackup, migrate, restore, verifyBackup } from '@slipway/agent-server/maintenance'
 import { formatBytes } from '@slipway/shared/text'
-import { countText } from '../output/count-text.ts'
-import { sanitizeLine } from '../output/sanitize.ts'
-import { print, printNote, printResult, table } from '../output/terminal.ts'
+import { countText } from '../../output/count-text.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
+import { print, printNote, printResult, table } from '../../output/terminal.ts'
 
 interface BackupFlags {
   readonly data: string

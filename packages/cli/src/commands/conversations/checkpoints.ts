@@ -1,6 +1,6 @@
-import type { CommandContext } from '../context/command-context.ts'
-import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
-import { print, printNote, printResult, table } from '../output/terminal.ts'
+import type { CommandContext } from '../../context/command-context.ts'
+import { sanitizeLine, sanitizeLines } from '../../output/sanitize.ts'
+import { print, printNote, printResult, table } from '../../output/terminal.ts'
 
 /** Lists the checkpoints of a conversation's workspace, or shows what changed after one of them. */
 export async function checkpointsCommand(

@@ -5,18 +5,18 @@ import { CallError } from '@slipway/client'
 import type { CommandRule } from '@slipway/protocol'
 import { Problem } from '@slipway/protocol/client'
 import { isRecord, parseJson } from '@slipway/shared/json'
-import type { CommandContext } from '../context/command-context.ts'
+import type { CommandContext } from '../../context/command-context.ts'
 import {
   buildAgent,
   buildConfirmationSettings,
   buildLlm,
   type SelectedModel,
-} from '../conversation/agent-request.ts'
-import { readAgentMcpServers } from '../conversation/mcp-servers.ts'
-import { readSavedModel } from '../conversation/saved-model.ts'
-import { asObject } from '../output/action-text.ts'
-import { sanitizeLine } from '../output/sanitize.ts'
-import { print, printNote } from '../output/terminal.ts'
+} from '../../conversation/agent-request.ts'
+import { readAgentMcpServers } from '../../conversation/mcp-servers.ts'
+import { readSavedModel } from '../../conversation/saved-model.ts'
+import { asObject } from '../../output/action-text.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
+import { print, printNote } from '../../output/terminal.ts'
 import { exitCodes, followRun } from './follow-run.ts'
 
 export interface RunOptions {

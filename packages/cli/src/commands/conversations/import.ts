@@ -7,11 +7,11 @@ import type { ImportMeta } from '@slipway/protocol'
 import { Problem } from '@slipway/protocol/client'
 import { parseJson } from '@slipway/shared/json'
 import { errorText } from '@slipway/shared/text'
-import type { CommandContext } from '../context/command-context.ts'
-import { Progress } from '../output/progress.ts'
-import { sanitizeLine } from '../output/sanitize.ts'
-import { printNote, printResult } from '../output/terminal.ts'
-import { toReadableStream } from '../parsing/to-readable-stream.ts'
+import type { CommandContext } from '../../context/command-context.ts'
+import { Progress } from '../../output/progress.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
+import { printNote, printResult } from '../../output/terminal.ts'
+import { toReadableStream } from '../../parsing/to-readable-stream.ts'
 
 type MetaFlags = { readonly [M in keyof ImportMeta]?: ImportMeta[M] }
 

@@ -1,5 +1,5 @@
-import { addComponent, listComponents, removeComponent } from '../components/components.js'
-import { print, printNote, printResult, table } from '../output/terminal.ts'
+import { addComponent, listComponents, removeComponent } from '../../components/components.js'
+import { print, printNote, printResult, table } from '../../output/terminal.ts'
 
 /** Lists what can be fetched beside the command, and what is there. */
 export async function listComponentsCommand(isJson: boolean): Promise<void> {

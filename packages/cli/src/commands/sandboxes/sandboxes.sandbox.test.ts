@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { SandboxServerFixture } from '../testing/sandbox-server-fixture.ts'
+import { SandboxServerFixture } from '../../testing/sandbox-server-fixture.ts'
 
 // Each command is a process of its own, each sandbox several, and the machine may have others to run.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })

@@ -3,11 +3,11 @@ import { CallError } from '@slipway/client'
 import type { OwnedSandbox, SandboxInfo, SandboxUse } from '@slipway/protocol'
 import { Problem } from '@slipway/protocol/client'
 import { formatBytes } from '@slipway/shared/text'
-import type { SandboxServerContext } from '../context/command-context.ts'
-import { findUserId } from '../context/find-user.ts'
-import { listPages } from '../output/list-pages.ts'
-import { sanitizeLine } from '../output/sanitize.ts'
-import { printNote, printResult, table } from '../output/terminal.ts'
+import type { SandboxServerContext } from '../../context/command-context.ts'
+import { findUserId } from '../../context/find-user.ts'
+import { listPages } from '../../output/list-pages.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
+import { printNote, printResult, table } from '../../output/terminal.ts'
 
 const pollMs = [100, 1_000] as const
 const measuredMs = 1_000

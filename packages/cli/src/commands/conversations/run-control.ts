@@ -1,12 +1,12 @@
-import type { CommandContext } from '../context/command-context.ts'
+import type { CommandContext } from '../../context/command-context.ts'
 import {
   answerActions,
   answeredElsewhere,
   formatPendingAction,
   readPendingQuestion,
-} from '../conversation/pending-actions.ts'
-import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
-import { printNote, printResult } from '../output/terminal.ts'
+} from '../../conversation/pending-actions.ts'
+import { sanitizeLine, sanitizeLines } from '../../output/sanitize.ts'
+import { printNote, printResult } from '../../output/terminal.ts'
 import { exitCodes, followRun } from './follow-run.ts'
 
 /** Pauses or interrupts a run. */

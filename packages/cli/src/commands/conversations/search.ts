@@ -1,12 +1,12 @@
 import type { CallOutput } from '@slipway/client'
 import { eventKinds, eventSources } from '@slipway/protocol/client'
-import type { CommandContext } from '../context/command-context.ts'
-import { nearestWord } from '../context/nearest-word.ts'
-import type { ConversationSource, EventPageQuery } from '../conversation/source/source.ts'
-import { summarizeEvent } from '../output/event-line.ts'
-import { listPages } from '../output/list-pages.ts'
-import { sanitizeLine } from '../output/sanitize.ts'
-import { eventColumns, eventWidths, paint, print, printNote, table } from '../output/terminal.ts'
+import type { CommandContext } from '../../context/command-context.ts'
+import { nearestWord } from '../../context/nearest-word.ts'
+import type { ConversationSource, EventPageQuery } from '../../conversation/source/source.ts'
+import { summarizeEvent } from '../../output/event-line.ts'
+import { listPages } from '../../output/list-pages.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
+import { eventColumns, eventWidths, paint, print, printNote, table } from '../../output/terminal.ts'
 
 export type SearchQuery = EventPageQuery
 

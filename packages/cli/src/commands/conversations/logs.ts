@@ -2,7 +2,7 @@ import type { TransientUpdate } from '@slipway/client'
 import type { ConversationSource } from '../../conversation/source/source.ts'
 import { print, printNote, printResult } from '../../output/terminal.ts'
 import { TranscriptRenderer } from '../../output/transcript.ts'
-import { connectionNotes, noteResync, positionedLine } from '../tail.ts'
+import { connectionNotes, noteResync, positionedLine } from './tail.ts'
 
 interface LogsContext {
   readonly source: ConversationSource

@@ -2,12 +2,12 @@ import { resolve } from 'node:path'
 import { type ServeOptions, serve, settings } from '@slipway/agent-server'
 import { readSettings } from '@slipway/protocol/settings'
 import { takeEnvironment } from '@slipway/shared/process'
-import { startConsole } from '../console/console-start.ts'
-import { openBrowser } from '../console/open-browser.ts'
-import { type Config, serverEnvironment } from '../context/config.ts'
-import { findStartData } from '../context/data-directory.ts'
-import { removeServerAddress, writeServerAddress } from '../context/server-address.ts'
-import { paint, printNote } from '../output/terminal.ts'
+import { startConsole } from '../../console/console-start.ts'
+import { openBrowser } from '../../console/open-browser.ts'
+import { type Config, serverEnvironment } from '../../context/config.ts'
+import { findStartData } from '../../context/data-directory.ts'
+import { removeServerAddress, writeServerAddress } from '../../context/server-address.ts'
+import { paint, printNote } from '../../output/terminal.ts'
 
 /** Starts the agent server; resolves when the signal has stopped it. */
 export async function serveCommand(flags: {
@@ -92,6 +92,6 @@ async function startWatch(
   { data, signal }: { readonly data: string; readonly signal: AbortSignal },
   env: Config['env'],
 ) {
-  const { watchUse } = await import('../context/watch-use.ts')
+  const { watchUse } = await import('../../context/watch-use.ts')
   await watchUse(url, data, { env, signal, end: () => process.kill(process.pid, 'SIGTERM') })
 }

@@ -1,11 +1,11 @@
 import type { AppConversation } from '@slipway/protocol'
-import type { SandboxServerContext } from '../context/command-context.ts'
-import { getAppConversation, remoteEvents } from '../conversation/remote-events.ts'
-import { listPages } from '../output/list-pages.ts'
-import { sanitizeLine } from '../output/sanitize.ts'
-import { print, printResult, table } from '../output/terminal.ts'
-import { readWithProgress, writeFileAtomic } from './export.ts'
-import { positionedLine, tailLine } from './tail.ts'
+import type { SandboxServerContext } from '../../context/command-context.ts'
+import { getAppConversation, remoteEvents } from '../../conversation/remote-events.ts'
+import { listPages } from '../../output/list-pages.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
+import { print, printResult, table } from '../../output/terminal.ts'
+import { readWithProgress, writeFileAtomic } from '../conversations/export.ts'
+import { positionedLine, tailLine } from '../conversations/tail.ts'
 
 /** Lists the conversations of the caller, the newest first. */
 export async function listAppsCommand(

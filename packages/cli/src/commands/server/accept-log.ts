@@ -1,5 +1,5 @@
 import { acceptLog } from '@slipway/agent-server/maintenance'
-import { printResult } from '../output/terminal.ts'
+import { printResult } from '../../output/terminal.ts'
 
 /** Makes the present log of a data directory the one that its other files belong to. */
 export async function acceptLogCommand(options: {

@@ -1,8 +1,8 @@
 import { CallError } from '@slipway/client'
 import type { ConversationInfo } from '@slipway/protocol'
-import type { CommandContext } from '../context/command-context.ts'
-import { sanitizeLine } from '../output/sanitize.ts'
-import { print, printNote } from '../output/terminal.ts'
+import type { CommandContext } from '../../context/command-context.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
+import { print, printNote } from '../../output/terminal.ts'
 
 interface PruneOptions {
   /** Age of the last change. */

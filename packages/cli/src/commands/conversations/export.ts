@@ -2,9 +2,9 @@ import { createWriteStream } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import { Problem } from '@slipway/protocol/client'
-import type { ConversationSource } from '../conversation/source/source.ts'
-import { Progress } from '../output/progress.ts'
-import { print, printResult } from '../output/terminal.ts'
+import type { ConversationSource } from '../../conversation/source/source.ts'
+import { Progress } from '../../output/progress.ts'
+import { print, printResult } from '../../output/terminal.ts'
 
 /** Writes the log of a conversation, one event a line, to standard output or whole into a file. */
 export async function exportCommand(

@@ -2,11 +2,11 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { readSettings } from '@slipway/protocol/settings'
 import { type ServeOptions, serveSandboxes, settings } from '@slipway/sandbox-server'
 import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
-import { startConsole } from '../console/console-start.ts'
-import { openBrowser } from '../console/open-browser.ts'
-import { type Config, readEnvironment, serverEnvironment } from '../context/config.ts'
-import { findStartData } from '../context/data-directory.ts'
-import { paint, printNote } from '../output/terminal.ts'
+import { startConsole } from '../../console/console-start.ts'
+import { openBrowser } from '../../console/open-browser.ts'
+import { type Config, readEnvironment, serverEnvironment } from '../../context/config.ts'
+import { findStartData } from '../../context/data-directory.ts'
+import { paint, printNote } from '../../output/terminal.ts'
 
 /** Starts the sandbox server; resolves when the signal has stopped it. */
 export async function sandboxServerCommand(flags: {
@@ -70,8 +70,8 @@ async function keyLine(key: string, data: string): Promise<string> {
 
 /** The agent server that sandboxes run: this very program, and what it has to read. */
 export function agentServerCommand(): { command: string[]; readable: string[] } {
-  const main = resolve(import.meta.dirname, '../main.js')
-  const root = resolve(import.meta.dirname, '../../../..')
+  const main = resolve(import.meta.dirname, '../../main.js')
+  const root = resolve(import.meta.dirname, '../../../../..')
   // Installed, the libraries lie beside this package; in a clone, below its root.
   const isInstalled = basename(dirname(root)) === 'node_modules'
   const libraries = isInstalled ? dirname(root) : resolve(root, 'node_modules')

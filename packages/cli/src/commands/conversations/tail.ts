@@ -1,9 +1,9 @@
 import type { PositionedEvent } from '@slipway/client'
 import type { Resync } from '@slipway/protocol'
-import type { ConversationSource } from '../conversation/source/source.ts'
-import { summarizeEvent } from '../output/event-line.ts'
-import { sanitizeLine } from '../output/sanitize.ts'
-import { eventColumns, eventWidths, print, printNote, table } from '../output/terminal.ts'
+import type { ConversationSource } from '../../conversation/source/source.ts'
+import { summarizeEvent } from '../../output/event-line.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
+import { eventColumns, eventWidths, print, printNote, table } from '../../output/terminal.ts'
 
 /** Prints events as they come, until Ctrl-C or until nothing runs in the conversation. */
 export async function tailCommand(

@@ -2,13 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Client, follow, type PositionedEvent, type TransientUpdate } from '@slipway/client'
 import type { ConversationInfo, ExecutionStatus } from '@slipway/protocol'
 import { Problem } from '@slipway/protocol/client'
-import type { CommandContext } from '../context/command-context.ts'
+import type { CommandContext } from '../../context/command-context.ts'
 import {
   type ConfirmationAnswer,
   isInteractive,
   promptForConfirmation,
-} from '../conversation/confirmation-prompt.ts'
-import { waitForForeignAnswer } from '../conversation/foreign-answer.ts'
+} from '../../conversation/confirmation-prompt.ts'
+import { waitForForeignAnswer } from '../../conversation/foreign-answer.ts'
 import {
   answerActions,
   answeredElsewhere,
@@ -16,12 +16,12 @@ import {
   type PendingAction,
   questionText,
   readPendingQuestion,
-} from '../conversation/pending-actions.ts'
-import { asObject, asString } from '../output/action-text.ts'
-import { sanitizeLine } from '../output/sanitize.ts'
-import { print, printNote } from '../output/terminal.ts'
-import { TranscriptRenderer } from '../output/transcript.ts'
-import { costText, tokensText } from '../output/usage.ts'
+} from '../../conversation/pending-actions.ts'
+import { asObject, asString } from '../../output/action-text.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
+import { print, printNote } from '../../output/terminal.ts'
+import { TranscriptRenderer } from '../../output/transcript.ts'
+import { costText, tokensText } from '../../output/usage.ts'
 import { connectionNotes, noteResync, positionedLine } from './tail.ts'
 
 /** Exit codes of commands that follow a run. */

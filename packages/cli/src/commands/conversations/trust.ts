@@ -1,12 +1,12 @@
 import { resolve } from 'node:path'
 import type { RepositoryConsent } from '@slipway/protocol'
 import { Problem } from '@slipway/protocol/client'
-import type { CommandContext } from '../context/command-context.ts'
-import { isInteractive } from '../conversation/confirmation-prompt.ts'
-import type { ConversationSource } from '../conversation/source/source.ts'
-import { utcTime } from '../output/relative-time.ts'
-import { sanitizeLine } from '../output/sanitize.ts'
-import { printNote, printResult } from '../output/terminal.ts'
+import type { CommandContext } from '../../context/command-context.ts'
+import { isInteractive } from '../../conversation/confirmation-prompt.ts'
+import type { ConversationSource } from '../../conversation/source/source.ts'
+import { utcTime } from '../../output/relative-time.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
+import { printNote, printResult } from '../../output/terminal.ts'
 
 interface TrustContext {
   readonly source: ConversationSource

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { compact, DirectoryInUseError, measureUsage } from '@slipway/agent-server/maintenance'
 import { exists } from '@slipway/shared/fs'
 import { formatBytes } from '@slipway/shared/text'
-import type { CommandContext } from '../context/command-context.ts'
-import { sanitizeLine } from '../output/sanitize.ts'
-import { print, printNote, printResult, table } from '../output/terminal.ts'
+import type { CommandContext } from '../../context/command-context.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
+import { print, printNote, printResult, table } from '../../output/terminal.ts'
 
 /** Prints what a data directory takes, and its largest conversations. */
 export async function usageCommand(data: string, limit: number, isJson: boolean): Promise<void> {

@@ -11,12 +11,12 @@ import { fileURLToPath } from 'node:url'
 import { Client, follow, type TransientUpdate } from '@slipway/client'
 import { must } from '@slipway/protocol/client'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { runCommand } from '../testing/command-process.ts'
+import { runCommand } from '../../testing/command-process.ts'
 
 // Commands are programs, and the machine may have others to run.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
-const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
+const mainPath = fileURLToPath(new URL('../../main.js', import.meta.url))
 const key = 'key-of-the-model-1234567890'
 
 interface ScriptedTurn {
@@ -460,7 +460,7 @@ test('limits and rules of flags hold, and another run replaces them', async () =
 })
 
 test('a conversation that was imported is not run, and nothing is added to it', async () => {
-  const sample = fileURLToPath(new URL('../../../../examples/sample-log/sample.jsonl', import.meta.url))
+  const sample = fileURLToPath(new URL('../../../../../examples/sample-log/sample.jsonl', import.meta.url))
   const { stdout } = await runCli(['import', sample, '--json'])
   const { conversation_id, imported } = JSON.parse(stdout)
   const run = await runCli(['run', 'go on', '--conversation', conversation_id])
