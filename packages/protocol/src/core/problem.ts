@@ -118,3 +118,8 @@ function retryable(code: ProblemCode, detail: string, cause: unknown): Problem {
   problem.cause = cause
   return problem
 }
+
+/** A failure of the disk or the database: later attempts may succeed. */
+export function isStorageFailure(error: unknown): error is Problem {
+  return error instanceof Problem && error.retryAfterSeconds !== undefined
+}

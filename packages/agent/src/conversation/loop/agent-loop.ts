@@ -1,4 +1,4 @@
-import { changedHooksReason, isAcpAgent, Problem, stuckThresholds } from '@slipway/protocol'
+import { changedHooksReason, isAcpAgent, isStorageFailure, Problem, stuckThresholds } from '@slipway/protocol'
 import { errorText } from '@slipway/shared/text'
 import type { EventDraft } from '@slipway/storage'
 import { AcpError } from '../../acp/failure.ts'
@@ -276,10 +276,6 @@ export class AgentLoop {
       }
     }
   }
-}
-
-function isStorageFailure(error: unknown): error is Problem {
-  return error instanceof Problem && error.retryAfterSeconds !== undefined
 }
 
 /** The code of a ConversationErrorEvent whose cause is not a model (wire 3.5). */

@@ -1,6 +1,5 @@
-import { Problem } from '@slipway/protocol'
+import { isStorageFailure, Problem } from '@slipway/protocol'
 import type { PostgresDatabase, Session } from '../database/database.ts'
-import { isDatabaseFailure } from '../database/database-failure.ts'
 import { lockName } from '../database/lock-name.ts'
 
 interface Job {
@@ -112,7 +111,7 @@ async function attempt(session: Session, job: Job, held: ReadonlySet<string>): P
     await session.run('RELEASE change')
     return { result }
   } catch (error) {
-    if (isDatabaseFailure(error)) throw error
+    if (isStorageFailure(error)) throw error
     await session.run('ROLLBACK TO change')
     return { error }
   }

@@ -1,4 +1,4 @@
-import { type Instant, Problem } from '@slipway/protocol'
+import { type Instant, isStorageFailure, Problem } from '@slipway/protocol'
 import type {
   ConversationQuery,
   ConversationRecord,
@@ -11,7 +11,6 @@ import { groupChildren } from '../../conversations/group-children.ts'
 import { emptyExtent } from '../../event-log/append-planner.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { Value } from '../database/database.ts'
-import { isDatabaseFailure } from '../database/database-failure.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
 import type { GroupPlan } from '../group-commit/group-plan.ts'
 import type { LogHead } from '../group-commit/log-heads.ts'
@@ -179,7 +178,7 @@ export class PostgresConversationRecords implements ConversationRecords {
       })
     } catch (error) {
       // It may be stored all the same.
-      if (leftover !== undefined && isDatabaseFailure(error)) this.#purge.schedule(leftover)
+      if (leftover !== undefined && isStorageFailure(error)) this.#purge.schedule(leftover)
       throw error
     }
   }

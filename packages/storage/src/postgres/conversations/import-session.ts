@@ -1,9 +1,9 @@
-import { type Moment, Problem } from '@slipway/protocol'
+import { isStorageFailure, Problem } from '@slipway/protocol'
+import { BaseImportSession, scheduleCleanUp } from '../../conversations/base-import-session.ts'
 import type { ImportSession } from '../../conversations/import-session.ts'
 import { HeldElsewhereError } from '../../conversations/leases.ts'
-import { type Extent, emptyExtent } from '../../event-log/append-planner.ts'
+import { emptyExtent } from '../../event-log/append-planner.ts'
 import type { ReceivedEvent, RecordUpdate } from '../../event-log/event-log.ts'
-import { isDatabaseFailure } from '../database/database-failure.ts'
 import { lookedUpIds, type StorageContext } from '../event-log/event-log.ts'
 import type { GroupPlan } from '../group-commit/group-plan.ts'
 import type { LogHead } from '../group-commit/log-heads.ts'
@@ -61,26 +61,15 @@ export async function startImport(
   } catch (error) {
     if (!isLocked) throw error
     // It may be stored all the same.
-    if (leftover !== undefined && isDatabaseFailure(error))
+    if (leftover !== undefined && isStorageFailure(error))
       scheduleCleanUp({ context, purge, conversation }, leftover, error)
     else {
-      if (isDatabaseFailure(error))
+      if (isStorageFailure(error))
         for (const ordinal of ordinals) purge.schedule({ ordinal, above: undefined })
       importLocks.release(conversation)
     }
     throw error
   }
-}
-
-/** Later, because the database fails. The conversation takes no appends until then. */
-function scheduleCleanUp(
-  { context, purge, conversation }: Pick<ImportOptions, 'context' | 'purge' | 'conversation'>,
-  leftover: Leftover,
-  reason: Problem,
-): void {
-  const { importLocks } = context
-  importLocks.explain(conversation, reason)
-  purge.schedule(leftover, () => importLocks.release(conversation))
 }
 
 interface ImportOptions {
@@ -92,103 +81,52 @@ interface ImportOptions {
   readonly start: LogHead | undefined
 }
 
-class PostgresImportSession implements ImportSession {
-  readonly #options: ImportOptions
-  #extent: Extent
-  #last: Moment | undefined
-  #isOver = false
-
-  constructor(options: ImportOptions, last: Moment | undefined) {
-    this.#options = options
-    this.#extent = options.start ?? emptyExtent
-    this.#last = last
-  }
-
-  get nextPosition(): number {
-    return this.#extent.head + 1
-  }
-
-  get last(): Moment | undefined {
-    return this.#last
+class PostgresImportSession extends BaseImportSession<Leftover, ImportOptions> {
+  protected get leftover(): Leftover {
+    const { ordinal, start } = this.options
+    return { ordinal, above: start?.head, epoch: start?.epoch }
   }
 
   async add(events: readonly ReceivedEvent[]): Promise<void> {
-    const { context, ordinal, start } = this.#options
+    const { context, ordinal, start } = this.options
     await context.writer.write({
       ordinal,
       ids: lookedUpIds(events),
       plan: (group) => {
-        this.#assertOpen()
-        const { newEvents, extent } = group.planAppend(ordinal, this.#extent, events)
+        this.assertOpen()
+        const { newEvents, extent } = group.planAppend(ordinal, this.extent, events)
         return {
           apply: () => {
             group.fence({ ordinal, epoch: start?.epoch ?? 0 })
             group.insert(ordinal, newEvents)
           },
-          done: () => {
-            this.#extent = extent
-            this.#last = newEvents.at(-1)?.event ?? this.#last
-          },
+          done: () => this.added(extent, newEvents),
         }
       },
     })
   }
 
   async publish(update: RecordUpdate): Promise<void> {
-    const { context, conversation, ordinal } = this.#options
+    const { context, conversation, ordinal } = this.options
     await context.writer.write({
       conversations: [conversation],
       plan: (group) => {
-        this.#assertOpen()
+        this.assertOpen()
         const existing = group.find(conversation)
         if (existing !== undefined && existing.ordinal !== ordinal)
           throw new Problem('conflict', `There is a conversation with this id already: ${conversation}`)
-        return {
-          apply: () => this.#publish(group, update),
-          done: () => {
-            this.#isOver = true
-            context.importLocks.release(conversation)
-            const liveTail = context.liveTails.get(ordinal)
-            liveTail?.reset()
-            liveTail?.signal.notify()
-            context.deliveries.markChanged(conversation)
-          },
-        }
+        return { apply: () => this.#publish(group, update), done: () => this.published() }
       },
     })
   }
 
-  async abort(): Promise<void> {
-    const { context, purge, conversation, ordinal, start } = this.#options
-    if (this.#isOver) return
-    this.#isOver = true
-    const { importLocks } = context
-    const leftover = { ordinal, above: start?.head, epoch: start?.epoch }
-    if (start === undefined) {
-      purge.schedule(leftover)
-      importLocks.release(conversation)
-      return
-    }
-    try {
-      await purge.run(leftover)
-      importLocks.release(conversation)
-    } catch (error) {
-      if (!isDatabaseFailure(error)) throw error
-      scheduleCleanUp(this.#options, leftover, error)
-    }
-  }
-
   #publish(group: GroupPlan, update: RecordUpdate): void {
-    const { conversation, ordinal } = this.#options
+    const { conversation, ordinal } = this.options
     const { title, tags, ...state } = update
     const head = group.find(conversation) ?? group.add(conversation, ordinal, emptyExtent)
     updateTexts(group, { ordinal }, update)
     group.run('UPDATE conversation SET is_visible = true WHERE ordinal = $1 AND NOT is_visible', [ordinal])
     group.run('DELETE FROM leftover WHERE ordinal = $1', [ordinal])
-    group.update(head, this.#extent, state)
-  }
-
-  #assertOpen(): void {
-    if (this.#isOver) throw new Problem('conflict', 'The import is over')
+    group.update(head, this.extent, state)
   }
 }

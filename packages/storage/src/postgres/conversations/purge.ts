@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { isStorageFailure } from '@slipway/protocol'
 import { HeldElsewhereError } from '../../conversations/leases.ts'
-import { isDatabaseFailure } from '../database/database-failure.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
 import type { GroupPlan } from '../group-commit/group-plan.ts'
 
@@ -120,7 +120,7 @@ export class Purge {
       } catch (error) {
         // The server that has the lease removes it.
         if (error instanceof HeldElsewhereError) return
-        if (!isDatabaseFailure(error)) throw error
+        if (!isStorageFailure(error)) throw error
         await pause(retryMs, undefined, { ref: false, signal: this.#closing.signal })
       }
     }

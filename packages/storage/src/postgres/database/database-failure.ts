@@ -46,11 +46,6 @@ export function isUniqueViolation(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === '23505'
 }
 
-/** A Problem of this module: later attempts may succeed. */
-export function isDatabaseFailure(error: unknown): error is Problem {
-  return error instanceof Problem && error.retryAfterSeconds !== undefined
-}
-
 const noTls = 'The server does not support SSL connections'
 
 /** The errors of the driver name hosts and users, never a password. */

@@ -1,12 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { type LogFunction, must, type Problem } from '@slipway/protocol'
+import { isStorageFailure, type LogFunction, must, type Problem } from '@slipway/protocol'
 import pg from 'pg'
-import {
-  isConnectionFailure,
-  isDatabaseFailure,
-  readOnlyProblem,
-  toDatabaseProblem,
-} from './database-failure.ts'
+import { isConnectionFailure, readOnlyProblem, toDatabaseProblem } from './database-failure.ts'
 import { beginDurablySql, SettingWarnings, type TransactionSettings } from './transaction-settings.ts'
 
 /** A value of a statement. Buffers are sent as they are; arrays are sent as text. */
@@ -149,7 +144,7 @@ export class PostgresDatabase {
   }
 
   #failed(error: unknown): void {
-    if (!isDatabaseFailure(error)) return
+    if (!isStorageFailure(error)) return
     if (!isConnectionFailure(error) || this.#problem !== undefined || this.#closing.signal.aborted) return
     this.#problem = error
     this.#log('error', 'the database cannot be used', { reason: error.message, error: String(error.cause) })
@@ -165,7 +160,7 @@ export class PostgresDatabase {
         await this.#recovered()
         return
       } catch (error) {
-        if (isDatabaseFailure(error) && !signal.aborted) this.#problem = error
+        if (isStorageFailure(error) && !signal.aborted) this.#problem = error
       }
     }
   }

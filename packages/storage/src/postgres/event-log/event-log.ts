@@ -1,5 +1,11 @@
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
-import { type EventFilter, type Instant, type LogFunction, Problem } from '@slipway/protocol'
+import {
+  type EventFilter,
+  type Instant,
+  isStorageFailure,
+  type LogFunction,
+  Problem,
+} from '@slipway/protocol'
 import { Waiter } from '@slipway/shared/async'
 import type { ImportLocks } from '../../conversations/import-locks.ts'
 import { duplicateId } from '../../event-log/append-planner.ts'
@@ -22,7 +28,6 @@ import { PageCache } from '../../event-log/page-cache.ts'
 import { decodeEventPageId, encodeEventPageId, isPageIdIn, isPageIdOf } from '../../event-log/page-id.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { PostgresDatabase } from '../database/database.ts'
-import { isDatabaseFailure } from '../database/database-failure.ts'
 import type { PostgresDeliveries } from '../deliveries/deliveries.ts'
 import { type GroupCommit, idDigest } from '../group-commit/group-commit.ts'
 import { type EventRow, eventColumns, type GroupPlan, toStoredEvent } from '../group-commit/group-plan.ts'
@@ -184,7 +189,7 @@ export class PostgresEventLog implements EventLog {
         } catch (error) {
           // It was removed after it was found.
           if (error instanceof Problem && error.code === 'not_found') return
-          if (!isDatabaseFailure(error)) throw error
+          if (!isStorageFailure(error)) throw error
           await pause(retryMs)
         }
       }

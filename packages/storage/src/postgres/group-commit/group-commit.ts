@@ -30,13 +30,13 @@
  */
 
 import { hash } from 'node:crypto'
-import { type Instant, Problem, storageUnavailableProblem } from '@slipway/protocol'
+import { type Instant, isStorageFailure, Problem, storageUnavailableProblem } from '@slipway/protocol'
 import { HeldElsewhereError } from '../../conversations/leases.ts'
 import { CommitMetrics } from '../../event-log/commit-metrics.ts'
 import type { StoredEvent } from '../../event-log/event-log.ts'
 import type { KindSource, KindSourceNumbers } from '../../event-log/kind-source-numbers.ts'
 import type { PostgresDatabase } from '../database/database.ts'
-import { isDatabaseFailure, isUniqueViolation } from '../database/database-failure.ts'
+import { isUniqueViolation } from '../database/database-failure.ts'
 import { lockName, serverLockName } from '../database/lock-name.ts'
 import {
   type EventRow,
@@ -281,7 +281,7 @@ export class GroupCommit {
       this.#isUnsettled = true
       this.#heads.clear()
     }
-    if (isDatabaseFailure(error)) this.#onRefused(group.length)
+    if (isStorageFailure(error)) this.#onRefused(group.length)
     for (const { reject } of group) reject(error)
   }
 }

@@ -90,10 +90,6 @@ export class PostgresConversationLeases implements ConversationLeases {
     return this.#options.registration.id
   }
 
-  get heldCount(): number {
-    return this.#held.size
-  }
-
   /** True while memory is as new as the table. */
   isHeld(conversation: string): boolean {
     return this.#held.has(conversation) && this.#options.registration.isValid

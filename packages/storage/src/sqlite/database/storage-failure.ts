@@ -2,6 +2,8 @@ import { basename } from 'node:path'
 import { Problem, storageFullProblem, storageUnavailableProblem } from '@slipway/protocol/problem'
 import { errorCode } from '@slipway/shared/fs'
 
+export { isStorageFailure } from '@slipway/protocol/problem'
+
 /** Failures by SQLite's primary result code. */
 const reasons: Readonly<Record<number, string>> = {
   3: 'permission denied',
@@ -84,11 +86,6 @@ export function isDamaged(error: unknown): boolean {
 /** The first page of the file is wrong: nothing of it can be used. */
 export function isNotDatabase(error: unknown): boolean {
   return resultCode(error) === notDatabaseCode
-}
-
-/** A failure of the disk or a foreign lock; writes may succeed later, unless the file is damaged. */
-export function isStorageFailure(error: unknown): error is Problem {
-  return error instanceof Problem && error.retryAfterSeconds !== undefined
 }
 
 /** A failure after which writes that are smaller may still succeed. */
