@@ -61,6 +61,7 @@ async function fill(store: any): Promise<void> {
   })
   await session.add(lines)
   await session.publish({ title: 'imported' })
+  await store.documents?.update('', 'one.json', () => Buffer.from('{"one":1}'))
   const removed = '2f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
   await store.conversations.create({ id: removed, title: null, tags: {}, request: null })
   await store.conversations.remove(removed)

@@ -8,7 +8,7 @@ import { openStorage } from './sqlite/storage.ts'
 
 /** What a sandbox server stores: its rows, and the logs of its conversations. */
 export interface ControlPlaneStorage extends AsyncDisposable {
-  readonly storage: ServerStorage
+  readonly storage: Omit<ServerStorage, 'documents'>
   readonly controlPlane: ControlPlaneStore
 }
 

@@ -4,6 +4,7 @@ import type { LogFunction, Problem } from '@slipway/protocol'
 import type { Metric } from '@slipway/shared/metrics'
 import type { CompactedFile, CompactOptions } from './conversations/compaction.ts'
 import type { Storage } from './conversations/storage.ts'
+import type { DocumentStore } from './documents/document-store.ts'
 import { DirectoryLock } from './sqlite/database/directory-lock.ts'
 import { makeDataDirectory } from './sqlite/database/open-failure.ts'
 import { StorageHealth } from './sqlite/database/storage-health.ts'
@@ -12,6 +13,8 @@ import { openStorage } from './sqlite/storage.ts'
 
 /** The storage of a server, and whether it can be used. */
 export interface ServerStorage extends Storage {
+  /** Settings, profiles, secrets and decisions of the server. */
+  readonly documents: DocumentStore
   readonly health: StorageHealth
   readonly metrics: readonly Metric[]
   /** Gives the free space of its files back, while it is used. */
@@ -61,6 +64,7 @@ export async function openServerStorage(options: {
     return {
       health,
       ...{ log: storage.log, conversations: storage.conversations, deliveries: storage.deliveries },
+      documents: storage.documents,
       leases: storage.leases,
       startImport: (conversation) => storage.startImport(conversation),
       waitUntilIndexed: () => storage.waitUntilIndexed(),

@@ -19,6 +19,7 @@ const versions = [
     hashes: [
       ...['ff31ea43cc186867', '0b50496ab3ec3eef', '47b5e4ee2a61b9c1', '6da6a1a059175f65', 'adeac0b32be0d8d5'],
       ...['a66adf2a6496b76e', '490e9ac1913399f7', '1311f267a55a88c0', 'd7aa0f935f6c9366', 'ce632b05f0660a64'],
+      '3f60163d2af3c8f8',
     ],
   },
   {

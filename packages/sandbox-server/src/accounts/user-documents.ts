@@ -36,6 +36,7 @@ export function userDocument<T>(
 function limitSize(documents: DocumentStore): DocumentStore {
   return {
     get: (user, name) => documents.get(user, name),
+    list: (user) => documents.list(user),
     update: (user, name, make) =>
       documents.update(user, name, (old) => {
         const updated = make(old)

@@ -23,6 +23,18 @@ export function documentStoreContract(open: () => Promise<OpenedDocuments>): voi
     expect(await reopened.get('u', 'd')).toEqual(Buffer.alloc(0))
   })
 
+  test('an unchanged document is the same Buffer again, also when an update leaves it', async () => {
+    await using fixture = await open()
+    const { documents } = fixture
+    await documents.update('u', 'd', () => Buffer.from('1'))
+    const first = await documents.get('u', 'd')
+    await documents.update('u', 'd', (old) => {
+      expect(old).toBe(first)
+      return old
+    })
+    expect(await documents.get('u', 'd')).toBe(first)
+  })
+
   test('owners and names are separate, for any name of an owner', async () => {
     await using fixture = await open()
     const { documents } = fixture
@@ -33,6 +45,9 @@ export function documentStoreContract(open: () => Promise<OpenedDocuments>): voi
       expect(await documents.get(owner, 'e')).toBeUndefined()
     }
     expect(await documents.get('v', 'd')).toBeUndefined()
+    await documents.update('u', 'b', () => Buffer.from('b'))
+    expect([...(await documents.list('u'))].sort()).toEqual(['b', 'd'])
+    expect(await documents.list('v')).toEqual([])
   })
 
   test('an update that throws rejects, changes nothing and does not stop the next one', async () => {

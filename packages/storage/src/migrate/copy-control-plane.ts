@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { type TableDefinition, tableDefinitions } from '../control-plane/stores/tables.ts'
-import { decodeText, encodeText } from '../postgres/control-plane/text.ts'
 import { PostgresDatabase, type Session, type Value } from '../postgres/database/database.ts'
+import { decodeText, encodeText } from '../postgres/text/encoded-text.ts'
 import { controlPlaneMigrations } from '../sqlite/control-plane/schema.ts'
 import { Database, toBuffer } from '../sqlite/database/database.ts'
 import { StoreMark } from '../sqlite/database/store-mark.ts'

@@ -1,18 +1,21 @@
 import { randomInt } from 'node:crypto'
-import type { Instant, LogFunction, Problem } from '@slipway/protocol'
+import { type Instant, type LogFunction, type Problem, storageUnavailableProblem } from '@slipway/protocol'
 import type { Metric } from '@slipway/shared/metrics'
+import { DocumentRows } from '../control-plane/stores/documents.ts'
 import type { ConversationRecords } from '../conversations/conversation-records.ts'
 import { ImportLocks } from '../conversations/import-locks.ts'
 import type { ImportSession } from '../conversations/import-session.ts'
 import type { Storage } from '../conversations/storage.ts'
 import type { Deliveries } from '../deliveries/deliveries.ts'
+import type { DocumentStore } from '../documents/document-store.ts'
 import { DamageReport } from '../event-log/damage-report.ts'
 import { KindSourceNumbers } from '../event-log/kind-source-numbers.ts'
 import { LiveTails } from '../event-log/live-tails.ts'
 import { PostgresConversationRecords } from './conversations/conversation-records.ts'
 import { startImport } from './conversations/import-session.ts'
 import { Purge } from './conversations/purge.ts'
-import { maxConnections, PostgresDatabase } from './database/database.ts'
+import { maxConnections, PostgresDatabase, type Session } from './database/database.ts'
+import { lockName } from './database/lock-name.ts'
 import { Ownership } from './database/ownership.ts'
 import { prepareDatabase } from './database/prepare-database.ts'
 import { PostgresDeliveries } from './deliveries/deliveries.ts'
@@ -20,6 +23,7 @@ import { PostgresEventLog, type StorageContext } from './event-log/event-log.ts'
 import { GroupCommit } from './group-commit/group-commit.ts'
 import { LogHeads } from './group-commit/log-heads.ts'
 import type { PostgresConversationLeases } from './leases/conversation-leases.ts'
+import { PostgresSession } from './rows/session.ts'
 import { ownConnections, Sharing } from './sharing.ts'
 
 interface PostgresStorageOptions {
@@ -87,6 +91,7 @@ async function openContext(
     liveTails: new LiveTails(),
     damage: new DamageReport(log),
     importLocks: new ImportLocks(),
+    documents: openDocuments(db, epoch),
     deliveries: new PostgresDeliveries(db, writer, sharing?.leases),
     leases: sharing?.leases,
   }
@@ -96,6 +101,21 @@ async function openContext(
     context.liveTails.notifyAll()
   })
   return context
+}
+
+/** Longest pause between two statements of a change. */
+const maxIdleMs = 10_000
+
+/** One change of documents at a time, of all servers; none by a server whose database another has taken over. */
+function openDocuments(db: PostgresDatabase, epoch: number): DocumentStore {
+  const beginSql = `SET LOCAL idle_in_transaction_session_timeout = ${maxIdleMs};
+    SELECT pg_advisory_xact_lock(${lockName('documents')}); SELECT epoch FROM owner`
+  const write = <T>(work: (session: Session) => Promise<T>) =>
+    db.transaction<T, [number]>(beginSql, async (session, [owner]) => {
+      if (owner?.[0] !== epoch) throw storageUnavailableProblem('Another server has taken over the database')
+      return await work(session)
+    })
+  return new DocumentRows(new PostgresSession(db, { write }))
 }
 
 /** Servers that share the data choose numbers without asking each other; a pair may have several. */
@@ -127,6 +147,7 @@ export class PostgresStorage implements Storage {
   readonly log: PostgresEventLog
   readonly conversations: ConversationRecords
   readonly deliveries: Deliveries
+  readonly documents: DocumentStore
   readonly #context: StorageContext
   readonly #purge: Purge
   /** The connections, and what says that this server may use the data. */
@@ -139,6 +160,7 @@ export class PostgresStorage implements Storage {
     this.log = new PostgresEventLog(context)
     this.conversations = new PostgresConversationRecords(context, this.#purge)
     this.deliveries = context.deliveries
+    this.documents = context.documents
   }
 
   /** Why the database cannot be used at the moment. */

@@ -585,9 +585,9 @@ test('a directory of the version before opens, and its files know its log from t
       for (const [row, body] of rowsOf<[number, Uint8Array]>(db, 'SELECT row, body FROM event'))
         db.prepare('UPDATE event SET body = ? WHERE row = ?').run(readBody(blobRows(db), body), row)
       db.exec(
-        `DROP TRIGGER event_removed; DROP TABLE event_blob; DROP TABLE blob;
+        `DROP TABLE document; DROP TRIGGER event_removed; DROP TABLE event_blob; DROP TABLE blob;
          ALTER TABLE event DROP COLUMN finer; ALTER TABLE conversation DROP COLUMN has_finer;
-         ALTER TABLE conversation DROP COLUMN checksum; PRAGMA user_version = ${logMigrations.length - 4}`,
+         ALTER TABLE conversation DROP COLUMN checksum; PRAGMA user_version = ${logMigrations.length - 5}`,
       )
     }
     db.close()

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { documentNamesSql, documentSql } from '../control-plane/stores/documents.ts'
 import type { ConversationSort } from '../conversations/conversation-records.ts'
 import { temporaryDirectory } from '../testing/temporary-directory.ts'
 import { searchSql } from './conversations/conversation-records.ts'
@@ -53,6 +54,14 @@ test('a pending delivery is an index lookup', () => {
   const db = open(directory.path, logMigrations)
   expect(db.plan(visibleSql)).toEqual(['SEARCH conversation USING INDEX conversation_id (id=?)'])
   expect(db.plan(cursorSql)).toEqual(['SEARCH delivery USING PRIMARY KEY (receiver=? AND conversation=?)'])
+  db.close()
+})
+
+test('a document is an index lookup', () => {
+  using directory = temporaryDirectory()
+  const db = open(directory.path, logMigrations)
+  for (const sql of [documentSql, documentNamesSql])
+    for (const step of db.plan(sql)) expect(step).toMatch(/^SEARCH document USING (?:COVERING )?INDEX/)
   db.close()
 })
 

@@ -2,13 +2,17 @@ import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Instant, type LogFunction, must } from '@slipway/protocol'
 import type { Metric } from '@slipway/shared/metrics'
+import { DocumentRows } from '../control-plane/stores/documents.ts'
 import type { ConversationRecords } from '../conversations/conversation-records.ts'
 import { ImportLocks } from '../conversations/import-locks.ts'
 import type { ImportSession } from '../conversations/import-session.ts'
 import type { Storage } from '../conversations/storage.ts'
 import type { Deliveries } from '../deliveries/deliveries.ts'
+import type { DocumentStore } from '../documents/document-store.ts'
 import { DamageReport } from '../event-log/damage-report.ts'
 import { LiveTails } from '../event-log/live-tails.ts'
+import { ChangeQueue } from './control-plane/change-queue.ts'
+import { SqliteSession } from './control-plane/session.ts'
 import { SqliteConversationRecords } from './conversations/conversation-records.ts'
 import { startImport } from './conversations/import-session.ts'
 import { Purge } from './conversations/purge.ts'
@@ -150,6 +154,7 @@ export class SqliteStorage implements Storage {
   readonly log: SqliteEventLog
   readonly conversations: ConversationRecords
   readonly deliveries: Deliveries
+  readonly documents: DocumentStore
   /** Whether the log, and what is added to it, can be written. */
   readonly health: StorageHealth
   readonly #lock: DirectoryLock
@@ -163,6 +168,8 @@ export class SqliteStorage implements Storage {
     this.log = new SqliteEventLog(context)
     this.conversations = new SqliteConversationRecords(context, this.#purge)
     this.deliveries = context.deliveries
+    const { db, writer } = context
+    this.documents = new DocumentRows(new SqliteSession(db, new ChangeQueue(db, writer)))
     this.health = context.health
     this.#purge.resume()
   }

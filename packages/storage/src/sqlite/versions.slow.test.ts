@@ -54,6 +54,9 @@ test.each(fixtures.filter(({ name }) => name === 'log'))(
       )
       await storage.waitUntilIndexed()
       expect(await storage.log.count(id, { body: 'text 39 OF' })).toBe(1)
+      // Earlier versions had files.
+      const document = version < 11 ? undefined : '{"one":1}'
+      expect((await storage.documents.get('', 'one.json'))?.toString()).toBe(document)
       await storage.log.append(id, [{ kind: 'PauseEvent', source: 'user' }])
     }
     expect(readRows(path, `${events} LIMIT 110`)).not.toEqual([])

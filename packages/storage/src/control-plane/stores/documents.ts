@@ -3,13 +3,14 @@ import type { DocumentStore } from '../../documents/document-store.ts'
 import { execute, queryColumn, type RowSession, type Work } from './session.ts'
 
 export const documentSql = 'SELECT sealed FROM document WHERE "user" = ? AND name = ?'
+export const documentNamesSql = 'SELECT name FROM document WHERE "user" = ?'
 const putSql = `INSERT INTO document ("user", name, sealed) VALUES (?, ?, ?)
   ON CONFLICT ("user", name) DO UPDATE SET sealed = excluded.sealed`
 const removeSql = 'DELETE FROM document WHERE "user" = ? AND name = ?'
 /** Documents whose bytes are remembered. */
 const maxLatest = 500
 
-/** Documents as rows of the control plane. An unchanged document that was read lately is the same Buffer. */
+/** Documents as rows. An unchanged document that was read lately is the same Buffer. */
 export class DocumentRows implements DocumentStore {
   readonly #session: RowSession
   readonly #latest = new LruMap<string, Buffer>({ max: maxLatest })
@@ -20,6 +21,10 @@ export class DocumentRows implements DocumentStore {
 
   get(user: string, name: string): Promise<Buffer | undefined> {
     return this.#session.read(this.#get(user, name))
+  }
+
+  async list(user: string): Promise<readonly string[]> {
+    return await this.#session.read(queryColumn<string>(documentNamesSql, user))
   }
 
   update(user: string, name: string, make: (old: Buffer | undefined) => Buffer | undefined): Promise<void> {
@@ -37,7 +42,9 @@ export class DocumentRows implements DocumentStore {
   }
 
   *#update(user: string, name: string, make: (old: Buffer | undefined) => Buffer | undefined): Work<void> {
-    const updated = make(yield* this.#get(user, name))
+    const old = yield* this.#get(user, name)
+    const updated = make(old)
+    if (updated === old) return
     yield* updated === undefined ? execute(removeSql, user, name) : execute(putSql, user, name, updated)
   }
 }

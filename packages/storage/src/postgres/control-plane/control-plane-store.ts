@@ -4,8 +4,8 @@ import type { ControlPlaneStore } from '../../control-plane/control-plane-store.
 import { openRows } from '../../control-plane/stores/open-rows.ts'
 import { PostgresDatabase } from '../database/database.ts'
 import { prepareDatabase } from '../database/prepare-database.ts'
+import { PostgresSession } from '../rows/session.ts'
 import { type LeaseTimes, PostgresLeases } from './leases.ts'
-import { PostgresSession } from './session.ts'
 
 const insertIdSql = 'INSERT INTO ledger SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM ledger)'
 

@@ -5,8 +5,8 @@ import { type LogFunction, Problem } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import type { Lease, Leases } from '../../control-plane/leases.ts'
 import type { PostgresDatabase } from '../database/database.ts'
+import { encodeText } from '../text/encoded-text.ts'
 import { ChangeQueue, type Fence } from './change-queue.ts'
-import { encodeText } from './text.ts'
 
 export interface LeaseTimes {
   /** A server that is silent for so long loses its leases. */

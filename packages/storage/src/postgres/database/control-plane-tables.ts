@@ -1,6 +1,6 @@
 /**
  * The tables of the control plane. Titles for order and search are bytes; other texts are escaped
- * (`text.ts`). A lease is held while its replica is there; each holder has another epoch.
+ * (`encoded-text.ts`). A lease is held while its replica is there; each holder has another epoch.
  */
 export const controlPlaneTables = `CREATE TABLE ledger (id text NOT NULL);
    CREATE TABLE sandbox (

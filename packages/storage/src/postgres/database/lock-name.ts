@@ -1,8 +1,8 @@
 /**
  * `owner` is held by the server that owns the data alone, `write` by transactions, `schema` by migrations,
- * `ledger` and `log` by the changes of a control plane.
+ * `documents` by changes of documents, `ledger` and `log` by the changes of a control plane.
  */
-const locks = { owner: 1, write: 2, schema: 3, ledger: 20, log: 21 } as const
+const locks = { owner: 1, write: 2, schema: 3, documents: 5, ledger: 20, log: 21 } as const
 /** A number of our own among the advisory locks of the database. */
 const space = 0x5117_0a00
 const serverSpace = space + 4

@@ -8,6 +8,7 @@ import {
 } from '@slipway/protocol'
 import { Waiter } from '@slipway/shared/async'
 import type { ImportLocks } from '../../conversations/import-locks.ts'
+import type { DocumentStore } from '../../documents/document-store.ts'
 import { duplicateId } from '../../event-log/append-planner.ts'
 import { pageOfOtherHistory } from '../../event-log/cursor.ts'
 import { DamageError } from '../../event-log/damage.ts'
@@ -51,6 +52,7 @@ export interface StorageContext {
   readonly liveTails: LiveTails
   readonly importLocks: ImportLocks
   readonly deliveries: PostgresDeliveries
+  readonly documents: DocumentStore
   readonly damage: DamageReport
   /** Where servers share the data. */
   readonly leases: PostgresConversationLeases | undefined

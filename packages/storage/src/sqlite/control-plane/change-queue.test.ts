@@ -1,6 +1,7 @@
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
+import { CommitQueue } from '../database/commit-queue.ts'
 import { Database } from '../database/database.ts'
 import { StorageHealth } from '../database/storage-health.ts'
 import { ChangeQueue } from './change-queue.ts'
@@ -12,7 +13,10 @@ test('a failed change is rolled back, and the others of its transaction are stor
     cacheBytes: 1_000_000,
     migrations: ['CREATE TABLE entry (name TEXT PRIMARY KEY) STRICT'],
   })
-  const changes = new ChangeQueue(db, new StorageHealth(dirname(db.path), () => {}).add(db))
+  const changes = new ChangeQueue(
+    db,
+    new CommitQueue(db, 'ledger', new StorageHealth(dirname(db.path), () => {}).add(db)),
+  )
   const names = () => db.all<[string]>('SELECT name FROM entry ORDER BY name').flat()
   const add = (name: string) => {
     db.run('INSERT INTO entry VALUES (?)', name)
@@ -43,7 +47,10 @@ test('after a failure with unknown file content, later changes are refused', asy
   const migrations = ['CREATE TABLE entry (name TEXT PRIMARY KEY) STRICT']
   const settings = { synchronous: 'FULL', cacheBytes: 1_000_000, migrations } as const
   const db = new Database(join(directory.path, 'test.db'), settings)
-  const changes = new ChangeQueue(db, new StorageHealth(dirname(db.path), () => {}).add(db))
+  const changes = new ChangeQueue(
+    db,
+    new CommitQueue(db, 'ledger', new StorageHealth(dirname(db.path), () => {}).add(db)),
+  )
   const write = (name: string) => changes.write(() => db.run('INSERT INTO entry VALUES (?)', name))
   const asked = [
     write('a'),

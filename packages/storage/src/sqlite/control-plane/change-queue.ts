@@ -1,7 +1,6 @@
-import { CommitQueue } from '../database/commit-queue.ts'
+import type { CommitQueue } from '../database/commit-queue.ts'
 import type { Database } from '../database/database.ts'
 import { isDamaged, resultCode } from '../database/storage-failure.ts'
-import type { DatabaseHealth } from '../database/storage-health.ts'
 
 type Outcome<T> = { readonly answer: T } | { readonly error: unknown }
 
@@ -9,7 +8,7 @@ type Outcome<T> = { readonly answer: T } | { readonly error: unknown }
 const constraintCode = 19
 
 /**
- * Changes of the control-plane store. The changes of one turn of the event loop share a transaction and see
+ * Changes of rows. The changes of one turn of the event loop share a transaction and see
  * each other's writes. A change that throws is rolled back and rejects alone; a failed transaction rejects
  * all.
  */
@@ -17,9 +16,9 @@ export class ChangeQueue {
   readonly #db: Database
   readonly #commitQueue: CommitQueue
 
-  constructor(db: Database, health: DatabaseHealth) {
+  constructor(db: Database, commitQueue: CommitQueue) {
     this.#db = db
-    this.#commitQueue = new CommitQueue(db, 'ledger', health)
+    this.#commitQueue = commitQueue
   }
 
   /** Resolves with the result of `work` when its writes are durable. */

@@ -7,6 +7,7 @@ import { controlPlaneStoreContract } from '../../control-plane/control-plane-sto
 import { SandboxStore } from '../../control-plane/stores/sandboxes.ts'
 import { type OpenStore, sandboxRow } from '../../control-plane/testing/sample-rows.ts'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
+import { CommitQueue } from '../database/commit-queue.ts'
 import { Database } from '../database/database.ts'
 import { StorageHealth } from '../database/storage-health.ts'
 import { openStorage } from '../storage.ts'
@@ -63,7 +64,10 @@ test('queued changes are written before closing, later ones rejected', async () 
 test('on a full disk a change is refused as a whole, and what fits is written later', async () => {
   using directory = temporaryDirectory()
   const db = new Database(join(directory.path, 'control.db'), settings)
-  const changes = new ChangeQueue(db, new StorageHealth(dirname(db.path), () => {}).add(db))
+  const changes = new ChangeQueue(
+    db,
+    new CommitQueue(db, 'ledger', new StorageHealth(dirname(db.path), () => {}).add(db)),
+  )
   const sandboxes = new SandboxStore(new SqliteSession(db, changes), () => 5)
   await sandboxes.add(sandboxRow({ id: 'a' }))
   db.pragma(`max_page_count = ${Number(db.pragma('page_count')) + 2}`)

@@ -3,6 +3,7 @@ import { type Instant, type LogFunction, must } from '@slipway/protocol'
 import type { ControlPlaneStore } from '../../control-plane/control-plane-store.ts'
 import { LocalLeases } from '../../control-plane/leases.ts'
 import { openRows } from '../../control-plane/stores/open-rows.ts'
+import { CommitQueue } from '../database/commit-queue.ts'
 import { Database } from '../database/database.ts'
 import { DirectoryLock } from '../database/directory-lock.ts'
 import { makeDataDirectory } from '../database/open-failure.ts'
@@ -66,7 +67,7 @@ export async function openControlPlaneStore({
         })
       })
     const databaseHealth = health.add(db, recover)
-    const changes = new ChangeQueue(db, databaseHealth)
+    const changes = new ChangeQueue(db, new CommitQueue(db, 'ledger', databaseHealth))
     const closing = new AbortController()
     const reclaiming = reclaimPeriodically(db, changes, closing.signal, reclaimIntervalMs)
     const store: ControlPlaneStore = {

@@ -11,7 +11,10 @@ export function rowBase(ordinal: number): number {
   return ordinal * positionsPerConversation
 }
 
-/** Tables whose rows nothing else verifies: a wrong index of them would hide a conversation, or remove a blob in use. */
+/**
+ * Tables whose rows nothing else verifies: a wrong index of them would hide a conversation or a document, or
+ * remove a blob in use.
+ */
 export const uncheckedTables = [
   'conversation',
   'facet',
@@ -19,6 +22,7 @@ export const uncheckedTables = [
   'store',
   'delivery',
   'event_blob',
+  'document',
 ] as const
 
 /**
@@ -107,4 +111,11 @@ export const logMigrations: readonly string[] = [
   `ALTER TABLE event ADD COLUMN finer TEXT NOT NULL DEFAULT '';
    ALTER TABLE conversation ADD COLUMN has_finer INTEGER NOT NULL DEFAULT 0;
    UPDATE conversation SET has_finer = 2 WHERE head > 0`,
+  // Documents of the server, as those of `control.db`: names that end in `.json` are readable.
+  `CREATE TABLE document (
+     user TEXT NOT NULL,
+     name TEXT NOT NULL,
+     sealed BLOB NOT NULL,
+     PRIMARY KEY (user, name)
+   ) STRICT`,
 ]

@@ -1,7 +1,6 @@
 import type { RowSession, Value, Work } from '../../control-plane/stores/session.ts'
-import type { PostgresDatabase } from '../database/database.ts'
-import type { ChangeQueue } from './change-queue.ts'
-import { decodeText, encodeText } from './text.ts'
+import type { PostgresDatabase, Session } from '../database/database.ts'
+import { decodeText, encodeText } from '../text/encoded-text.ts'
 
 type Rows = readonly (readonly unknown[])[]
 
@@ -13,13 +12,18 @@ const dialect = {
   },
 } as const
 
+/** Runs a change in a transaction, which is durable when the promise resolves. */
+interface Changes {
+  write<T>(work: (session: Session) => Promise<T>): Promise<T>
+}
+
 /** The rows of a database. */
 export class PostgresSession implements RowSession {
   readonly dialect = dialect
   readonly #db: PostgresDatabase
-  readonly #changes: ChangeQueue
+  readonly #changes: Changes
 
-  constructor(db: PostgresDatabase, changes: ChangeQueue) {
+  constructor(db: PostgresDatabase, changes: Changes) {
     this.#db = db
     this.#changes = changes
   }

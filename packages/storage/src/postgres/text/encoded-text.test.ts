@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { decodeText, encodeText } from './text.ts'
+import { decodeText, encodeText } from './encoded-text.ts'
 
 test('every well-formed text survives, without a NUL on the way', () => {
   const char = fc.constantFrom('a', '0', '1', '\0', '\u{10fffe}', 'ü', '\u{1f600}')
