@@ -7,7 +7,7 @@ import { conversationRoutes, eventRoutes, type LogFunction, runtimeRoutes } from
 import type { Secret } from '@slipway/shared/redaction'
 import type { Clock } from '@slipway/shared/time'
 import { removeTemporaryLeftovers } from '@slipway/shared/tool-files'
-import { Cipher, type ServerStorage } from '@slipway/storage'
+import { assertSealingKey, Cipher, importDocumentFiles, type ServerStorage } from '@slipway/storage'
 import type { Config } from './config/config.ts'
 import { ConversationInfoReader } from './conversations/conversation-info.ts'
 import { conversationCommandHandlers } from './conversations/handlers/commands.ts'
@@ -109,7 +109,10 @@ export async function openCore(options: CoreOptions, findPageTokens: () => PageT
   const infoReader = new ConversationInfoReader(storage, files)
   const cipher = await Cipher.open({ directory, secretKey: config.secretKey, log })
   void warnIfKeysAreReadable(config, log)
-  const secrets = new ServerSecrets({ directory, cipher })
+  const { documents } = storage
+  if (config.databaseUrl !== undefined) await assertSealingKey(documents, cipher)
+  await importDocumentFiles({ directory, documents, log })
+  const secrets = new ServerSecrets({ documents, cipher })
   const redactedValues = [...config.secrets.map((secret) => secret.reveal()), ...cipher.keyTexts]
   const parts = new ConversationParts()
   const worktrees = config.worktreeRoot ?? join(files, 'worktrees')

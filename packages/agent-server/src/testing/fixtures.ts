@@ -10,6 +10,7 @@ import { ConversationRegistry } from '../core/conversations/registry.ts'
 import type { ServerSecrets } from '../core/secrets/server-secrets.ts'
 import { LlmProfiles } from '../modules/llm-profiles/llm-profiles.ts'
 import { ServerSettings } from '../modules/settings/server-settings.ts'
+import { fileDocuments } from './file-documents.ts'
 
 /** A directory for one test. */
 export function temporaryDirectory(): Disposable & { readonly path: string } {
@@ -38,9 +39,9 @@ export async function openRegistry(
     cipher,
     parts: partsOf({
       models: new LlmProfiles({
-        directory: join(directory, 'profiles'),
+        documents: fileDocuments(directory),
         cipher,
-        settings: new ServerSettings({ directory, cipher }),
+        settings: new ServerSettings({ documents: fileDocuments(directory), cipher }),
       }),
     }),
     ...(secrets === undefined ? {} : { secrets }),
@@ -66,10 +67,10 @@ export async function openCreateDeps(
   directory: string,
 ): Promise<CreateConversationDeps> {
   const cipher = await Cipher.open({ directory, secretKey: undefined })
-  const settings = new ServerSettings({ directory, cipher })
-  const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
+  const settings = new ServerSettings({ documents: fileDocuments(directory), cipher })
+  const llmProfiles = new LlmProfiles({ documents: fileDocuments(directory), cipher, settings })
   const agentProfiles = new AgentProfiles({
-    path: join(directory, 'agent-profiles.sealed'),
+    documents: fileDocuments(directory),
     cipher,
     llmProfiles,
     settings,

@@ -4,7 +4,7 @@ import type { RepositoryCode } from '@slipway/agent'
 import { llm } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
 import { Secret } from '@slipway/shared/redaction'
-import { Cipher } from '@slipway/storage'
+import { Cipher, type DocumentStore } from '@slipway/storage'
 import { AgentProfiles } from '../compat/agent-profiles/agent-profiles.ts'
 import { ApplicationBackends } from '../compat/applications/application-backends.ts'
 import { InstalledApplications } from '../compat/applications/installed-applications.ts'
@@ -21,12 +21,13 @@ import { SubscriptionLogin } from '../modules/llm-profiles/subscription-login.ts
 import { RepositoryConsents } from '../modules/repository-consents/repository-consents.ts'
 import { ServerSettings } from '../modules/settings/server-settings.ts'
 
-/** A file that a server keeps beside its databases. */
+/** A document of a server, or a file that it keeps beside its databases. */
 export interface StoredFile {
-  /** In the data directory. */
+  /** In the data directory; the name of a document. */
   readonly path: string
   /** Below `packages`: the module that reads and writes it. */
   readonly source: string
+  readonly isDocument?: boolean
   /** Files of one kind may be read in each other's place: nothing in them says which is which. */
   readonly kind?: string
   /** Writes it for the first time. */
@@ -40,6 +41,7 @@ export interface StoredFile {
  * Modules that read or write files which are not the state of a server, and why damage to them is harmless.
  */
 export const otherSources = {
+  'agent-server/src/core/documents/document.ts': 'the documents of others, by openDocument',
   'agent-server/src/core/documents/json-file.ts': 'the files of others, by openJsonFile',
   'agent-server/src/modules/extensions/source-cache.ts': 'a cache, which is fetched again',
   'agent-server/src/core/conversations/lifecycle/message-images.ts': 'copies of pictures for programs',
@@ -47,47 +49,61 @@ export const otherSources = {
   'sandbox-server/src/accounts/user-documents.ts': 'documents in control.db',
   'sandbox-server/src/backends/process/sandbox-record.ts': 'tested beside it',
   'storage/src/documents/file-document-store.ts': 'the files of others',
+  'storage/src/documents/import-files.ts': 'files of earlier versions, which are read once',
 } as const
 
-/** Every file that an agent server keeps beside its databases; a sandbox server has the first. */
-export async function openStoredFiles(directory: string): Promise<readonly StoredFile[]> {
+/**
+ * Every document of an agent server, and every file that it keeps beside its databases; a sandbox server has
+ * the first.
+ */
+export async function openStoredFiles(
+  directory: string,
+  documents: DocumentStore,
+): Promise<readonly StoredFile[]> {
   const cipher = await Cipher.open({ directory, secretKey: new Secret('a key for the stored files') })
   const at = (path: string) => join(directory, path)
   const fillWith = (path: string, value: unknown) => async () => {
     await makeDirectory(join(at(path), '..'))
     await writeFile(at(path), typeof value === 'string' ? value : JSON.stringify(value), { mode: 0o600 })
   }
-  const seal = (value: unknown) => cipher.seal(JSON.stringify(value)).toString('base64')
-  return [
-    ...keyFiles(directory),
-    ...settingsFiles(directory, cipher),
-    ...profileFiles(directory, cipher, { at, fillWith, seal }),
-    ...extensionFiles(directory, { at, fillWith }),
-    repositoryFile(at('repository-consents.sealed'), cipher),
+  const put = (name: string, value: unknown) => async () => {
+    const text = JSON.stringify(value)
+    await documents.update('', name, () => (name.endsWith('.sealed') ? cipher.seal(text) : Buffer.from(text)))
+  }
+  const stored = [
+    ...settingsDocuments(documents, cipher),
+    ...profileDocuments(documents, cipher, put),
+    consentsDocument(documents, cipher),
     {
       path: 'credential-bindings.json',
       source: 'agent-server/src/compat/credential-bindings/credential-bindings.ts',
-      fill: fillWith('credential-bindings.json', { conversations: ['c'] }),
-      read: async () => (await CredentialBindings.open(at('credential-bindings.json'))).isMissing('c'),
+      fill: put('credential-bindings.json', { conversations: ['c'] }),
+      read: () => new CredentialBindings(documents).isMissing('c'),
     },
     {
       path: 'workspaces.json',
       source: 'agent-server/src/compat/saved-workspaces/workspaces-list.ts',
-      fill: fillWith('workspaces.json', {
+      fill: put('workspaces.json', {
         schema_version: 1,
         workspaces: [{ id: 'w', name: 'w', path: '/w' }],
         workspaceParents: [],
       }),
-      read: () => new WorkspacesList({ path: at('workspaces.json') }).read(),
-      write: () => new WorkspacesList({ path: at('workspaces.json') }).remove('/w'),
+      read: () => new WorkspacesList({ documents }).read(),
+      write: () => new WorkspacesList({ documents }).remove('/w'),
     },
+  ]
+  return [
+    ...keyFiles(directory),
+    ...stored.map((one) => ({ ...one, isDocument: true })),
+    ...extensionFiles(directory, { at, fillWith }),
   ]
 }
 
+type Fill = (path: string, value: unknown) => () => Promise<void>
+
 interface Helpers {
   readonly at: (path: string) => string
-  readonly fillWith: (path: string, value: unknown) => () => Promise<void>
-  readonly seal: (value: unknown) => string
+  readonly fillWith: Fill
 }
 
 function keyFiles(directory: string): StoredFile[] {
@@ -121,9 +137,9 @@ function keyFiles(directory: string): StoredFile[] {
   ]
 }
 
-function settingsFiles(directory: string, cipher: Cipher): StoredFile[] {
-  const settings = new ServerSettings({ directory, cipher })
-  const secrets = new ServerSecrets({ directory, cipher })
+function settingsDocuments(documents: DocumentStore, cipher: Cipher): StoredFile[] {
+  const settings = new ServerSettings({ documents, cipher })
+  const secrets = new ServerSecrets({ documents, cipher })
   const change = () => settings.modify((stored) => ({ ...stored, misc_settings: { theme: 'dark' } }))
   const save = () => secrets.save('NAME', { value: 'value' })
   return [
@@ -144,24 +160,23 @@ function settingsFiles(directory: string, cipher: Cipher): StoredFile[] {
   ]
 }
 
-function profileFiles(directory: string, cipher: Cipher, { at, fillWith, seal }: Helpers): StoredFile[] {
-  const settings = new ServerSettings({ directory, cipher })
-  const profiles = new LlmProfiles({ directory: at('profiles'), cipher, settings })
+function profileDocuments(documents: DocumentStore, cipher: Cipher, put: Fill): StoredFile[] {
+  const settings = new ServerSettings({ documents, cipher })
+  const profiles = new LlmProfiles({ documents, cipher, settings })
   const connections = new ProviderConnections({
-    path: at('provider-connections.sealed'),
+    documents,
     cipher,
     findUsers: async () => [],
   })
-  const metaProfiles = new MetaProfiles({ path: at('meta-profiles.json'), settings })
+  const metaProfiles = new MetaProfiles({ documents, settings })
   const agentProfiles = new AgentProfiles({
-    path: at('agent-profiles.sealed'),
-    ...{ cipher, llmProfiles: profiles, settings },
+    ...{ documents, cipher, llmProfiles: profiles, settings },
     findMetaProfile: async () => undefined,
     listUserSkills: async () => [],
   })
   const subscription = new SubscriptionLogin({
     ...{
-      directory,
+      documents,
       cipher,
       clientId: 'client',
       issuer: 'http://127.0.0.1:9',
@@ -188,14 +203,14 @@ function profileFiles(directory: string, cipher: Cipher, { at, fillWith, seal }:
     {
       path: 'subscription.sealed',
       source: 'agent-server/src/modules/llm-profiles/subscription-login.ts',
-      fill: fillWith('subscription.sealed', seal(tokens)),
+      fill: put('subscription.sealed', tokens),
       read: () => subscription.status(),
       write: () => subscription.start(),
     },
     {
       path: 'meta-profiles.json',
       source: 'agent-server/src/compat/meta-profiles/meta-profiles.ts',
-      fill: fillWith('meta-profiles.json', [{ name: 'rule', config: {} }]),
+      fill: put('meta-profiles.json', [{ name: 'rule', config: {} }]),
       read: () => metaProfiles.list(),
       write: () => metaProfiles.remove('rule'),
     },
@@ -209,7 +224,7 @@ function profileFiles(directory: string, cipher: Cipher, { at, fillWith, seal }:
   ]
 }
 
-function extensionFiles(directory: string, { at, fillWith }: Omit<Helpers, 'seal'>): StoredFile[] {
+function extensionFiles(directory: string, { at, fillWith }: Helpers): StoredFile[] {
   const row = {
     ...{ name: 'one', version: '1', description: 'd', source: '/s', installed_at: 't', enabled: true },
     ...{ tree: '00000000-0000-4000-8000-000000000000', ref: null, repo_path: null, resolved_ref: null },
@@ -261,8 +276,8 @@ function extensionFiles(directory: string, { at, fillWith }: Omit<Helpers, 'seal
   ]
 }
 
-function repositoryFile(path: string, cipher: Cipher): StoredFile {
-  const consents = new RepositoryConsents({ path, cipher, trust: 'ask' })
+function consentsDocument(documents: DocumentStore, cipher: Cipher): StoredFile {
+  const consents = new RepositoryConsents({ documents, cipher, trust: 'ask' })
   const nothing = { issues: [] }
   const code: RepositoryCode = {
     ...{ repository: '/r', hash: 'h', hooksHash: undefined },

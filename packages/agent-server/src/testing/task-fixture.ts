@@ -10,6 +10,7 @@ import { createConversation } from '../core/conversations/lifecycle/create.ts'
 import { ConversationRegistry } from '../core/conversations/registry.ts'
 import { LlmProfiles } from '../modules/llm-profiles/llm-profiles.ts'
 import { ServerSettings } from '../modules/settings/server-settings.ts'
+import { fileDocuments } from './file-documents.ts'
 import { openCreateDeps, partsOf } from './fixtures.ts'
 
 type TestEvent = Event & { readonly id: string } & Readonly<Record<string, unknown>>
@@ -48,8 +49,8 @@ export class TaskFixture implements AsyncDisposable {
     await mkdir(join(directory, 'home'), { recursive: true })
     await mkdir(join(directory, 'work'), { recursive: true })
     const cipher = await Cipher.open({ directory, secretKey: undefined })
-    const settings = new ServerSettings({ directory, cipher })
-    const profiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
+    const settings = new ServerSettings({ documents: fileDocuments(directory), cipher })
+    const profiles = new LlmProfiles({ documents: fileDocuments(directory), cipher, settings })
     return new TaskFixture({
       directory,
       storage: await openStorage({ directory }),

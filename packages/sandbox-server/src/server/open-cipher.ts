@@ -1,10 +1,7 @@
 import type { LogFunction } from '@slipway/protocol'
-import { Cipher } from '@slipway/storage'
+import { assertSealingKey, Cipher } from '@slipway/storage'
 import type { ControlPlaneStore } from '@slipway/storage/control-plane'
 import type { Config } from '../config/config.ts'
-
-const documentName = 'sealing-key-check'
-const text = 'sealed by the control plane'
 
 /**
  * The cipher of the data directory or of `SLIPWAY_SECRET_KEY`. Servers that share a database need the same
@@ -17,12 +14,6 @@ export async function openCipher(
   log: LogFunction,
 ): Promise<Cipher> {
   const cipher = await Cipher.open({ directory, secretKey, log })
-  if (!leases.isShared) return cipher
-  const known = await documents.get('', documentName)
-  if (known === undefined) await documents.update('', documentName, () => cipher.seal(text))
-  else if (cipher.open(known) !== text)
-    throw new Error(
-      'The database was sealed with another key: start every server with the same SLIPWAY_SECRET_KEY, or with the secret.key of the first one',
-    )
+  if (leases.isShared) await assertSealingKey(documents, cipher)
   return cipher
 }

@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { LlmProfiles } from '../../modules/llm-profiles/llm-profiles.ts'
 import { ServerSettings } from '../../modules/settings/server-settings.ts'
+import { fileDocuments } from '../../testing/file-documents.ts'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { ProviderConnections } from '../provider-connections/provider-connections.ts'
 import { AgentProfiles } from './agent-profiles.ts'
@@ -25,8 +26,8 @@ async function openStores(max?: number) {
   const directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const path = join(directory.path, 'agent-profiles.sealed')
-  const settings = new ServerSettings({ directory: directory.path, cipher })
-  const llmOptions = { directory: join(directory.path, 'profiles'), cipher, settings }
+  const settings = new ServerSettings({ documents: fileDocuments(directory.path), cipher })
+  const llmOptions = { documents: fileDocuments(directory.path), cipher, settings }
   const llmProfiles: LlmProfiles = new LlmProfiles({
     ...llmOptions,
     links: {
@@ -38,14 +39,14 @@ async function openStores(max?: number) {
     },
   })
   const connections = new ProviderConnections({
-    path: join(directory.path, 'c'),
+    documents: fileDocuments(directory.path),
     cipher,
     findUsers: async () => [],
   })
   const listUserSkills = async () => [{ name: 'one' }, { name: 'two' }]
   const open = () =>
     new AgentProfiles({
-      path,
+      documents: fileDocuments(directory.path),
       cipher,
       llmProfiles,
       settings,

@@ -9,8 +9,8 @@ import {
   Problem,
   type StoredAgentProfile,
 } from '@slipway/protocol'
-import type { Cipher, JsonDocument } from '@slipway/storage'
-import { openJsonFile } from '../../core/documents/json-file.ts'
+import type { Cipher, DocumentStore, JsonDocument } from '@slipway/storage'
+import { openDocument } from '../../core/documents/document.ts'
 import type { LlmProfiles, ProfileReferences } from '../../modules/llm-profiles/module.ts'
 import { isAcp, type ServerSettings } from '../../modules/settings/module.ts'
 import {
@@ -25,7 +25,7 @@ import {
 const defaultName = 'default'
 
 interface AgentProfilesOptions {
-  readonly path: string
+  readonly documents: DocumentStore
   readonly cipher: Cipher
   readonly llmProfiles: Pick<LlmProfiles, 'resolve' | 'getActiveName' | 'get' | 'save'>
   /** Absent: there are none. */
@@ -38,21 +38,26 @@ interface AgentProfilesOptions {
 }
 
 /**
- * Agents by reference to LLM profiles and MCP servers: one sealed file. The first list makes the profile
- * `default`, which becomes active. An unreadable file is a Problem `conflict`.
+ * Agents by reference to LLM profiles and MCP servers: one sealed document. The first list makes the profile
+ * `default`, which becomes active. An unreadable one is a Problem `conflict`.
  */
 export class AgentProfiles implements ProfileReferences {
   readonly #options: AgentProfilesOptions
-  readonly #file: JsonDocument<readonly StoredAgentProfile[]>
+  readonly #document: JsonDocument<readonly StoredAgentProfile[]>
 
   constructor(options: AgentProfilesOptions) {
     this.#options = options
-    this.#file = openJsonFile({ path: options.path, empty: [], parse: parseProfiles, cipher: options.cipher })
+    const { documents, cipher } = options
+    this.#document = openDocument(documents, 'agent-profiles.sealed', {
+      empty: [],
+      parse: parseProfiles,
+      cipher,
+    })
   }
 
   /** In order of name. */
   async list(): Promise<AgentProfileSummary[]> {
-    const profiles = await this.#file.read()
+    const profiles = await this.#document.read()
     const listed = profiles.length > 0 ? profiles : await this.#seed()
     return listed.map(toSummary).sort((a, b) => (a.name < b.name ? -1 : 1))
   }
@@ -68,17 +73,17 @@ export class AgentProfiles implements ProfileReferences {
   }
 
   async getById(id: string): Promise<StoredAgentProfile | undefined> {
-    return (await this.#file.read()).find((profile) => profile.id === id)
+    return (await this.#document.read()).find((profile) => profile.id === id)
   }
 
   async get(name: string): Promise<StoredAgentProfile | undefined> {
-    return (await this.#file.read()).find((profile) => profile.name === name)
+    return (await this.#document.read()).find((profile) => profile.name === name)
   }
 
   /** Adds or replaces a profile; the id stays, the revision grows. A Problem `conflict` above the limit. */
   async save(name: string, profile: AgentProfile): Promise<void> {
     const { max = 50 } = this.#options
-    await this.#file.update((profiles) => {
+    await this.#document.update((profiles) => {
       const existing = profiles.find((other) => other.name === name)
       if (existing === undefined && profiles.length >= max)
         throw new Problem(
@@ -93,7 +98,7 @@ export class AgentProfiles implements ProfileReferences {
 
   /** Problems: `not_found`, and `conflict` when the new name is in use. */
   async rename(name: string, newName: string): Promise<void> {
-    await this.#file.update((profiles) => {
+    await this.#document.update((profiles) => {
       if (!profiles.some((profile) => profile.name === name)) throw profileNotFound(name)
       if (name === newName) return profiles
       if (profiles.some((profile) => profile.name === newName))
@@ -104,7 +109,7 @@ export class AgentProfiles implements ProfileReferences {
 
   /** Returns false when there was none. */
   async remove(name: string): Promise<boolean> {
-    const existing = (await this.#file.read()).find((profile) => profile.name === name)
+    const existing = (await this.#document.read()).find((profile) => profile.name === name)
     if (existing === undefined) return false
     // First: a profile that is gone could not be removed again after an error here.
     await this.#options.settings.modify((current) => {
@@ -114,7 +119,7 @@ export class AgentProfiles implements ProfileReferences {
       const remaining = isAcp(agent_settings) ? { mcp_config: agent_settings.mcp_config } : agent_settings
       return { ...current, active_agent_profile_id: undefined, agent_settings: remaining }
     })
-    await this.#file.update((profiles) => profiles.filter(({ id }) => id !== existing.id))
+    await this.#document.update((profiles) => profiles.filter(({ id }) => id !== existing.id))
     return true
   }
 
@@ -126,13 +131,13 @@ export class AgentProfiles implements ProfileReferences {
 
   /** The names of the profiles that use the LLM profile of this name. */
   async findReferences(model: string): Promise<readonly string[]> {
-    const referencing = (await this.#file.read()).filter((profile) => llmProfileName(profile) === model)
+    const referencing = (await this.#document.read()).filter((profile) => llmProfileName(profile) === model)
     return referencing.map(({ name }) => name)
   }
 
   /** Follows the rename of an LLM profile. The target stays the same, and so do the revisions. */
   async renameReferences(model: string, newModel: string): Promise<void> {
-    await this.#file.update((profiles) => {
+    await this.#document.update((profiles) => {
       if (!profiles.some((profile) => llmProfileName(profile) === model)) return profiles
       return profiles.map((profile) =>
         profile.agent_kind === 'openhands' && profile.llm_profile_ref === model
@@ -197,7 +202,9 @@ export class AgentProfiles implements ProfileReferences {
         ? acpProfileMembers(agent_settings)
         : { llm_profile_ref: await this.#findDefaultModel() },
     )
-    const current = await this.#file.update((profiles) => (profiles.length > 0 ? profiles : [defaultProfile]))
+    const current = await this.#document.update((profiles) =>
+      profiles.length > 0 ? profiles : [defaultProfile],
+    )
     if (current.includes(defaultProfile)) await this.#updateActiveId((id) => id ?? defaultProfile.id)
     return current
   }

@@ -1,9 +1,9 @@
-import { join } from 'node:path'
 import { agentProfileRoutes, llm } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { LlmProfiles } from '../../modules/llm-profiles/llm-profiles.ts'
 import { ServerSettings } from '../../modules/settings/server-settings.ts'
+import { fileDocuments } from '../../testing/file-documents.ts'
 import { openTestServer } from '../../testing/test-server.ts'
 import { AgentProfiles } from './agent-profiles.ts'
 import { agentProfileHandlers } from './handlers.ts'
@@ -15,11 +15,11 @@ const minimal = { agent_kind: 'openhands', llm_profile_ref: 'm' }
 async function openServer(max = 50) {
   const stores: { models?: LlmProfiles; settings?: ServerSettings } = {}
   const server = await openTestServer(agentProfileRoutes, ({ directory, cipher }) => {
-    const settings = new ServerSettings({ directory, cipher })
-    const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
+    const settings = new ServerSettings({ documents: fileDocuments(directory), cipher })
+    const llmProfiles = new LlmProfiles({ documents: fileDocuments(directory), cipher, settings })
     Object.assign(stores, { models: llmProfiles, settings })
     const profiles = new AgentProfiles({
-      path: join(directory, 'agent-profiles.sealed'),
+      documents: fileDocuments(directory),
       cipher,
       llmProfiles,
       settings,

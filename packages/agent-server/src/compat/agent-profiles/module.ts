@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { agentProfileRoutes } from '@slipway/protocol'
 import { defineModule } from '../../core/module.ts'
 import { extensionsModule } from '../../modules/extensions/module.ts'
@@ -12,11 +11,11 @@ export const agentProfilesModule = defineModule({
   name: 'agent-profiles',
   routes: agentProfileRoutes,
   needs: [settingsModule, llmProfilesModule, extensionsModule],
-  open({ directories, cipher, parts }, use) {
+  open({ storage, cipher, parts }, use) {
     const { profiles: llmProfiles, links } = use(llmProfilesModule)
     const { userSkills } = use(extensionsModule)
     const profiles = new AgentProfiles({
-      path: join(directories.data, 'agent-profiles.sealed'),
+      documents: storage.documents,
       cipher,
       llmProfiles,
       findMetaProfile: (name) => parts.metaProfiles.get(name),

@@ -2,9 +2,9 @@ import { findProviderOf } from '@slipway/agent'
 import type { Handlers, Socket, SocketRequest, SocketRoute } from '@slipway/http'
 import { type Agent, type agentServerRoutes, conversationId, isAcpAgent, Problem } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
-import type { JsonDocument } from '@slipway/storage'
+import type { DocumentStore, JsonDocument } from '@slipway/storage'
 import type { BoundCredentials } from '../../core/conversations/parts.ts'
-import { openJsonFile } from '../../core/documents/json-file.ts'
+import { openDocument } from '../../core/documents/document.ts'
 import { type CredentialSource, rejectedBinding } from './credential-source.ts'
 
 /** The only credential that is bound. */
@@ -52,18 +52,14 @@ export interface BindingTarget {
  */
 export class CredentialBindings implements BoundCredentials {
   readonly #required: JsonDocument<Required>
-  readonly #requiredIds: Set<string>
   readonly #sources = new Map<string, CredentialSource>()
   readonly #pending = new Map<string, CredentialSource>()
 
-  private constructor(required: JsonDocument<Required>, ids: readonly string[]) {
-    this.#required = required
-    this.#requiredIds = new Set(ids)
-  }
-
-  static async open(path: string): Promise<CredentialBindings> {
-    const file = openJsonFile({ path, empty: { conversations: [] }, parse: parseRequired })
-    return new CredentialBindings(file, (await file.read()).conversations)
+  constructor(documents: DocumentStore) {
+    this.#required = openDocument(documents, 'credential-bindings.json', {
+      empty: { conversations: [] },
+      parse: parseRequired,
+    })
   }
 
   /** The source of a conversation's credential. */
@@ -72,8 +68,8 @@ export class CredentialBindings implements BoundCredentials {
   }
 
   /** Whether nothing of the conversation runs until its source is bound again. */
-  isMissing(id: string): boolean {
-    return this.#requiredIds.has(id) && !this.#sources.has(id)
+  async isMissing(id: string): Promise<boolean> {
+    return !this.#sources.has(id) && (await this.#isRequired(id))
   }
 
   /**
@@ -91,7 +87,7 @@ export class CredentialBindings implements BoundCredentials {
       if (!existing.reauthorize(source)) throw tooLate()
       return
     }
-    if (!this.#requiredIds.has(id) && (await target.hasBegun())) throw tooLate()
+    if (!(await this.#isRequired(id)) && (await target.hasBegun())) throw tooLate()
     await this.#require(id)
     await target.removeSecret(boundSecret)
     this.#sources.set(id, source)
@@ -123,10 +119,9 @@ export class CredentialBindings implements BoundCredentials {
   async remove(id: string): Promise<void> {
     this.#sources.delete(id)
     this.#pending.delete(id)
-    if (!this.#requiredIds.delete(id)) return
-    await this.#required.update(({ conversations }) => ({
-      conversations: conversations.filter((one) => one !== id),
-    }))
+    await this.#required.update((all) =>
+      all.conversations.includes(id) ? { conversations: all.conversations.filter((one) => one !== id) } : all,
+    )
   }
 
   wrap<H extends Partial<Handlers<typeof agentServerRoutes>>>(handlers: H): H {
@@ -135,10 +130,10 @@ export class CredentialBindings implements BoundCredentials {
       const handleRequest = handle as (request: { readonly params: unknown }) => unknown
       return [
         name,
-        (request: { readonly params: unknown }) => {
+        async (request: { readonly params: unknown }) => {
           const { params } = request
-          const isMissing = isRecord(params) && this.isMissing(String(params.conversation_id))
-          return isMissing ? requiredReply : handleRequest(request)
+          const isMissing = isRecord(params) && (await this.isMissing(String(params.conversation_id)))
+          return isMissing ? requiredReply : await handleRequest(request)
         },
       ]
     })
@@ -151,7 +146,7 @@ export class CredentialBindings implements BoundCredentials {
       ...route,
       serve: async (socket: Socket, request: SocketRequest) => {
         const id = conversationId.safeParse(request.params.conversation_id).data
-        if (id !== undefined && this.isMissing(id)) return socket.close(tryLaterCode, requiredReason)
+        if (id !== undefined && (await this.isMissing(id))) return socket.close(tryLaterCode, requiredReason)
         await route.serve(socket, request)
       },
     }
@@ -165,11 +160,13 @@ export class CredentialBindings implements BoundCredentials {
   }
 
   async #require(id: string): Promise<void> {
-    if (this.#requiredIds.has(id)) return
     await this.#required.update((all) =>
       all.conversations.includes(id) ? all : { conversations: [...all.conversations, id] },
     )
-    this.#requiredIds.add(id)
+  }
+
+  async #isRequired(id: string): Promise<boolean> {
+    return (await this.#required.read()).conversations.includes(id)
   }
 }
 

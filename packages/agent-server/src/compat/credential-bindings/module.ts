@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { unixFetch } from '@slipway/http'
 import { credentialBindingRoutes } from '@slipway/protocol'
 import { defineModule } from '../../core/module.ts'
@@ -14,8 +13,8 @@ export const credentialBindingsModule = defineModule({
     'credential_binding_readiness_probe_v1',
     'credential_binding_activation_guard_v1',
   ],
-  async open({ directories, storage, registry }) {
-    const bindings = await CredentialBindings.open(join(directories.data, 'credential-bindings.json'))
+  open({ storage, registry }) {
+    const bindings = new CredentialBindings(storage.documents)
     return {
       handlers: credentialBindingHandlers({ bindings, storage, registry, fetch: unixFetch }),
       conversations: { credentials: bindings, onRemove: (id) => bindings.remove(id) },

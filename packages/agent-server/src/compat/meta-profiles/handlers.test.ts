@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { metaProfileRoutes } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { ServerSettings } from '../../modules/settings/server-settings.ts'
+import { fileDocuments } from '../../testing/file-documents.ts'
 import { openTestServer } from '../../testing/test-server.ts'
 import { metaProfileHandlers } from './handlers.ts'
 import { MetaProfiles } from './meta-profiles.ts'
@@ -15,9 +16,9 @@ const template = { classifier_model: 'small', prompt_template: 'Which? {{instanc
 async function openServer(max = 50) {
   const stores: { settings?: ServerSettings } = {}
   const server = await openTestServer(metaProfileRoutes, ({ directory, cipher }) => {
-    const settings = new ServerSettings({ directory, cipher })
+    const settings = new ServerSettings({ documents: fileDocuments(directory), cipher })
     stores.settings = settings
-    const profiles = new MetaProfiles({ path: join(directory, file), settings, max })
+    const profiles = new MetaProfiles({ documents: fileDocuments(directory), settings, max })
     return metaProfileHandlers({ profiles })
   })
   if (stores.settings === undefined) throw new Error()

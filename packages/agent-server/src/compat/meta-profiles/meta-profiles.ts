@@ -1,11 +1,11 @@
 import { type MetaProfile, metaProfile, type NamedMetaProfile, Problem, profileName } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
-import type { JsonDocument } from '@slipway/storage'
-import { openJsonFile } from '../../core/documents/json-file.ts'
+import type { DocumentStore, JsonDocument } from '@slipway/storage'
+import { openDocument } from '../../core/documents/document.ts'
 import { type ServerSettings, withMetaProfile } from '../../modules/settings/module.ts'
 
 interface MetaProfilesOptions {
-  readonly path: string
+  readonly documents: DocumentStore
   /** Have the active one and its name. */
   readonly settings: Pick<ServerSettings, 'getAgentSettings' | 'modify'>
   readonly max?: number
@@ -13,26 +13,29 @@ interface MetaProfilesOptions {
 
 interface StoredMetaProfile {
   readonly name: string
-  /** As it is in the file. */
+  /** As it is stored. */
   readonly config: unknown
 }
 
 /**
- * Rules that choose a model, in one readable file without secrets. An unreadable file is a Problem
+ * Rules that choose a model, in one readable document without secrets. An unreadable one is a Problem
  * `conflict`; one rule in it that is not valid is a Problem `bad_request`, and others can be used.
  */
 export class MetaProfiles {
   readonly #options: MetaProfilesOptions
-  readonly #file: JsonDocument<readonly StoredMetaProfile[]>
+  readonly #document: JsonDocument<readonly StoredMetaProfile[]>
 
   constructor(options: MetaProfilesOptions) {
     this.#options = options
-    this.#file = openJsonFile({ path: options.path, empty: [], parse: parseProfiles })
+    this.#document = openDocument(options.documents, 'meta-profiles.json', {
+      empty: [],
+      parse: parseProfiles,
+    })
   }
 
   /** In order of name, without those that are not valid. */
   async list(): Promise<readonly NamedMetaProfile[]> {
-    const profiles = (await this.#file.read()).flatMap(({ name, config }): NamedMetaProfile[] => {
+    const profiles = (await this.#document.read()).flatMap(({ name, config }): NamedMetaProfile[] => {
       const result = metaProfile.safeParse(config)
       return result.success ? [{ name, config: result.data }] : []
     })
@@ -41,7 +44,7 @@ export class MetaProfiles {
 
   /** A Problem `bad_request` for one that is not valid. */
   async get(name: string): Promise<MetaProfile | undefined> {
-    const stored = (await this.#file.read()).find((profile) => profile.name === name)
+    const stored = (await this.#document.read()).find((profile) => profile.name === name)
     if (stored === undefined) return undefined
     const result = metaProfile.safeParse(stored.config)
     if (result.success) return result.data
@@ -63,7 +66,7 @@ export class MetaProfiles {
   /** Adds or replaces a profile; a Problem `conflict` above the limit. */
   async save(name: string, config: MetaProfile): Promise<void> {
     const { max = 50 } = this.#options
-    await this.#file.update((profiles) => {
+    await this.#document.update((profiles) => {
       const others = profiles.filter((profile) => profile.name !== name)
       if (others.length >= max)
         throw new Problem(
@@ -78,7 +81,7 @@ export class MetaProfiles {
   async remove(name: string): Promise<void> {
     if ((await this.getActiveName()) === name)
       await this.#options.settings.modify((stored) => withMetaProfile(stored, undefined))
-    await this.#file.update((profiles) => {
+    await this.#document.update((profiles) => {
       const others = profiles.filter((profile) => profile.name !== name)
       return others.length === profiles.length ? profiles : others
     })

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { metaProfileRoutes } from '@slipway/protocol'
 import { defineModule } from '../../core/module.ts'
 import { settingsModule } from '../../modules/settings/module.ts'
@@ -10,9 +9,8 @@ export const metaProfilesModule = defineModule({
   name: 'meta-profiles',
   routes: metaProfileRoutes,
   needs: [settingsModule],
-  open({ directories }, use) {
-    const path = join(directories.data, 'meta-profiles.json')
-    const profiles = new MetaProfiles({ path, settings: use(settingsModule) })
+  open({ storage: { documents } }, use) {
+    const profiles = new MetaProfiles({ documents, settings: use(settingsModule) })
     return { handlers: metaProfileHandlers({ profiles }), conversations: { metaProfiles: profiles } }
   },
 })

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { providerConnectionRoutes } from '@slipway/protocol'
 import { defineModule } from '../../core/module.ts'
 import { llmProfilesModule } from '../../modules/llm-profiles/module.ts'
@@ -11,11 +10,11 @@ export const providerConnectionsModule = defineModule({
   name: 'provider-connections',
   routes: providerConnectionRoutes,
   needs: [settingsModule, llmProfilesModule],
-  open({ directories, cipher }, use) {
+  open({ storage, cipher }, use) {
     const { profiles, links } = use(llmProfilesModule)
     const settings = use(settingsModule)
     const connections = new ProviderConnections({
-      path: join(directories.data, 'provider-connections.sealed'),
+      documents: storage.documents,
       cipher,
       findUsers: async (id) => await findConnectionUsers(id, { profiles, settings }),
     })

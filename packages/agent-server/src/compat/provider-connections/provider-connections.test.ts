@@ -7,6 +7,7 @@ import { expect, test } from 'vitest'
 import { sealText } from '../../core/secrets/sealed-text.ts'
 import { LlmProfiles } from '../../modules/llm-profiles/llm-profiles.ts'
 import { ServerSettings } from '../../modules/settings/server-settings.ts'
+import { fileDocuments } from '../../testing/file-documents.ts'
 import { openTestServer } from '../../testing/test-server.ts'
 import { providerConnectionHandlers } from './handlers.ts'
 import { findConnectionUsers, ProviderConnections } from './provider-connections.ts'
@@ -25,10 +26,10 @@ async function openServer(max?: number) {
   let at = 1_000_000
   const stores: { connections?: ProviderConnections; profiles?: LlmProfiles; settings?: ServerSettings } = {}
   const server = await openTestServer(providerConnectionRoutes, ({ directory, cipher }) => {
-    const settings = new ServerSettings({ directory, cipher })
-    const profiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
+    const settings = new ServerSettings({ documents: fileDocuments(directory), cipher })
+    const profiles = new LlmProfiles({ documents: fileDocuments(directory), cipher, settings })
     const connections = new ProviderConnections({
-      path: join(directory, 'connections.sealed'),
+      documents: fileDocuments(directory),
       cipher,
       findUsers: async (id) => await findConnectionUsers(id, { profiles, settings }),
       now: () => {
@@ -52,7 +53,7 @@ async function openServer(max?: number) {
     profiles,
     settings,
     add,
-    file: join(server.directory, 'connections.sealed'),
+    file: join(server.directory, 'provider-connections.sealed'),
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   }
 }
@@ -189,7 +190,7 @@ test('a key in the parameters of a URL is redacted', async () => {
 test('an acknowledged change is there after reopening; another key makes it a bad request', async () => {
   await using server = await openServer()
   const id = await server.add()
-  const options = { path: server.file, findUsers: async () => [] }
+  const options = { documents: fileDocuments(server.directory), findUsers: async () => [] }
   const again = new ProviderConnections({ ...options, cipher: server.cipher })
   expect(await again.resolve(id)).toMatchObject({ api_key: canary })
   await writeFile(join(server.directory, 'secret.key'), Buffer.alloc(32, 1).toString('base64'))

@@ -10,8 +10,8 @@ import {
 } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
 import { redact } from '@slipway/shared/redaction'
-import type { Cipher, JsonDocument } from '@slipway/storage'
-import { openJsonFile } from '../../core/documents/json-file.ts'
+import type { Cipher, DocumentStore, JsonDocument } from '@slipway/storage'
+import { openDocument } from '../../core/documents/document.ts'
 import { openSealedTexts } from '../../core/secrets/sealed-text.ts'
 import type { ConnectionCredentials, LlmProfiles } from '../../modules/llm-profiles/module.ts'
 import type { ServerSettings } from '../../modules/settings/module.ts'
@@ -19,7 +19,7 @@ import type { ServerSettings } from '../../modules/settings/module.ts'
 type StoredConnection = Omit<ProviderConnection, 'api_key_set'> & { readonly api_key: string }
 
 interface ProviderConnectionsOptions {
-  readonly path: string
+  readonly documents: DocumentStore
   readonly cipher: Cipher
   /** What names this connection, in words; empty when nothing does. */
   readonly findUsers: (id: string) => Promise<readonly string[]>
@@ -29,17 +29,16 @@ interface ProviderConnectionsOptions {
 }
 
 /**
- * Shared keys and base URLs of profiles: one sealed file. Only `resolve` returns a key. An unreadable file is
- * a Problem `bad_request`.
+ * Shared keys and base URLs of profiles: one sealed document. Only `resolve` returns a key. An unreadable
+ * one is a Problem `bad_request`.
  */
 export class ProviderConnections {
   readonly #options: ProviderConnectionsOptions
-  readonly #file: JsonDocument<readonly StoredConnection[]>
+  readonly #document: JsonDocument<readonly StoredConnection[]>
 
   constructor(options: ProviderConnectionsOptions) {
     this.#options = options
-    this.#file = openJsonFile({
-      path: options.path,
+    this.#document = openDocument(options.documents, 'provider-connections.sealed', {
       empty: [],
       parse: parseConnections,
       cipher: options.cipher,
@@ -50,12 +49,12 @@ export class ProviderConnections {
 
   /** The oldest first. */
   async list(): Promise<ProviderConnection[]> {
-    return (await this.#file.read()).map(toPublicConnection)
+    return (await this.#document.read()).map(toPublicConnection)
   }
 
   /** The key and base URL of a connection; undefined when there is none of this id. */
   async resolve(id: string): Promise<ConnectionCredentials | undefined> {
-    const found = (await this.#file.read()).find((one) => one.id === id)
+    const found = (await this.#document.read()).find((one) => one.id === id)
     return found === undefined ? undefined : { api_key: found.api_key, base_url: found.base_url ?? undefined }
   }
 
@@ -66,7 +65,7 @@ export class ProviderConnections {
     const id = randomUUID().replaceAll('-', '')
     const connectionRow = { ...connection, api_key, id, created_at: now, updated_at: now }
     const { max = 64 } = this.#options
-    await this.#file.update((all) => {
+    await this.#document.update((all) => {
       if (all.length >= max)
         throw new Problem(
           'conflict',
@@ -82,7 +81,7 @@ export class ProviderConnections {
     const { api_key } = change
     const resolved = api_key === undefined ? change : { ...change, api_key: this.#parseKey(api_key) }
     const members = definedMembers(resolved)
-    const all = await this.#file.update((all) => {
+    const all = await this.#document.update((all) => {
       if (!all.some((one) => one.id === id)) throw connectionNotFound(id)
       return all.map((one) => (one.id === id ? { ...one, ...members, updated_at: this.#nowSeconds() } : one))
     })
@@ -96,7 +95,7 @@ export class ProviderConnections {
    */
   async remove(id: string): Promise<ProviderConnection> {
     let removed: StoredConnection | undefined
-    await this.#file.update(async (all) => {
+    await this.#document.update(async (all) => {
       removed = all.find((one) => one.id === id)
       if (removed === undefined) throw connectionNotFound(id)
       const users = await this.#options.findUsers(id)

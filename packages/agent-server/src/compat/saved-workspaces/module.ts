@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { workspacesListRoutes } from '@slipway/protocol'
 import { defineModule } from '../../core/module.ts'
 import { workspacesListHandlers } from './handlers.ts'
@@ -8,9 +7,9 @@ import { WorkspacesList } from './workspaces-list.ts'
 export const savedWorkspacesModule = defineModule({
   name: 'saved-workspaces',
   routes: workspacesListRoutes,
-  open: ({ directories }) => ({
+  open: ({ storage: { documents } }) => ({
     handlers: workspacesListHandlers({
-      workspaces: new WorkspacesList({ path: join(directories.data, 'workspaces.json') }),
+      workspaces: new WorkspacesList({ documents }),
     }),
   }),
 })

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { workspacesListRoutes } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { fileDocuments } from '../../testing/file-documents.ts'
 import { openTestServer } from '../../testing/test-server.ts'
 import { workspacesListHandlers } from './handlers.ts'
 import { WorkspacesList } from './workspaces-list.ts'
@@ -12,7 +13,7 @@ const path = '/api/workspaces'
 async function openServer() {
   const server = await openTestServer(workspacesListRoutes, ({ directory }) =>
     workspacesListHandlers({
-      workspaces: new WorkspacesList({ path: join(directory, 'workspaces.json') }),
+      workspaces: new WorkspacesList({ documents: fileDocuments(directory) }),
     }),
   )
   return { ...server, file: join(server.directory, 'workspaces.json') }
@@ -30,7 +31,7 @@ test('workspaces and their parents are added, listed and removed by path', async
   await call('POST', path, { workspaces: [{ ...one, parentPath: null, more: 1 }, two] })
   expect(await call('POST', `${path}/parents`, { parents: [parent] })).toEqual({ status: 200, json: both })
   expect(await call('GET', path)).toEqual({ status: 200, json: both })
-  expect(await new WorkspacesList({ path: server.file }).read()).toEqual(both)
+  expect(await new WorkspacesList({ documents: fileDocuments(server.directory) }).read()).toEqual(both)
   expect(await call('DELETE', `${path}?path=${encodeURIComponent('/p/two')}`)).toEqual({
     status: 200,
     json: { deleted: true },

@@ -6,8 +6,8 @@ import {
   workspacesList,
 } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
-import type { JsonDocument } from '@slipway/storage'
-import { openJsonFile } from '../../core/documents/json-file.ts'
+import type { DocumentStore, JsonDocument } from '@slipway/storage'
+import { openDocument } from '../../core/documents/document.ts'
 
 const maxItems = 5000
 const schemaVersion = 1
@@ -17,16 +17,15 @@ interface StoredLists extends Lists {
 }
 
 /**
- * The folders that clients offer to work in, each path once. Changes are durable; a file that is damaged or
+ * The folders that clients offer to work in, each path once. Changes are durable; a document that is damaged or
  * of a later version is a Problem `conflict`.
  */
 export class WorkspacesList {
-  readonly #file: JsonDocument<StoredLists>
+  readonly #document: JsonDocument<StoredLists>
 
-  constructor({ path }: { readonly path: string }) {
+  constructor({ documents }: { readonly documents: DocumentStore }) {
     const empty = { schema_version: schemaVersion, workspaces: [], workspaceParents: [] }
-    this.#file = openJsonFile({
-      path,
+    this.#document = openDocument(documents, 'workspaces.json', {
       empty,
       parse: parseLists,
       headline: 'Workspaces file is corrupted, or of a later version',
@@ -34,7 +33,7 @@ export class WorkspacesList {
   }
 
   async read(): Promise<Lists> {
-    return workspacesList.parse(await this.#file.read())
+    return workspacesList.parse(await this.#document.read())
   }
 
   /** Existing paths stay unchanged. A Problem `conflict` above the limit. */
@@ -68,7 +67,7 @@ export class WorkspacesList {
   }
 
   async #update(transform: (lists: StoredLists) => StoredLists): Promise<Lists> {
-    return workspacesList.parse(await this.#file.update(transform))
+    return workspacesList.parse(await this.#document.update(transform))
   }
 }
 

@@ -1,8 +1,8 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
-import { llm, metaProfile, updateSettingsRequest } from '@slipway/protocol'
-import { Cipher } from '@slipway/storage'
+import { llm, metaProfile, must, updateSettingsRequest } from '@slipway/protocol'
+import { Cipher, importDocumentFiles, openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { AgentProfiles } from '../../compat/agent-profiles/agent-profiles.ts'
 import { MetaProfiles } from '../../compat/meta-profiles/meta-profiles.ts'
@@ -25,34 +25,35 @@ function unpack(file: string, directory: string): void {
   }
 }
 
+/** As a server opens them. */
 async function open(directory: string) {
-  const at = (path: string) => join(directory, path)
   const cipher = await Cipher.open({ directory, secretKey: undefined })
-  const settings = new ServerSettings({ directory, cipher })
-  const profiles = new LlmProfiles({ directory: at('profiles'), cipher, settings })
-  const metaProfiles = new MetaProfiles({ path: at('meta-profiles.json'), settings })
+  const storage = await openStorage({ directory })
+  const { documents } = storage
+  await importDocumentFiles({ directory, documents, log: () => {} })
+  const settings = new ServerSettings({ documents, cipher })
+  const profiles = new LlmProfiles({ documents, cipher, settings })
+  const metaProfiles = new MetaProfiles({ documents, settings })
   return {
-    ...{ cipher, settings, profiles, metaProfiles },
-    secrets: new ServerSecrets({ directory, cipher }),
-    connections: new ProviderConnections({
-      ...{ path: at('provider-connections.sealed'), cipher },
-      findUsers: async () => [],
-    }),
+    ...{ documents, cipher, settings, profiles, metaProfiles },
+    secrets: new ServerSecrets({ documents, cipher }),
+    connections: new ProviderConnections({ documents, cipher, findUsers: async () => [] }),
     agentProfiles: new AgentProfiles({
-      ...{ path: at('agent-profiles.sealed'), cipher, llmProfiles: profiles, settings },
+      ...{ documents, cipher, llmProfiles: profiles, settings },
       findMetaProfile: (name) => metaProfiles.get(name),
       listUserSkills: async () => [],
     }),
-    workspaces: new WorkspacesList({ path: at('workspaces.json') }),
+    workspaces: new WorkspacesList({ documents }),
+    [Symbol.asyncDispose]: () => storage[Symbol.asyncDispose](),
   }
 }
 
-test.each(fixtures)('%s is read, changed, and read again', async (file) => {
+test.each(fixtures)('%s is imported, changed, and read again', async (file) => {
   using directory = temporaryDirectory()
   unpack(file, directory.path)
   const hasMetaProfiles = file > 'settings-2026-11-23'
   for (const theme of ['dark', 'light']) {
-    const stores = await open(directory.path)
+    await using stores = await open(directory.path)
     const { settings, secrets, profiles, connections, agentProfiles, workspaces, metaProfiles } = stores
     expect((await settings.read()).misc_settings).toEqual({ theme })
     expect((await settings.getAgentSettings()).llm).toMatchObject({
@@ -74,6 +75,9 @@ test.each(fixtures)('%s is read, changed, and read again', async (file) => {
     await secrets.save('OTHER', { value: 'x' })
     await workspaces.add([{ id: 'v', name: 'v', path: '/v', parentPath: undefined }])
     await workspaces.remove('/v')
+    const names = readdirSync(directory.path, { recursive: true, encoding: 'utf8' })
+    expect(names.filter((name) => /\.sealed$|profiles.*\.json$|workspaces\.json$/.test(name))).toEqual([])
+    expect(names).toEqual(expect.arrayContaining(['settings.sealed.imported', 'profiles/one.json.imported']))
   }
 })
 
@@ -81,8 +85,9 @@ test('what is written now has the form of the newest fixture', async () => {
   using now = temporaryDirectory()
   using then = temporaryDirectory()
   unpack(String(fixtures.at(-1)), then.path)
-  const stores = await open(now.path)
-  const { settings, secrets, profiles, connections, agentProfiles, workspaces, metaProfiles } = stores
+  await using stores = await open(now.path)
+  const { documents, settings, secrets, profiles, connections, agentProfiles, workspaces, metaProfiles } =
+    stores
   await profiles.save('one', llm.parse({ model: 'openai/one', api_key: 'key of one' }))
   await agentProfiles.list()
   const model = { model: 'openai/a', api_key: 'key of the settings' }
@@ -97,25 +102,21 @@ test('what is written now has the form of the newest fixture', async () => {
   await workspaces.add([{ id: 'w', name: 'workspace', path: '/w', parentPath: undefined }])
   const classes = [{ description: 'any task', model: 'one' }]
   await metaProfiles.save('rule', metaProfile.parse({ classifier_model: 'one', classes }))
-  const old = await Cipher.open({ directory: then.path, secretKey: undefined })
-  const names = readdirSync(now.path, { recursive: true, encoding: 'utf8' }).filter((name) =>
-    /\.(?:json|sealed)$/.test(name),
-  )
+  await using before = await open(then.path)
+  const names = [...(await documents.list(''))].sort()
   expect(names.length).toBe(7)
-  // Run scripts/write-settings-fixture.ts before the form of a file is changed.
+  // Run scripts/write-settings-fixture.ts before the form of a document is changed.
   for (const name of names)
-    expect([name, formOf(join(now.path, name), stores.cipher)]).toEqual([
-      name,
-      formOf(join(then.path, name), old),
-    ])
+    expect([name, await formOf(name, stores)]).toEqual([name, await formOf(name, before)])
 })
 
-/** The names and types of the members of a file. */
-function formOf(path: string, cipher: Cipher): unknown {
-  const text = readFileSync(path, 'utf8')
-  return toForm(
-    JSON.parse(path.endsWith('.sealed') ? String(cipher.open(Buffer.from(text, 'base64'))) : text),
-  )
+/** The names and types of the members of a document. */
+async function formOf(
+  name: string,
+  { documents, cipher }: Pick<Awaited<ReturnType<typeof open>>, 'documents' | 'cipher'>,
+): Promise<unknown> {
+  const bytes = must(await documents.get('', name), name)
+  return toForm(JSON.parse(name.endsWith('.sealed') ? String(cipher.open(bytes)) : bytes.toString()))
 }
 
 function toForm(value: unknown): unknown {

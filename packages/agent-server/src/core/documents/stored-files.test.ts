@@ -9,10 +9,11 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { basename, extname, join } from 'node:path'
-import { Problem } from '@slipway/protocol'
+import { must, Problem } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
-import { Cipher } from '@slipway/storage'
+import { Cipher, openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
+import { fileDocuments } from '../../testing/file-documents.ts'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { openStoredFiles, otherSources, type StoredFile } from '../../testing/stored-files.ts'
 
@@ -20,11 +21,12 @@ const packages = join(import.meta.dirname, '../../../..')
 
 /** What every file of state goes through. */
 const storePattern =
-  /\b(?:openJsonFile(?:<[^(]*>)?|new (?:FileDocumentStore|JsonDocument)(?:<[^(]*>)?|writeFileAtomic|findPrivateFile|readPrivateFile)\(/
+  /\b(?:open(?:JsonFile|Document)(?:<[^(]*>)?|unreadableDocument|new (?:FileDocumentStore|JsonDocument)(?:<[^(]*>)?|writeFileAtomic|findPrivateFile|readPrivateFile)\(/
 
-test('every module that keeps a file is in the list of stored files', async () => {
+test('every module that keeps a file or a document is in the list of them', async () => {
   using directory = temporaryDirectory()
-  const listed = new Set((await openStoredFiles(directory.path)).map(({ source }) => source))
+  const files = await openStoredFiles(directory.path, fileDocuments(directory.path))
+  const listed = new Set(files.map(({ source }) => source))
   const found = ['agent-server', 'sandbox-server', 'storage'].flatMap((name) =>
     readdirSync(join(packages, name, 'src'), { recursive: true, encoding: 'utf8' })
       .filter((path) => path.endsWith('.ts') && !/(?:\.test|\.contract|testing\/.*)\.ts$/.test(path))
@@ -34,55 +36,64 @@ test('every module that keeps a file is in the list of stored files', async () =
   expect(sources.toSorted()).toEqual([...listed, ...Object.keys(otherSources)].toSorted())
 })
 
-test('a file that is not what its store has written is refused with its name and the next step, and stays', async () => {
+test('what is not what its store has written is refused with its name and the next step, and stays', async () => {
   using directory = temporaryDirectory()
-  const files = await openStoredFiles(directory.path)
+  await using storage = await openStorage({ directory: directory.path })
+  const { documents } = storage
+  const files = await openStoredFiles(directory.path, documents)
   for (const file of files) await file.fill()
   const at = ({ path }: StoredFile) => join(directory.path, path)
+  const readBytes = async (file: StoredFile) =>
+    file.isDocument === true ? await documents.get('', file.path) : readFileSync(at(file))
+  const writeBytes = async (file: StoredFile, bytes: Buffer) => {
+    if (file.isDocument === true) await documents.update('', file.path, () => bytes)
+    else writeFileSync(at(file), bytes, { mode: 0o600 })
+  }
   const cipher = await Cipher.open({
     directory: directory.path,
     secretKey: new Secret('a key for the stored files'),
   })
   for (const file of files) {
-    const path = at(file)
-    const bytes = readFileSync(path)
+    const bytes = must(await readBytes(file), file.path)
     const before = await file.read()
-    const newer = { schema_version: 99, value: before }
-    const texts: Record<string, string | Buffer> = {
-      empty: '',
+    const encode = (text: string) => (isSealed(file) ? cipher.seal(text) : Buffer.from(text))
+    const damages: Record<string, Buffer> = {
+      empty: Buffer.alloc(0),
       cut: bytes.subarray(0, bytes.length / 2),
       foreign: Buffer.from([0xff, 0, 0x7b]),
-      'of another form': '"text"',
-      newer: isSealed(file) ? cipher.seal(JSON.stringify(newer)).toString('base64') : JSON.stringify(newer),
+      'of another form': encode('"text"'),
+      newer: encode(JSON.stringify({ schema_version: 99, value: before })),
     }
-    // A sealed file could be a session key by chance, and a session key has the form of a secret key.
     for (const other of files)
       if (
         other !== file &&
         !isAlike(file, other) &&
-        !(file.path === 'session.key' && isSealed(other)) &&
         !(file.path === 'secret.key' && other.path === 'session.key')
       )
-        texts[`exchanged with ${other.path}`] = readFileSync(at(other))
-    for (const [damage, text] of Object.entries(texts)) {
-      writeFileSync(path, text)
+        damages[`exchanged with ${other.path}`] = must(await readBytes(other), other.path)
+    for (const [damage, damaged] of Object.entries(damages)) {
+      await writeBytes(file, damaged)
       await expectRefusal(file, damage)
-      expect(readFileSync(path), `${file.path} ${damage}`).toEqual(Buffer.from(text))
+      expect(await readBytes(file), `${file.path} ${damage}`).toEqual(damaged)
     }
-    rmSync(path)
-    mkdirSync(path)
-    await expectRefusal(file, 'a directory')
-    expect(lstatSync(path).isDirectory()).toBe(true)
-    renameSync(path, `${path}.away`)
-    if (!path.endsWith('session.key') && !path.endsWith('console.sessions')) {
-      symlinkSync(basename(path), path)
-      await expectRefusal(file, 'a link to itself')
-      rmSync(path)
-    }
-    writeFileSync(path, bytes, { mode: 0o600 })
+    if (file.isDocument !== true) await expectNoFile(file, at(file))
+    await writeBytes(file, bytes)
     expect(await file.read(), file.path).toEqual(before)
   }
 })
+
+/** Something else in the place of a file is refused too. */
+async function expectNoFile(file: StoredFile, path: string): Promise<void> {
+  rmSync(path)
+  mkdirSync(path)
+  await expectRefusal(file, 'a directory')
+  expect(lstatSync(path).isDirectory()).toBe(true)
+  renameSync(path, `${path}.away`)
+  if (path.endsWith('session.key') || path.endsWith('console.sessions')) return
+  symlinkSync(basename(path), path)
+  await expectRefusal(file, 'a link to itself')
+  rmSync(path)
+}
 
 function isAlike(one: StoredFile, other: StoredFile): boolean {
   return one.kind !== undefined && one.kind === other.kind

@@ -1,18 +1,15 @@
-import { join } from 'node:path'
 import { secretName } from '@slipway/protocol'
 import { decodePercent } from '@slipway/shared/url'
-import { type Cipher, NamedSecrets, secretsFormat } from '@slipway/storage'
-import { openJsonFile } from '../documents/json-file.ts'
+import { type Cipher, type DocumentStore, NamedSecrets, secretsFormat } from '@slipway/storage'
+import { openDocument } from '../documents/document.ts'
 
 const maxCharacters = 4_000_000
 const secretPathPattern = /^\/api\/settings\/secrets\/([^/?#]+)$/
 
-/** The named secrets of the server's user, in one sealed file. An unreadable file is a Problem `conflict`. */
+/** The named secrets of the server's user, in one sealed document. An unreadable one is a Problem `conflict`. */
 export class ServerSecrets extends NamedSecrets {
-  constructor({ directory, cipher }: { readonly directory: string; readonly cipher: Cipher }) {
-    super(openJsonFile({ ...secretsFormat, path: join(directory, 'secrets.sealed'), cipher }), {
-      maxCharacters,
-    })
+  constructor({ documents, cipher }: { readonly documents: DocumentStore; readonly cipher: Cipher }) {
+    super(openDocument(documents, 'secrets.sealed', { ...secretsFormat, cipher }), { maxCharacters })
   }
 }
 

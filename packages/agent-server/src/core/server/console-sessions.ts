@@ -6,7 +6,7 @@ import { Mutex } from '@slipway/shared/async'
 import { errorCode, findPrivateFile, writeFileAtomic } from '@slipway/shared/fs'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import type { Secret } from '@slipway/shared/redaction'
-import { unreadableText } from '../documents/json-file.ts'
+import { unreadableFile } from '../documents/json-file.ts'
 
 const maxSessions = 200
 
@@ -120,7 +120,7 @@ async function read(path: string): Promise<Stored> {
     if (text === undefined) return { sessions: new Map() }
     const value = parseJson(text)
     if (Array.isArray(value) && value.every(isStoredSession)) return { sessions: toMap(value) }
-    return { sessions: new Map(), problem: unreadableText(path, text === '' ? 'empty' : 'form') }
+    return { sessions: new Map(), problem: unreadableFile(path, text === '' ? 'empty' : 'form') }
   } catch (error) {
     const problem = `${path} cannot be read: the system says ${errorCode(error)}. Restore it from a backup, or move it away.`
     return { sessions: new Map(), problem }

@@ -1,6 +1,7 @@
 import { editorRoutes, llmCatalogueRoutes } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { editorHandlers } from '../../compat/editor/handlers.ts'
+import { fileDocuments } from '../../testing/file-documents.ts'
 import { openTestServer } from '../../testing/test-server.ts'
 import { llmCatalogueHandlers } from './catalogue-handlers.ts'
 import { SubscriptionLogin } from './subscription-login.ts'
@@ -9,7 +10,12 @@ import { SubscriptionLogin } from './subscription-login.ts'
 const openCatalogue = () =>
   openTestServer(llmCatalogueRoutes, ({ directory, cipher }) => {
     const urls = { issuer: 'http://127.0.0.1:9', modelsUrl: 'http://127.0.0.1:9' }
-    const subscription = new SubscriptionLogin({ directory, cipher, clientId: undefined, ...urls })
+    const subscription = new SubscriptionLogin({
+      documents: fileDocuments(directory),
+      cipher,
+      clientId: undefined,
+      ...urls,
+    })
     return llmCatalogueHandlers({ subscription })
   })
 

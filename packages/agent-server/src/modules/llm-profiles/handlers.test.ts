@@ -1,9 +1,9 @@
-import { join } from 'node:path'
 import { createApp, listen } from '@slipway/http'
 import { agentServerOpenApi, agentServerRoutes } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { sealText } from '../../core/secrets/sealed-text.ts'
+import { fileDocuments } from '../../testing/file-documents.ts'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { ServerSettings } from '../settings/server-settings.ts'
 import { llmProfileHandlers } from './handlers.ts'
@@ -33,15 +33,15 @@ const routes = {
 async function openServer() {
   const directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
-  const settings = new ServerSettings({ directory: directory.path, cipher })
+  const settings = new ServerSettings({ documents: fileDocuments(directory.path), cipher })
   const profiles = new LlmProfiles({
-    directory: join(directory.path, 'profiles'),
+    documents: fileDocuments(directory.path),
     cipher,
     settings,
     max: 2,
   })
   const subscription = new SubscriptionLogin({
-    ...{ directory: directory.path, cipher, clientId: undefined },
+    ...{ documents: fileDocuments(directory.path), cipher, clientId: undefined },
     ...{ issuer: 'http://127.0.0.1:9', modelsUrl: 'http://127.0.0.1:9' },
   })
   const texts: string[] = []

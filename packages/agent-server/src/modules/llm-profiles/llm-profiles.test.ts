@@ -1,9 +1,10 @@
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { type Llm, llm } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { fileDocuments } from '../../testing/file-documents.ts'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { ServerSettings } from '../settings/server-settings.ts'
 import { LlmProfiles, type ProfileLinks } from './llm-profiles.ts'
@@ -13,9 +14,12 @@ async function openProfiles(max?: number) {
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const path = join(directory.path, 'profiles')
   const open = (links: ProfileLinks = {}, faults: Partial<ServerSettings> = {}) => {
-    const settings = Object.assign(new ServerSettings({ directory: directory.path, cipher }), faults)
+    const settings = Object.assign(
+      new ServerSettings({ documents: fileDocuments(directory.path), cipher }),
+      faults,
+    )
     return new LlmProfiles({
-      directory: path,
+      documents: fileDocuments(directory.path),
       cipher,
       settings,
       links,
@@ -105,8 +109,8 @@ test('a profile sealed with another key is listed, and reading it is refused', a
   using elsewhere = temporaryDirectory()
   await store.profiles.save('p', createLlm())
   const cipher = await Cipher.open({ directory: elsewhere.path, secretKey: undefined })
-  const settings = new ServerSettings({ directory: elsewhere.path, cipher })
-  const profiles = new LlmProfiles({ directory: store.path, cipher, settings })
+  const settings = new ServerSettings({ documents: fileDocuments(elsewhere.path), cipher })
+  const profiles = new LlmProfiles({ documents: fileDocuments(dirname(store.path)), cipher, settings })
   expect(await profiles.list()).toEqual([{ name: 'p', ...summary }])
   await expect(profiles.get('p')).rejects.toMatchObject({ code: 'bad_request' })
 })

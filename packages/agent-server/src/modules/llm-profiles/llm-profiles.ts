@@ -1,15 +1,15 @@
-import { join } from 'node:path'
 import { invalidInput, type Llm, llm, Problem, type ProfileSummary, profileName } from '@slipway/protocol'
 import { Mutex } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
-import { type Cipher, FileDocumentStore } from '@slipway/storage'
+import type { Cipher, DocumentStore } from '@slipway/storage'
 import type { ModelSource } from '../../core/conversations/parts.ts'
-import { unreadableText } from '../../core/documents/json-file.ts'
+import { unreadableDocument } from '../../core/documents/document.ts'
 import { isAcp, type ServerSettings, withAgentLlm } from '../settings/module.ts'
 import { openSecrets, sealSecrets } from './profile-secrets.ts'
 
 const schemaVersion = 1
-const fileSuffix = '.json'
+const folder = 'profiles/'
+const suffix = '.json'
 /** Replaces sealed members, which a list does not show. */
 const sealedPlaceholder = 'sealed'
 const summarySchema = llm
@@ -35,7 +35,7 @@ export interface ProfileLinks {
 }
 
 interface LlmProfilesOptions {
-  readonly directory: string
+  readonly documents: DocumentStore
   readonly cipher: Cipher
   readonly max?: number
   /** Also stores which profile is active, so that it changes in one update with the agents' model. */
@@ -45,17 +45,15 @@ interface LlmProfilesOptions {
 }
 
 /**
- * Named models, one readable JSON file each with sealed secrets. Changes are durable and serialized. An
+ * Named models, one readable JSON document each with sealed secrets. Changes are durable and serialized. An
  * invalid name is a Problem `invalid` in a write and unknown elsewhere.
  */
 export class LlmProfiles implements ModelSource {
   readonly #options: LlmProfilesOptions
-  readonly #files: FileDocumentStore
   readonly #mutex = new Mutex()
 
   constructor(options: LlmProfilesOptions) {
     this.#options = options
-    this.#files = new FileDocumentStore({ directory: options.directory, encoding: 'utf8' })
   }
 
   /** In order of name, without those that cannot be read. Opens no secret. */
@@ -64,9 +62,9 @@ export class LlmProfiles implements ModelSource {
     return summaries.filter((summary) => summary !== undefined)
   }
 
-  /** With secrets in clear. A Problem `bad_request` when the file is damaged or sealed with another key. */
+  /** With secrets in clear. A Problem `bad_request` when it is damaged or sealed with another key. */
   async get(name: string): Promise<Llm | undefined> {
-    const bytes = await this.#readFile(name)
+    const bytes = await this.#read(name)
     if (bytes === undefined) return undefined
     let isOpened = true
     const value = openSecrets(parseStoredLlm(bytes), (sealed) => {
@@ -78,7 +76,7 @@ export class LlmProfiles implements ModelSource {
     if (!isOpened || !model.success)
       throw new Problem(
         'bad_request',
-        `Failed to load profile \`${name}\`: ${unreadableText(this.#path(name), isOpened ? 'form' : 'sealed')}`,
+        `Failed to load profile \`${name}\`: ${unreadableDocument(documentName(name), isOpened ? 'form' : 'sealed')}`,
       )
     return model.data
   }
@@ -101,7 +99,7 @@ export class LlmProfiles implements ModelSource {
       const saved = isLinked ? { ...model, api_key: undefined, base_url: undefined } : model
       const sealed = sealSecrets(saved, (text) => cipher.seal(text).toString('base64'))
       const text = `${JSON.stringify({ schema_version: schemaVersion, llm: sealed }, null, 2)}\n`
-      await this.#writeFile(name, Buffer.from(text))
+      await this.#write(name, Buffer.from(text))
     })
   }
 
@@ -147,18 +145,18 @@ export class LlmProfiles implements ModelSource {
       // First, because the settings may be unreadable.
       const isActive = (await this.#readActiveName()) === name
       // The profile has both names until no reference uses the old one: a crash leaves no dangling reference.
-      await this.#writeFile(newName, await this.#readFile(name))
+      await this.#write(newName, await this.#read(name))
       try {
         await this.#options.links?.references?.renameReferences(name, newName)
       } catch (error) {
-        await this.#writeFile(newName, undefined)
+        await this.#write(newName, undefined)
         throw error
       }
       if (isActive)
         await this.#options.settings.modify((current) =>
           current.active_profile === name ? { ...current, active_profile: newName } : current,
         )
-      await this.#writeFile(name, undefined)
+      await this.#write(name, undefined)
     })
   }
 
@@ -173,7 +171,7 @@ export class LlmProfiles implements ModelSource {
           `LLM profile is referenced by ${users.length} agent profile(s): ${users.join(', ')}`,
         )
       if ((await this.#readActiveName()) === name) await this.#setActive(undefined)
-      await this.#writeFile(name, undefined)
+      await this.#write(name, undefined)
       return true
     })
   }
@@ -216,15 +214,15 @@ export class LlmProfiles implements ModelSource {
   }
 
   async #listNames(): Promise<string[]> {
-    const files = (await this.#files.list('')).filter((file) => file.endsWith(fileSuffix))
-    return files
-      .map((file) => file.slice(0, -fileSuffix.length))
+    return (await this.#options.documents.list(''))
+      .filter((name) => name.startsWith(folder) && name.endsWith(suffix))
+      .map((name) => name.slice(folder.length, -suffix.length))
       .filter(isProfileName)
       .sort()
   }
 
   async #readSummary(name: string): Promise<ProfileSummary | undefined> {
-    const value = openSecrets(parseStoredLlm(await this.#readFile(name)), () => sealedPlaceholder)
+    const value = openSecrets(parseStoredLlm(await this.#read(name)), () => sealedPlaceholder)
     const result = summarySchema.safeParse(value)
     if (!result.success) return undefined
     const { model, base_url, api_key, provider_connection_id } = result.data
@@ -242,20 +240,20 @@ export class LlmProfiles implements ModelSource {
     }
   }
 
-  #path(name: string): string {
-    return join(this.#options.directory, name + fileSuffix)
+  async #read(name: string): Promise<Buffer | undefined> {
+    return isProfileName(name) ? await this.#options.documents.get('', documentName(name)) : undefined
   }
 
-  async #readFile(name: string): Promise<Buffer | undefined> {
-    return isProfileName(name) ? await this.#files.get('', name + fileSuffix) : undefined
-  }
-
-  async #writeFile(name: string, bytes: Buffer | undefined): Promise<void> {
-    await this.#files.update('', name + fileSuffix, () => bytes)
+  async #write(name: string, bytes: Buffer | undefined): Promise<void> {
+    await this.#options.documents.update('', documentName(name), () => bytes)
   }
 }
 
-/** The model in a file, secrets sealed; undefined when the file is damaged or of a later version. */
+function documentName(profile: string): string {
+  return folder + profile + suffix
+}
+
+/** The model in a document, secrets sealed; undefined when it is damaged or of a later version. */
 function parseStoredLlm(bytes: Buffer | undefined): unknown {
   const file = parseJson(String(bytes))
   return isRecord(file) && file.schema_version === schemaVersion ? file.llm : undefined

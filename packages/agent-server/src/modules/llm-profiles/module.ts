@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { acpRoutes, llmCatalogueRoutes, llmProfileRoutes } from '@slipway/protocol'
 import { defineModule } from '../../core/module.ts'
 import { settingsModule } from '../settings/module.ts'
@@ -15,17 +14,17 @@ export const llmProfilesModule = defineModule({
   name: 'llm-profiles',
   routes: { ...llmProfileRoutes, ...llmCatalogueRoutes, ...acpRoutes },
   needs: [settingsModule],
-  open({ config, directories, cipher, secrets, programs, host: { log } }, use) {
+  open({ config, storage, cipher, secrets, programs, host: { log } }, use) {
     const links: ProfileLinks = {}
     const profiles = new LlmProfiles({
-      directory: join(directories.data, 'profiles'),
+      documents: storage.documents,
       cipher,
       max: config.maxProfiles,
       settings: use(settingsModule),
       links,
     })
     const subscription = new SubscriptionLogin({
-      directory: directories.data,
+      documents: storage.documents,
       cipher,
       ...config.subscription,
     })

@@ -5,6 +5,7 @@ import type { Model, OpenModel } from '@slipway/agent'
 import { llm } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import { expect, test } from 'vitest'
+import { fileDocuments } from '../../testing/file-documents.ts'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { SubscriptionLogin } from './subscription-login.ts'
 
@@ -42,7 +43,14 @@ async function openProvider() {
 async function openLogin(directory: string, url: string, now: () => number) {
   const cipher = await Cipher.open({ directory, secretKey: undefined })
   const modelsUrl = `${url}/models`
-  return new SubscriptionLogin({ directory, cipher, clientId: 'client', issuer: url, modelsUrl, now })
+  return new SubscriptionLogin({
+    documents: fileDocuments(directory),
+    cipher,
+    clientId: 'client',
+    issuer: url,
+    modelsUrl,
+    now,
+  })
 }
 
 /** What a model is opened with. */

@@ -1,13 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import { join } from 'node:path'
 import type { OpenModel } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import { Mutex, readText } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
-import { type Cipher, FileDocumentStore, JsonDocument, unreadableReasons } from '@slipway/storage'
+import { type Cipher, type DocumentStore, JsonDocument, unreadableReasons } from '@slipway/storage'
 
-const fileName = 'subscription.sealed'
+const documentName = 'subscription.sealed'
 /** Tokens that expire sooner are renewed. */
 const marginMs = 60_000
 const codeLifetimeMs = 15 * 60_000
@@ -17,7 +16,7 @@ const maxPending = 100
 const loginRequired = 'OpenAI subscription login is required'
 
 interface SubscriptionOptions {
-  readonly directory: string
+  readonly documents: DocumentStore
   readonly cipher: Cipher
   /** Without a client id nobody can sign in. */
   readonly clientId: string | undefined
@@ -45,31 +44,29 @@ interface PendingLogin {
 }
 
 /**
- * The sign-in to a subscription by a code that the user enters at the provider. Tokens are in a sealed file and
- * leave it for the provider alone; one that cannot be read is a Problem `conflict` until a sign-out removes
+ * The sign-in to a subscription by a code that the user enters at the provider. Tokens are in a sealed
+ * document and leave it for the provider alone; one that cannot be read is a Problem `conflict` until a sign-out removes
  * it. Waiting codes are in memory.
  */
 export class SubscriptionLogin {
   readonly #options: SubscriptionOptions
-  readonly #files: FileDocumentStore
-  readonly #file: JsonDocument<Tokens | undefined>
+  readonly #document: JsonDocument<Tokens | undefined>
   readonly #mutex = new Mutex()
   readonly #pending = new Map<string, PendingLogin>()
 
   constructor(options: SubscriptionOptions) {
     this.#options = options
-    const { directory, cipher } = options
-    this.#files = new FileDocumentStore({ directory, encoding: 'base64' })
-    this.#file = new JsonDocument({
-      store: this.#files,
-      name: fileName,
+    const { documents, cipher } = options
+    this.#document = new JsonDocument({
+      store: documents,
+      name: documentName,
       cipher,
       empty: undefined,
       parse: parseStoredTokens,
       unreadable: (reason) =>
         new Problem(
           'conflict',
-          `${join(directory, fileName)} cannot be read: ${unreadableReasons[reason]}. Restore it from a backup, or sign out to remove it.`,
+          `The stored document ${documentName} cannot be read: ${unreadableReasons[reason]}. Restore it from a backup, or sign out to remove it.`,
         ),
     })
   }
@@ -88,7 +85,7 @@ export class SubscriptionLogin {
     const { clientId, issuer } = this.#options
     if (clientId === undefined)
       throw new Problem('bad_request', 'Sign-in with a subscription needs SLIPWAY_SUBSCRIPTION_CLIENT_ID')
-    // Before the user signs in for a file that is not overwritten.
+    // Before the user signs in for a document that is not overwritten.
     await this.#read()
     const answer = await this.#post('/api/accounts/deviceauth/usercode', { client_id: clientId })
     const { device_auth_id, user_code, usercode = user_code, interval } = answer.json
@@ -193,7 +190,10 @@ export class SubscriptionLogin {
       const form = { grant_type: 'refresh_token', refresh_token }
       const renewed = await this.#requestTokens(form, refresh_token).catch(() => undefined)
       if (renewed !== undefined) await this.#write(renewed)
-      return renewed
+      if (renewed !== undefined) return renewed
+      // Another server on the same database may have renewed them.
+      const current = await this.#read()
+      return current?.refresh_token === refresh_token ? undefined : current
     })
   }
 
@@ -228,14 +228,13 @@ export class SubscriptionLogin {
   }
 
   async #read(): Promise<Tokens | undefined> {
-    return await this.#file.read()
+    return await this.#document.read()
   }
 
-  /** A sign-out removes the file without reading it. */
+  /** A sign-out removes the document without reading it. */
   async #write(tokens: Tokens | undefined): Promise<void> {
-    if (tokens !== undefined) await this.#file.update(() => tokens)
-    else if ((await this.#files.get('', fileName)) !== undefined)
-      await this.#files.update('', fileName, () => undefined)
+    if (tokens !== undefined) await this.#document.update(() => tokens)
+    else await this.#options.documents.update('', documentName, () => undefined)
   }
 }
 

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { repositoryConsentRoutes } from '@slipway/protocol'
 import { defineModule } from '../../core/module.ts'
 import { repositoryConsentHandlers } from './handlers.ts'
@@ -10,9 +9,9 @@ export { repositoryIssues } from './repository-consents.ts'
 export const repositoryConsentsModule = defineModule({
   name: 'repository-consents',
   routes: repositoryConsentRoutes,
-  open({ config, directories, cipher, registry }) {
+  open({ config, storage, cipher, registry }) {
     const consents = new RepositoryConsents({
-      path: join(directories.data, 'repository-consents.sealed'),
+      documents: storage.documents,
       cipher,
       trust: config.repositoryTrust,
     })

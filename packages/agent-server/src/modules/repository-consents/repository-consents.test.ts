@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { RepositoryCode } from '@slipway/agent'
 import { Cipher } from '@slipway/storage'
 import { expect, test } from 'vitest'
+import { fileDocuments } from '../../testing/file-documents.ts'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { RepositoryConsents } from './repository-consents.ts'
 
@@ -18,7 +19,7 @@ const code = (hash: string, repository = '/repositories/a', hooksHash?: string):
 
 async function open(directory: string, trust: 'skip' | 'ask' | 'always' = 'ask') {
   const cipher = await Cipher.open({ directory, secretKey: undefined })
-  return new RepositoryConsents({ path: join(directory, 'consents.sealed'), cipher, trust })
+  return new RepositoryConsents({ documents: fileDocuments(directory), cipher, trust })
 }
 
 test('a decision holds for one repository and one content, also for the next process', async () => {
@@ -75,7 +76,7 @@ test('many changes push out what is undecided, and no decision', async () => {
 
 test('decisions that cannot be read count as not made', async () => {
   using directory = temporaryDirectory()
-  await writeFile(join(directory.path, 'consents.sealed'), 'damaged')
+  await writeFile(join(directory.path, 'repository-consents.sealed'), 'damaged')
   const consents = await open(directory.path)
   expect((await consents.check(code('1'))).verdict).toBe('pending')
   await expect(consents.list()).rejects.toMatchObject({ code: 'conflict' })

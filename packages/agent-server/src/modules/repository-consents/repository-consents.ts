@@ -6,11 +6,11 @@ import {
   type RepositoryDecision,
   type RepositoryTrust,
 } from '@slipway/protocol'
-import { type Cipher, consentsFormat, StoredConsents } from '@slipway/storage'
-import { openJsonFile } from '../../core/documents/json-file.ts'
+import { type Cipher, consentsFormat, type DocumentStore, StoredConsents } from '@slipway/storage'
+import { openDocument } from '../../core/documents/document.ts'
 
 interface RepositoryConsentsOptions {
-  readonly path: string
+  readonly documents: DocumentStore
   readonly cipher: Cipher
   readonly trust: RepositoryTrust
   /** Milliseconds. */
@@ -18,16 +18,19 @@ interface RepositoryConsentsOptions {
 }
 
 /**
- * The user's decisions about what repositories bring, by repository and content: one sealed file. An
- * unreadable file is a Problem `conflict`, and nothing that was not decided is loaded.
+ * The user's decisions about what repositories bring, by repository and content: one sealed document. An
+ * unreadable one is a Problem `conflict`, and nothing that was not decided is loaded.
  */
 export class RepositoryConsents implements RepositoryGate {
   readonly trust: RepositoryTrust
   readonly #stored: StoredConsents
 
-  constructor({ path, cipher, trust, now }: RepositoryConsentsOptions) {
+  constructor({ documents, cipher, trust, now }: RepositoryConsentsOptions) {
     this.trust = trust
-    this.#stored = new StoredConsents(openJsonFile({ path, cipher, ...consentsFormat }), now)
+    this.#stored = new StoredConsents(
+      openDocument(documents, 'repository-consents.sealed', { cipher, ...consentsFormat }),
+      now,
+    )
   }
 
   /** The newest first. */

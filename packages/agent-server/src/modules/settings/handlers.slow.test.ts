@@ -8,6 +8,7 @@ import { expect, test } from 'vitest'
 import { MetaProfiles } from '../../compat/meta-profiles/meta-profiles.ts'
 import { sealText } from '../../core/secrets/sealed-text.ts'
 import { ServerSecrets } from '../../core/secrets/server-secrets.ts'
+import { fileDocuments } from '../../testing/file-documents.ts'
 import { partsOf, temporaryDirectory } from '../../testing/fixtures.ts'
 import { LlmProfiles } from '../llm-profiles/llm-profiles.ts'
 import { settingsHandlers } from './handlers.ts'
@@ -21,10 +22,10 @@ async function openServer() {
   const place = temporaryDirectory()
   const directory = place.path
   const cipher = await Cipher.open({ directory, secretKey: undefined })
-  const settings = new ServerSettings({ directory, cipher })
-  const secrets = new ServerSecrets({ directory, cipher })
-  const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
-  const metaProfiles = new MetaProfiles({ path: join(directory, 'meta-profiles.json'), settings })
+  const settings = new ServerSettings({ documents: fileDocuments(directory), cipher })
+  const secrets = new ServerSecrets({ documents: fileDocuments(directory), cipher })
+  const llmProfiles = new LlmProfiles({ documents: fileDocuments(directory), cipher, settings })
+  const metaProfiles = new MetaProfiles({ documents: fileDocuments(directory), settings })
   const agentProfiles = {
     has: async (id: string) => id === known,
     getById: async () => undefined,
@@ -443,7 +444,7 @@ test('a damaged document is a conflict and is not overwritten', async () => {
   const place = temporaryDirectory()
   using _ = place
   writeFileSync(join(place.path, 'settings.sealed'), 'bm90IGl0')
-  const broken = new ServerSettings({ directory: place.path, cipher: server.cipher })
+  const broken = new ServerSettings({ documents: fileDocuments(place.path), cipher: server.cipher })
   await expect(broken.read()).rejects.toMatchObject({ code: 'conflict' })
   await expect(broken.modify((stored) => ({ ...stored, misc_settings: {} }))).rejects.toMatchObject({
     code: 'conflict',

@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { exposeSecrets } from '../../core/secrets/expose-secrets.ts'
 import { sealText } from '../../core/secrets/sealed-text.ts'
+import { fileDocuments } from '../../testing/file-documents.ts'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { addMcpServer, patchMcpServer } from './mcp-servers.ts'
 import { ServerSettings, toAgentSettingsJson, toConversationSettingsJson } from './server-settings.ts'
@@ -20,7 +21,7 @@ async function openSettings() {
   const place = temporaryDirectory()
   const directory = place.path
   const cipher = await Cipher.open({ directory, secretKey: undefined })
-  const open = () => new ServerSettings({ directory, cipher })
+  const open = () => new ServerSettings({ documents: fileDocuments(directory), cipher })
   return { open, cipher, settings: open(), [Symbol.dispose]: () => place[Symbol.dispose]() }
 }
 

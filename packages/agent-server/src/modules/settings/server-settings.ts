@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import {
   type AgentSettings,
   acpAgentSettings,
@@ -20,8 +19,8 @@ import {
 } from '@slipway/protocol'
 import { isRecord, mergePatch, restoreRedacted } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
-import type { Cipher, JsonDocument } from '@slipway/storage'
-import { openJsonFile } from '../../core/documents/json-file.ts'
+import type { Cipher, DocumentStore, JsonDocument } from '@slipway/storage'
+import { openDocument } from '../../core/documents/document.ts'
 import { redactSecrets } from '../../core/secrets/expose-secrets.ts'
 import { openSealedTexts } from '../../core/secrets/sealed-text.ts'
 
@@ -38,17 +37,16 @@ const analyzerKinds = {
 const invalidText = 'Settings validation failed'
 
 /**
- * The members of the settings that the user has set: one sealed file, updated atomically and durably. An
- * unreadable file is a Problem `conflict`.
+ * The members of the settings that the user has set: one sealed document, updated atomically and
+ * durably. An unreadable one is a Problem `conflict`.
  */
 export class ServerSettings {
-  readonly #file: JsonDocument<StoredSettings>
+  readonly #document: JsonDocument<StoredSettings>
   readonly #cipher: Cipher
 
-  constructor({ directory, cipher }: { readonly directory: string; readonly cipher: Cipher }) {
+  constructor({ documents, cipher }: { readonly documents: DocumentStore; readonly cipher: Cipher }) {
     this.#cipher = cipher
-    this.#file = openJsonFile({
-      path: join(directory, 'settings.sealed'),
+    this.#document = openDocument(documents, 'settings.sealed', {
       empty: storedSettings.parse({}),
       parse: (value) => {
         assertKnownMembers(value)
@@ -63,7 +61,7 @@ export class ServerSettings {
   }
 
   async read(): Promise<StoredSettings> {
-    return await this.#file.read()
+    return await this.#document.read()
   }
 
   /**
@@ -125,7 +123,7 @@ export class ServerSettings {
 
   /** Stores what `transform` returns for the current settings; a Problem `too_large` above the limit. */
   async modify(transform: (stored: StoredSettings) => StoredSettings): Promise<void> {
-    await this.#file.update((stored) => {
+    await this.#document.update((stored) => {
       const updated = transform(stored)
       if (JSON.stringify(updated).length > maxCharacters)
         throw new Problem('too_large', 'The settings would become too large')
@@ -134,7 +132,7 @@ export class ServerSettings {
   }
 }
 
-/** The file of another store would be read as defaults, and lose what it has with the next change. */
+/** The document of another store would be read as defaults, and lose what it has with the next change. */
 function assertKnownMembers(value: unknown): void {
   const isKnown = (name: string) => Object.hasOwn(storedSettings.shape, name)
   if (!isRecord(value) || value.agent_settings === undefined || !Object.keys(value).every(isKnown))

@@ -9,6 +9,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { LlmProfiles } from '../../../modules/llm-profiles/llm-profiles.ts'
 import { ServerSettings, toAgentSettingsJson } from '../../../modules/settings/server-settings.ts'
+import { fileDocuments } from '../../../testing/file-documents.ts'
 import { openCreateDeps, openRegistry, partsOf, temporaryDirectory } from '../../../testing/fixtures.ts'
 import { exposeSecrets } from '../../secrets/expose-secrets.ts'
 import { sealText } from '../../secrets/sealed-text.ts'
@@ -22,10 +23,10 @@ async function openDeps() {
   const directory = place.path
   const storage = await openStorage({ directory })
   const cipher = await Cipher.open({ directory, secretKey: undefined })
-  const secrets = new ServerSecrets({ directory, cipher })
+  const secrets = new ServerSecrets({ documents: fileDocuments(directory), cipher })
   const registry = await openRegistry(storage, directory, 60_000, secrets)
   const parts = await openCreateDeps(storage, registry, directory)
-  const settings = new ServerSettings({ directory, cipher })
+  const settings = new ServerSettings({ documents: fileDocuments(directory), cipher })
   const workspace = { working_dir: join(directory, 'missing', 'workspace') }
   const create = async (request: object) => {
     const parsed = startConversationRequest.parse({ workspace, autotitle: false, ...request })
@@ -221,7 +222,7 @@ test('a model that names a connection is asked with its key', async () => {
   const { directory, cipher, settings } = server
   const findConnection = async (id: string) => (id === 'c' ? { api_key: 'canary-of-connection' } : undefined)
   const llmProfiles = new LlmProfiles({
-    directory: join(directory, 'profiles'),
+    documents: fileDocuments(directory),
     cipher,
     settings,
     links: { findConnection },
@@ -253,7 +254,7 @@ test('a model that names a connection is asked with its key', async () => {
 test('the profile of an agent is followed, and remembered with its revision', async () => {
   await using server = await openDeps()
   const { directory, cipher, parts, settings } = server
-  const profiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
+  const profiles = new LlmProfiles({ documents: fileDocuments(directory), cipher, settings })
   const { llm } = await import('@slipway/protocol')
   const launched = { agent_profile_id: randomUUID(), revision: 3, secret_refs: null }
   await profiles.save('p', llm.parse(scripted({ text: 'Done.' })))
@@ -385,12 +386,13 @@ test('the key file itself opens what it sealed after a restart', async () => {
   using place = temporaryDirectory()
   const directory = place.path
   const first = await Cipher.open({ directory, secretKey: undefined })
-  await new ServerSettings({ directory, cipher: first }).update({
+  await new ServerSettings({ documents: fileDocuments(directory), cipher: first }).update({
     ...nothing,
     agent_settings_diff: { llm: { api_key: 'canary' } },
   })
   const again = await Cipher.open({ directory, secretKey: undefined })
-  expect((await new ServerSettings({ directory, cipher: again }).getAgentSettings()).llm.api_key).toBe(
-    'canary',
-  )
+  expect(
+    (await new ServerSettings({ documents: fileDocuments(directory), cipher: again }).getAgentSettings()).llm
+      .api_key,
+  ).toBe('canary')
 })
