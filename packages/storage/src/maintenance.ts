@@ -1,6 +1,7 @@
 /** What is done to the databases of a data directory besides serving it. */
 
 export { type MigrateResult, migrate } from './migrate/migrate.ts'
+export { type OpenedDocuments, openDocuments } from './migrate/open-documents.ts'
 export { type AcceptedLog, acceptLog } from './sqlite/accept-log.ts'
 export { compactDatabase } from './sqlite/maintenance/compact.ts'
 export {
@@ -18,5 +19,6 @@ export {
   writeIncrement,
 } from './sqlite/maintenance/log-backup.ts'
 export { copyDatabase } from './sqlite/maintenance/open-file.ts'
+export { readStoredDocument } from './sqlite/maintenance/read-document.ts'
 export { repairLog } from './sqlite/maintenance/repair-log.ts'
 export { type DamagedEvent, type LogReport, verifyLog } from './sqlite/maintenance/verify-log.ts'

@@ -25,6 +25,22 @@ export function documentEncoding(name: string): 'base64' | 'utf8' {
   return name.endsWith('.sealed') ? 'base64' : 'utf8'
 }
 
+interface DocumentFile {
+  readonly name: string
+  readonly path: string
+  readonly bytes: Buffer
+}
+
+/** The documents that a data directory has as files of earlier versions. Throws a Problem for what is no file. */
+export async function* readDocumentFiles(directory: string): AsyncGenerator<DocumentFile> {
+  for (const name of [...fileNames, ...(await listProfiles(directory))]) {
+    const path = join(directory, name)
+    const file = new FileDocumentStore({ directory: dirname(path), encoding: documentEncoding(name) })
+    const bytes = await file.get('', basename(path))
+    if (bytes !== undefined) yield { name, path, bytes }
+  }
+}
+
 /**
  * Takes the files of earlier versions into the storage, and renames each to `NAME.imported`. A document of
  * the storage wins over a file, which stays: several servers on one database may have files. A call that was
@@ -39,11 +55,7 @@ export async function importDocumentFiles({
   readonly documents: DocumentStore
   readonly log: LogFunction
 }): Promise<void> {
-  for (const name of [...fileNames, ...(await listProfiles(directory))]) {
-    const path = join(directory, name)
-    const file = new FileDocumentStore({ directory: dirname(path), encoding: documentEncoding(name) })
-    const bytes = await file.get('', basename(path))
-    if (bytes === undefined) continue
+  for await (const { name, path, bytes } of readDocumentFiles(directory)) {
     let stored: Buffer = bytes
     await documents.update('', name, (old) => {
       stored = old ?? bytes

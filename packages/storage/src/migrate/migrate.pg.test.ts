@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test, vi } from 'vitest'
@@ -32,6 +32,12 @@ describePostgres('migration', () => {
     using first = temporaryDirectory()
     using second = temporaryDirectory()
     await fill(first.path)
+    {
+      await using storage = await openStorage({ directory: first.path })
+      await storage.documents.update('', 'settings.sealed', () => Buffer.from([0, 255]))
+    }
+    // Of an earlier version, which no start has imported.
+    writeFileSync(join(first.path, 'workspaces.json'), '{}')
     const original = await readAll(first.path)
     const progress: number[] = []
     const onProgress = ({ events }: { readonly events: number }) => progress.push(events)
@@ -42,6 +48,16 @@ describePostgres('migration', () => {
     expect(await migrate({ from: first.path, to: schema.url })).toMatchObject({ events: 0 })
     await migrate({ from: schema.url, to: second.path })
     expect(await readAll(second.path)).toEqual(original)
+    {
+      await using storage = await openStorage({ directory: second.path })
+      const { documents } = storage
+      expect([...(await documents.list(''))].sort()).toEqual(['settings.sealed', 'workspaces.json'])
+      expect(await documents.get('', 'settings.sealed')).toEqual(Buffer.from([0, 255]))
+      await documents.update('', 'settings.sealed', () => Buffer.from([1]))
+    }
+    await expect(migrate({ from: schema.url, to: second.path })).rejects.toThrow(
+      'The document settings.sealed differs in the target',
+    )
   })
 
   test('a migration that was killed goes on, and a target that differs is refused', async () => {

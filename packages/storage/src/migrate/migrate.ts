@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Instant } from '@slipway/protocol'
-import type { Storage } from '../conversations/storage.ts'
+import type { DocumentStore } from '../documents/document-store.ts'
+import { readDocumentFiles } from '../documents/import-files.ts'
 import { openControlPlaneStore } from '../sqlite/control-plane/control-plane-store.ts'
 import { Database } from '../sqlite/database/database.ts'
 import { logMigrations } from '../sqlite/event-log/schema.ts'
@@ -48,16 +49,36 @@ export async function migrate({ from, to, onProgress = () => {} }: MigrateOption
     isUrl(from) ? updateFile(directory, id, instant) : updateDatabase(url, id, instant)
   await using files = await openStorage({ directory, now })
   await using database = await openPostgresStorage({ url, now, isControlPlane })
-  const [source, target]: readonly [Storage, Storage] = isUrl(from) ? [database, files] : [files, database]
+  const [source, target] = isUrl(from) ? [database, files] : [files, database]
   const copied = await copyConversations(source, { storage: target, setClock, setUpdatedAt }, onProgress)
   const cursors = isUrl(from) ? await readDatabaseCursors(url) : readFileCursors(directory)
   for (const [receiver, conversation, position, updated_at] of cursors)
     await target.deliveries.advance(receiver, conversation, { position, updated_at })
-  if (!isControlPlane) return { ...copied, rows: undefined }
+  if (!isControlPlane) {
+    await copyDocuments(source.documents, target.documents)
+    if (!isUrl(from))
+      for await (const { name, bytes } of readDocumentFiles(directory))
+        await target.documents.update('', name, (old) => old ?? bytes)
+    return { ...copied, rows: undefined }
+  }
   const { controlPlaneToFiles, controlPlaneToPostgres } = await import('./copy-control-plane.ts')
   if (!isUrl(from)) return { ...copied, rows: await controlPlaneToPostgres({ directory, url }) }
   await (await openControlPlaneStore({ directory }))[Symbol.asyncDispose]()
   return { ...copied, rows: await controlPlaneToFiles({ directory, url }) }
+}
+
+/** Throws an Error for one that is another in the target. */
+async function copyDocuments(from: DocumentStore, to: DocumentStore): Promise<void> {
+  for (const name of await from.list('')) {
+    const bytes = await from.get('', name)
+    await to.update('', name, (old) => {
+      if (old !== undefined && bytes !== undefined && !old.equals(bytes))
+        throw new Error(
+          `The document ${name} differs in the target: remove it there (slipway documents rm ${name}), or use another target`,
+        )
+      return old ?? bytes
+    })
+  }
 }
 
 function isUrl(place: string): boolean {

@@ -25,7 +25,7 @@ interface BackupOptions {
   readonly data: string
   /** A directory that does not exist, is empty, or has a backup of this data directory. */
   readonly target: string
-  /** Leave out keys, sealed files and the secrets of conversations. */
+  /** Leave out keys, sealed files and documents, and the secrets of conversations. */
   readonly isWithoutSecrets: boolean
   /** Copy the whole log although the backup has a step before. */
   readonly isFull: boolean
@@ -44,7 +44,7 @@ export interface BackupResult {
   readonly skipped: readonly string[]
 }
 
-const secretFile = /^(?:secret\.key|session\.key|admin\.key|.*\.sealed)$/
+const secretFile = /^(?:secret\.key|session\.key|admin\.key|.*\.sealed(?:\.imported)?)$/
 
 /**
  * Adds a step to a backup: the events since the step before, and the other files as they are. Each database

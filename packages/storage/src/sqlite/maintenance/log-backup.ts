@@ -39,7 +39,7 @@ interface WriteOptions {
   readonly source: string
   /** A file that does not exist. */
   readonly target: string
-  /** Leave out the sealed secrets of conversations. */
+  /** Leave out the sealed secrets of conversations, and sealed documents. */
   readonly isWithoutSecrets: boolean
 }
 
@@ -175,9 +175,12 @@ function hasBlobs(db: DatabaseSync, schema: string): boolean {
   return rowsOf(db, `SELECT 1 FROM ${schema}.sqlite_master WHERE name = 'blob'`).length > 0
 }
 
+/** Logs of earlier versions do not have both. */
 function removeSealed(db: DatabaseSync): void {
-  const [hasVault] = rowsOf(db, "SELECT 1 FROM main.sqlite_master WHERE name = 'vault'")
-  if (hasVault !== undefined) db.exec('UPDATE main.vault SET sealed = NULL')
+  const has = (table: string) =>
+    rowsOf(db, 'SELECT 1 FROM main.sqlite_master WHERE name = ?', table).length > 0
+  if (has('vault')) db.exec('UPDATE main.vault SET sealed = NULL')
+  if (has('document')) db.exec("DELETE FROM main.document WHERE name LIKE '%.sealed'")
 }
 
 function readStep(db: DatabaseSync, kind: LogStep['kind']): LogStep {
