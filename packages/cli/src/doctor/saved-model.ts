@@ -1,5 +1,4 @@
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readStoredDocument } from '@slipway/agent-server/maintenance'
 import { Client } from '@slipway/client'
 import { asRecord, parseJson } from '@slipway/shared/json'
 import { userDataDirectory } from '@slipway/shared/process'
@@ -27,11 +26,18 @@ export async function findSavedModel(
   const signal = AbortSignal.timeout(serverTimeoutMs)
   const opened = client && (await readSavedModel(client, signal).catch(() => undefined))
   if (opened !== undefined) return { ...opened, isKeySealed: false }
-  const path = join(userDataDirectory(env), 'profiles', `${savedModelProfile}.json`)
-  const { model, base_url, api_key } = asRecord(
-    asRecord(parseJson(await readFile(path, 'utf8').catch(() => ''))).llm,
-  )
+  const stored = readProfile(userDataDirectory(env))
+  const { model, base_url, api_key } = asRecord(asRecord(parseJson(String(stored))).llm)
   if (typeof model !== 'string') return undefined
   const baseUrl = typeof base_url === 'string' ? base_url : undefined
   return { name: model, baseUrl, apiKey: undefined, isKeySealed: api_key !== undefined && api_key !== null }
+}
+
+/** What cannot be read is a finding of the database's own examination. */
+function readProfile(directory: string): Buffer | undefined {
+  try {
+    return readStoredDocument(directory, `profiles/${savedModelProfile}.json`)
+  } catch {
+    return undefined
+  }
 }

@@ -118,3 +118,19 @@ test('a directory that was adopted is used, and says how it is moved', async () 
   })
   expect(named.stdout).toBe(`${join(own, 'named')}\n`)
 })
+
+test('documents of a data directory are listed, printed, replaced and removed', async () => {
+  const data = join(home, 'documents')
+  await startOnce(`serve --json --data ${data}`, home)
+  await writeFile(join(home, 'workspaces'), '{"schema_version":1}\n')
+  const documents = (args: string) => runCli(`documents ${args} --data ${data}`, home)
+  expect(await documents('put workspaces.json workspaces')).toMatchObject({ code: 0, stderr: '' })
+  expect((await documents('ls')).stdout).toMatch(/21 B +workspaces\.json/)
+  expect(await documents('get workspaces.json')).toMatchObject({ code: 0, stdout: '{"schema_version":1}\n' })
+  expect((await documents('rm workspaces.json')).code).toBe(0)
+  for (const command of ['get', 'rm'])
+    expect(await documents(`${command} workspaces.json`)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('There is no document workspaces.json'),
+    })
+})

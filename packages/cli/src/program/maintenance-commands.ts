@@ -92,8 +92,48 @@ export function addMaintenanceCommands(
       })
     },
   )
+  addDocumentCommands(slipway, config)
   addDataCommand(slipway, config)
   addMigrateCommand(slipway, isJson)
+}
+
+/** The commands for what a server stores beside conversations. */
+function addDocumentCommands(slipway: Command, { env, dataDirectory }: Config): void {
+  const load = () => import('../commands/server/documents.ts')
+  const isJson = () => slipway.opts<{ json: boolean }>().json
+  const group = slipway
+    .command('documents')
+    .description(
+      'settings, profiles and sealed secrets as a server stores them; no server may use a directory',
+    )
+    .option('--data <directory>', `data directory; ${usualData}`, dataDirectory)
+    .option('--database <address>', 'postgres://… instead of a data directory; its servers may run')
+  const findPlace = async () => {
+    const { data, database } = group.opts<DataFlag & { database?: string }>()
+    return database ?? (await findData(data, env))
+  }
+  group
+    .command('ls', { isDefault: true })
+    .description('list the documents')
+    .action(async () => (await load()).listDocumentsCommand(await findPlace(), isJson()))
+  group
+    .command('get')
+    .description('print a document; a sealed one as base64')
+    .argument('<name>', 'its name')
+    .action(async (name: string) => (await load()).getDocumentCommand(await findPlace(), name))
+  group
+    .command('put')
+    .description('replace a document by a file, as get prints it')
+    .argument('<name>', 'its name')
+    .argument('<file>', 'the file')
+    .action(async (name: string, file: string) =>
+      (await load()).putDocumentCommand(await findPlace(), { name, file, isJson: isJson() }),
+    )
+  group
+    .command('rm')
+    .description('remove a document: the server goes on without what it has')
+    .argument('<name>', 'its name')
+    .action(async (name: string) => (await load()).removeDocumentCommand(await findPlace(), name, isJson()))
 }
 
 function addMigrateCommand(slipway: Command, isJson: () => boolean): void {

@@ -1,8 +1,9 @@
+import { DocumentRows } from '../../control-plane/stores/documents.ts'
 import type { DocumentStore } from '../../documents/document-store.ts'
 import { PostgresDatabase, type Session } from '../database/database.ts'
 import { lockName } from '../database/lock-name.ts'
 import { prepareDatabase } from '../database/prepare-database.ts'
-import { PostgresDocumentStore } from './documents.ts'
+import { PostgresSession } from '../rows/session.ts'
 
 /** Opens the documents of a database alone, beside the servers that use it. */
 export async function openPostgresDocuments(
@@ -17,9 +18,11 @@ export async function openPostgresDocuments(
   }
   const beginSql = `SELECT pg_advisory_xact_lock(${lockName('documents')})`
   return {
-    documents: new PostgresDocumentStore(db, {
-      write: (work: (session: Session) => Promise<void>) => db.transaction(beginSql, work),
-    }),
+    documents: new DocumentRows(
+      new PostgresSession(db, {
+        write: <T>(work: (session: Session) => Promise<T>) => db.transaction<T, []>(beginSql, work),
+      }),
+    ),
     [Symbol.asyncDispose]: () => db.close(),
   }
 }
