@@ -12,6 +12,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { gzipSync } from 'node:zlib'
 
 /**
@@ -78,8 +79,26 @@ try {
 const paths = readdirSync(data, { recursive: true, encoding: 'utf8' }).filter(
   (path) => /\.(?:key|sealed|json)$|\.sessions$/.test(path) && statSync(join(data, path)).isFile(),
 )
-const files = Object.fromEntries(paths.sort().map((path) => [path, readFileSync(join(data, path), 'utf8')]))
+const files = Object.fromEntries(
+  paths
+    .map((path) => [path, readFileSync(join(data, path), 'utf8')] as const)
+    .concat(readDocuments())
+    .sort(([a], [b]) => (a < b ? -1 : 1)),
+)
 console.log(Object.keys(files))
 mkdirSync(output, { recursive: true })
 writeFileSync(join(output, `settings-${day}.json.gz`), gzipSync(JSON.stringify(files), { level: 9 }))
 rmSync(data, { recursive: true })
+
+/** Documents of the storage, in the form of the files that earlier versions had. */
+function readDocuments(): (readonly [path: string, text: string])[] {
+  using db = new DatabaseSync(join(data, 'log.db'), { readOnly: true })
+  if (db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'document'").get() === undefined) return []
+  return db
+    .prepare('SELECT name, sealed FROM document')
+    .all()
+    .map(({ name, sealed }) => {
+      const encoding = String(name).endsWith('.sealed') ? 'base64' : 'utf8'
+      return [String(name), Buffer.from(sealed as Uint8Array).toString(encoding)]
+    })
+}

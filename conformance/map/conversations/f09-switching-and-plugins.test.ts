@@ -15,7 +15,7 @@ import {
   unknownId,
   waitForFrames,
 } from '../map-server.ts'
-import { StoredFile } from '../stored-file.ts'
+import { StoredDocument } from '../stored-document.ts'
 
 const server = openMapServer()
 const plain = { autotitle: false }
@@ -225,7 +225,7 @@ async function expectDamagedProfileRefused(): Promise<void> {
   const { id } = await other.createConversation(undefined, plain)
   const llm = { model: 'openai/map-damaged' }
   await other.requestOrThrow('POST', '/api/profiles/map-f09-damaged', { body: { llm } })
-  const file = new StoredFile(other, 'profiles/map-f09-damaged.json')
+  const file = new StoredDocument(other, 'profiles/map-f09-damaged.json')
   for (const text of ['', '{"llm": ', '[]'])
     await file.whileDamaged(text, async () => {
       expect(await other.post(id, 'switch_profile', { profile_name: 'map-f09-damaged' })).toMatchObject({

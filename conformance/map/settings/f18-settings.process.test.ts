@@ -2,7 +2,7 @@ import { expect } from 'vitest'
 import { expectAnswer, expectUnauthorized, filesWith } from '../answers.ts'
 import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import { commandReply, finishReply, type Json, OwnMapServer, openMapServer } from '../map-server.ts'
-import { StoredFile, withChangedCharacter } from '../stored-file.ts'
+import { StoredDocument, withChangedCharacter } from '../stored-document.ts'
 
 const map = openMapServer()
 const settings = '/api/settings'
@@ -457,14 +457,14 @@ differs(
     await using server = await OwnMapServer.open({ env: keyEnv, key: 'map-key-2' })
     await fill(server)
     const body = { misc_settings_diff: { map: 1 } }
-    const settingsFile = new StoredFile(server, 'settings.sealed')
+    const settingsFile = new StoredDocument(server, 'settings.sealed')
     for (const text of ['', '{"map": ', withChangedCharacter(await settingsFile.read())])
       await settingsFile.whileDamaged(text, async () => {
         const detail = expect.stringContaining('Settings file is corrupted or encrypted with a different key')
         await expectAnswer(server, 409, 'GET', settings, {}, { detail })
         await expectAnswer(server, 409, 'PATCH', settings, { body }, { detail })
       })
-    const secretsFile = new StoredFile(server, 'secrets.sealed')
+    const secretsFile = new StoredDocument(server, 'secrets.sealed')
     for (const text of ['', '{"map": ', withChangedCharacter(await secretsFile.read())])
       await secretsFile.whileDamaged(text, async () => {
         await expectAnswer(server, 409, 'GET', secrets)
@@ -492,7 +492,7 @@ mapCase(
     )
     const query = { agent_profile_id: found.profile.id }
     const before = await expectAnswer(server, 200, 'GET', secrets, { query })
-    const file = new StoredFile(server, 'agent-profiles.sealed')
+    const file = new StoredDocument(server, 'agent-profiles.sealed')
     await file.whileDamaged(withChangedCharacter(await file.read()), async () => {
       const refused = await server.request('GET', '/api/agent-profiles/map-scope')
       expect(refused.status).toBe(409)

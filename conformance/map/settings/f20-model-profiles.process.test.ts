@@ -3,7 +3,7 @@ import { errorReply } from '../../support/mock-provider.ts'
 import { expectAnswer, expectUnauthorized, filesWith } from '../answers.ts'
 import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import { finishReply, type Json, OwnMapServer, openMapServer } from '../map-server.ts'
-import { StoredFile } from '../stored-file.ts'
+import { StoredDocument } from '../stored-document.ts'
 import { removeProfiles } from './remove-profiles.ts'
 
 const map = openMapServer()
@@ -443,7 +443,7 @@ mapCase(
     for (const name of ['map-good', 'map-cut', 'map-list', 'map-empty', 'map-later'])
       await save(name, {}, 201, server)
     await activate('map-good', 200, {}, server)
-    const file = (name: string) => new StoredFile(server, `profiles/${name}.json`)
+    const file = (name: string) => new StoredDocument(server, `profiles/${name}.json`)
     const later = { ...(await file('map-later').readJson<object>()), schema_version: 2 }
     const damaged = {
       'map-cut': (await file('map-cut').read()).slice(0, 40),
@@ -465,7 +465,7 @@ mapCase(
     for (const name of Object.keys(damaged)) await expectAnswer(server, 200, 'DELETE', `${base}/${name}`)
     for (const name of Object.keys(damaged)) await expectAnswer(server, 404, 'GET', `${base}/${name}`)
     await save('map-other', {}, 201, server)
-    await new StoredFile(server, 'settings.sealed').whileDamaged('{"agent_settings": ', async () => {
+    await new StoredDocument(server, 'settings.sealed').whileDamaged('{"agent_settings": ', async () => {
       const detail = expect.stringContaining('Settings file is corrupted or encrypted with a different key')
       await activate('map-other', 409, { detail }, server)
     })

@@ -9,7 +9,7 @@ import {
   openMapServer,
   unknownId,
 } from '../map-server.ts'
-import { StoredFile, withChangedCharacter } from '../stored-file.ts'
+import { StoredDocument, withChangedCharacter } from '../stored-document.ts'
 import { removeProfiles } from './remove-profiles.ts'
 
 const map = openMapServer()
@@ -451,7 +451,7 @@ differs(
     const before = (await list(server)).active_agent_profile_id
     const activate = (status: number, shape: object) =>
       expectAnswer(server, status, 'POST', `${base}/${id}/activate`, {}, shape)
-    await new StoredFile(server, 'settings.sealed').whileDamaged('{"agent_settings": ', async () => {
+    await new StoredDocument(server, 'settings.sealed').whileDamaged('{"agent_settings": ', async () => {
       await activate(409, {
         detail: expect.stringContaining('Settings file is corrupted or encrypted with a different key'),
       })
@@ -469,7 +469,7 @@ differs(
     await using server = await OwnMapServer.open({ key: 'map-key-2' })
     await save('map-sealed', open, 201, server)
     const before = await list(server)
-    const file = new StoredFile(server, 'agent-profiles.sealed')
+    const file = new StoredDocument(server, 'agent-profiles.sealed')
     for (const text of ['', '{not json', withChangedCharacter(await file.read())])
       await file.whileDamaged(text, async () => {
         for (const [method, path, body] of [

@@ -10,7 +10,7 @@ import {
   openMapServer,
   toolReply,
 } from '../map-server.ts'
-import { StoredFile } from '../stored-file.ts'
+import { StoredDocument } from '../stored-document.ts'
 
 const map = openMapServer()
 const base = '/api/meta-profiles'
@@ -342,7 +342,7 @@ mapCase('F22.ts-client', 'the published client manages rules', async () => {
 async function openWithRules() {
   const server = await OwnMapServer.open({ key: 'map-key-2' })
   for (const name of ['map-good', 'map-bad']) await saveOn(server, name)
-  return { server, file: new StoredFile(server, 'meta-profiles.json') }
+  return { server, file: new StoredDocument(server, 'meta-profiles.json') }
 }
 const saveOn = (on: MapClient, name: string, status = 201) =>
   expectAnswer(on, status, 'POST', `${base}/${name}`, { body: config })
@@ -394,7 +394,7 @@ mapCase(
     const { server } = await openWithRules()
     await using _ = server
     await expectAnswer(server, 200, 'POST', `${base}/map-good/activate`)
-    await new StoredFile(server, 'settings.sealed').whileDamaged('{"agent_settings": ', async () => {
+    await new StoredDocument(server, 'settings.sealed').whileDamaged('{"agent_settings": ', async () => {
       await expectAnswer(
         server,
         409,
@@ -424,7 +424,7 @@ mapCase(
       { name: 'map-good', config: expect.objectContaining(config) },
       { name: 'map-bad', config: expect.objectContaining(config) },
     ])
-    const beside = await new StoredFile(server, 'settings.sealed').read()
+    const beside = await new StoredDocument(server, 'settings.sealed').read()
     expect(beside.length).toBeGreaterThan(0)
     await using second = await OwnMapServer.open({ key: 'map-key-2', env: { HOME: server.home } })
     expect(await second.requestOrThrow('GET', base)).toEqual({ meta_profiles: [], active_meta_profile: null })

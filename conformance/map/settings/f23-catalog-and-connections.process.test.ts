@@ -2,7 +2,7 @@ import { afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized, filesWith } from '../answers.ts'
 import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import { finishReply, OwnMapServer, openMapServer } from '../map-server.ts'
-import { StoredFile, withChangedCharacter } from '../stored-file.ts'
+import { StoredDocument, withChangedCharacter } from '../stored-document.ts'
 import { removeProfiles } from './remove-profiles.ts'
 
 const map = openMapServer()
@@ -364,7 +364,7 @@ mapCase(
   async () => {
     await using server = await OwnMapServer.open({ key: 'map-key-2' })
     const { id } = await create({}, server)
-    const file = new StoredFile(server, 'provider-connections.sealed')
+    const file = new StoredDocument(server, 'provider-connections.sealed')
     const stored = await file.read()
     const body = { display_name: 'x', provider: 'openai', api_key: 'k' }
     for (const text of ['', '{"schema_version": 2}', stored.slice(0, 40), withChangedCharacter(stored)])

@@ -1,9 +1,8 @@
-import { writeFile } from 'node:fs/promises'
 import { expect } from 'vitest'
 import { expectAnswer, expectUnauthorized, filesWith } from '../answers.ts'
 import { differs, endFamily, type MapId, mapCase } from '../frame.ts'
 import { type Json, OwnMapServer, openMapServer } from '../map-server.ts'
-import { StoredFile } from '../stored-file.ts'
+import { StoredDocument } from '../stored-document.ts'
 import { openSubscriptionProvider } from './subscription-provider.ts'
 
 /** The proxy of these servers refuses: nothing of these cases reaches the provider. */
@@ -200,7 +199,7 @@ differs(
     await using signedIn = await openSignIn()
     const { server, signIn } = signedIn
     await signIn()
-    await new StoredFile(server, 'subscription.sealed').whileDamaged('bm90aGluZw==', async () => {
+    await new StoredDocument(server, 'subscription.sealed').whileDamaged('bm90aGluZw==', async () => {
       const detail = expect.stringMatching(/subscription\.sealed cannot be read: .*sign out to remove it/)
       for (const [method, path] of [
         ['GET', 'status'],
@@ -209,7 +208,7 @@ differs(
         await expectAnswer(server, 409, method, `${base}/${path}`, {}, { detail })
     })
     expect(await status(server)).toMatchObject({ connected: true })
-    await writeFile(`${server.data}/subscription.sealed`, 'bm90aGluZw==')
+    await new StoredDocument(server, 'subscription.sealed').write('bm90aGluZw==')
     await server.requestOrThrow('POST', `${base}/logout`)
     await signIn()
     expect(await status(server)).toMatchObject({ connected: true })
