@@ -52,6 +52,38 @@ describe.skipIf(!isPostgres)('several agent servers on one database', () => {
     expect((await a.api.fetch(`/api/conversations/${id}`)).status).toBe(404)
   })
 
+  test('settings, secrets and profiles are those of all servers, whose changes are all kept', async () => {
+    const [a, b] = [group.member(0), group.member(1)]
+    const settings = { misc_settings_diff: { theme: 'dark' } }
+    expect((await a.api.sendJson('PATCH', '/api/settings', settings)).status).toBe(200)
+    expect(await (await b.api.fetch('/api/settings')).json()).toMatchObject({
+      misc_settings: { theme: 'dark' },
+    })
+    const names = Array.from({ length: 10 }, (_, n) => `SHARED_${n}`)
+    const saved = names.map((name, n) =>
+      group.member(n).api.sendJson('PUT', '/api/settings/secrets', { name, value: `value of ${name}` }),
+    )
+    expect(new Set((await Promise.all(saved)).map(({ status }) => status))).toEqual(new Set([200]))
+    for (const { api } of [a, b])
+      for (const name of names)
+        expect(await (await api.fetch(`/api/settings/secrets/${name}`)).text()).toBe(`value of ${name}`)
+    const llm = { model: 'openai/shared', api_key: 'sk-shared' }
+    expect((await a.api.sendJson('POST', '/api/profiles/shared', { llm })).status).toBe(201)
+    expect(await (await b.api.fetch('/api/profiles')).json()).toMatchObject({
+      profiles: [expect.objectContaining({ name: 'shared', api_key_set: true })],
+    })
+    expect((await b.api.fetch('/api/profiles/shared', { method: 'DELETE' })).status).toBe(200)
+    expect((await a.api.fetch('/api/profiles/shared')).status).toBe(404)
+  })
+
+  test('a server with another key refuses to start, with the next step', async () => {
+    await expect(
+      group.startOther('other-key', { SLIPWAY_SECRET_KEY: 'the secret key of another server' }),
+    ).rejects.toThrow(
+      /was sealed with another key: start every server with the same SLIPWAY_SECRET_KEY, or with the secret\.key of the first one/,
+    )
+  })
+
   test('commands and files of a conversation are those of its owner, through any server', async () => {
     const [a, b] = [group.member(0), group.member(1)]
     const { id } = await a.driver.create({ llm: scriptedModel([finishStep()]) })

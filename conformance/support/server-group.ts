@@ -118,6 +118,14 @@ export class ServerGroup implements AsyncDisposable {
     Object.assign(member, await this.#start(member.name))
   }
 
+  /** Starts another server on the database, which the caller stops. */
+  async startOther(
+    name: string,
+    env: Readonly<Record<string, string>>,
+  ): Promise<Awaited<ReturnType<typeof startAgentServer>>> {
+    return await startAgentServer(join(this.#directory, name), { ...this.#env, ...env })
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     for (const { process: server } of this.members) {
       // A frozen process ends on no other signal.
