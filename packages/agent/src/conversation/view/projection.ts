@@ -31,6 +31,7 @@
  */
 
 import type { Message, MessageToolCall } from '@slipway/protocol'
+import { withSomeCalls } from '../../llm/request/provider-metadata.ts'
 import { textTokens } from '../../llm/tokens.ts'
 import { textBlock } from '../../tools/core/tool.ts'
 import { type ContentBlock, getMember, resultBlocks, shorten, toBlocks } from './content-blocks.ts'
@@ -179,8 +180,13 @@ function batchMessages(calls: readonly CallWithResult[], { chars, tokens }: Mess
     return content.length === 0 ? [] : [{ role: 'assistant', content, thinking_blocks: [] }]
   }
   const tool_calls = answeredCalls.map(({ action }) => toolCallFromAction(action))
+  const reasoning = reasoningMembers(first)
+  if (answeredCalls.length < calls.length) {
+    const kept = calls.flatMap(({ result }, index) => (result === undefined ? [] : [index]))
+    reasoning.thinking_blocks = withSomeCalls(reasoning.thinking_blocks, kept)
+  }
   return [
-    { role: 'assistant', content, tool_calls, ...reasoningMembers(first) },
+    { role: 'assistant', content, tool_calls, ...reasoning },
     ...answeredCalls.map(
       ({ result }, index): Message => ({
         role: 'tool',

@@ -608,13 +608,13 @@ test.each(['reasoning', 'reasoning_content'])(
       const sent = requests.at(-1)?.body.messages as readonly Record<string, unknown>[] // a chat
       return sent.filter(({ role }) => role === 'assistant').map((one) => one[member])
     }
-    // What it wants beside calls is empty where it is not known.
-    expect(await ask(`${url}/v1`)).toEqual(['', 'Hm. '])
+    // What it wants beside calls is blank where it is not known.
+    expect(await ask(`${url}/v1`)).toEqual([' ', 'Hm. '])
     expect(await ask(`${url.replace('127.0.0.1', 'localhost')}/v1`)).toEqual([undefined, undefined])
   },
 )
 
-test('servers that want reasoning beside calls get an empty one where another model had none', async () => {
+test('servers that want reasoning beside calls get a blank one where another model had none', async () => {
   streams.push(chatEnd)
   const [id, name] = ['call_1', 'weather']
   const calls = [{ id, name, arguments: '{}', origin: 'completion' as const }]
@@ -624,7 +624,7 @@ test('servers that want reasoning beside calls get an empty one where another mo
   )
   const messages = [user('Kiel?'), bare, result(id), user('And?')]
   await model.generate({ messages, tools }, new AbortController().signal)
-  expect(requests.at(-1)?.body.messages).toMatchObject([{}, { reasoning_content: '' }, {}, {}])
+  expect(requests.at(-1)?.body.messages).toMatchObject([{}, { reasoning_content: ' ' }, {}, {}])
 })
 
 test("Gemini's signatures go back to the server that they came from, in its member, and to no other one", async () => {

@@ -5,7 +5,7 @@ import { fitToolName } from '../capabilities/fit-names.ts'
 import type { ModelRequest } from '../model.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
 import { toPrompt } from './prompt.ts'
-import { anthropicBlocks } from './provider-metadata.ts'
+import { claudeBlocks, decodeProviderMetadata, isSendable } from './provider-metadata.ts'
 import type { ProviderOptions, SdkCallOptions } from './sdk-types.ts'
 
 type Effort = NonNullable<SdkCallOptions['reasoning']>
@@ -54,7 +54,8 @@ export function callOptions(
       maxOutputTokens,
       temperature: llm.temperature,
       topP: llm.top_p,
-      topK: route.api === 'compatible' ? undefined : llm.top_k,
+      // Converse has none.
+      topK: route.api === 'compatible' || route.api === 'bedrock' ? undefined : llm.top_k,
       seed: llm.seed,
       reasoning,
     }),
@@ -151,7 +152,7 @@ function reasoningOptions(llm: Llm, route: ModelRoute, messages: readonly Messag
   const level = toEffort(effort, route)
   const mostBudget = thinkingBudgets.find(([names]) => names.test(route.name))?.[1]
   if (mostBudget !== undefined && level !== 'none') {
-    if (hasUnsignedToolCalls(messages)) return {}
+    if (hasUnsignedToolCalls(messages, route)) return {}
     const requestedBudget = llm.extended_thinking_budget
     if (requestedBudget) return budgetThinking(route, Math.max(1024, Math.min(requestedBudget, mostBudget)))
   }
@@ -203,7 +204,10 @@ function budgetThinking({ api, name }: ModelRoute, budgetTokens: number): Reason
   const thinking = { type: 'enabled', budgetTokens }
   // Reasoning also between calls; Claude 3.7 has none.
   const betas = /claude-3/.test(name) ? [] : [interleavedThinking]
-  if (api === 'bedrock') return { providerMembers: { reasoningConfig: thinking, anthropicBeta: betas } }
+  // The library would send its own option for them as a member of the request.
+  const additionalModelRequestFields = { ...(betas.length > 0 && { anthropic_beta: betas }) }
+  if (api === 'bedrock')
+    return { providerMembers: { reasoningConfig: thinking, additionalModelRequestFields } }
   return {
     providerMembers: { thinking },
     ...(betas.length > 0 && { headers: { 'anthropic-beta': interleavedThinking } }),
@@ -211,14 +215,15 @@ function budgetThinking({ api, name }: ModelRoute, budgetTokens: number): Reason
 }
 
 /**
- * Whether another model began this turn: a Claude with a token budget rejects calls without its reasoning.
+ * Whether another model began this turn: a Claude with a token budget rejects calls that its own reasoning does
+ * not precede.
  */
-function hasUnsignedToolCalls(messages: readonly Message[]): boolean {
+function hasUnsignedToolCalls(messages: readonly Message[], { api }: ModelRoute): boolean {
   const since = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1)
-  return since.some(
-    (message) =>
-      message.role === 'assistant' &&
-      (message.tool_calls ?? []).length > 0 &&
-      anthropicBlocks(message).length === 0,
-  )
+  return since.some((message) => {
+    if (message.role !== 'assistant' || (message.tool_calls ?? []).length === 0) return false
+    const [first] = claudeBlocks(message).filter(({ kind }) => isSendable(kind, api))
+    const order = decodeProviderMetadata(message, 'anthropic')[0]?.value ?? 'r'
+    return first === undefined || !order.startsWith('r')
+  })
 }

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { modelCapabilities } from '../capabilities/capabilities.ts'
 import type { ModelRoute, ProviderApi } from '../route.ts'
 import { toPrompt } from './prompt.ts'
-import { encodeProviderMetadata, googleThoughtBlock } from './provider-metadata.ts'
+import { encodeProviderMetadata, googleThoughtBlock, withSomeCalls } from './provider-metadata.ts'
 import type { SdkPrompt } from './sdk-types.ts'
 
 const apis: readonly ProviderApi[] = ['chat', 'responses', 'anthropic', 'google', 'bedrock', 'compatible']
@@ -51,7 +51,7 @@ function describePrompt(prompt: SdkPrompt): string[] {
   })
 }
 
-const name = fc.stringMatching(/^[a-z_]{1,12}$/)
+const name = fc.stringMatching(/^[a-z][a-z_]{0,11}$/)
 const args = fc.oneof(fc.json(), fc.string(), fc.constant('{"a": 1}'))
 const turn = fc.record({
   calls: fc.array(fc.tuple(name, args), { maxLength: 4 }),
@@ -112,8 +112,8 @@ test('arguments that are an object go as the text they came as, others as an emp
     fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.string(), (object, other) => {
       const sent = (received: string, api: ProviderApi) => {
         const call = { id: 'a', name: 't', arguments: received, origin: 'completion' as const }
-        const [first] = project([message('assistant', [], { tool_calls: [call] })], api)
-        const part = first?.role === 'assistant' ? first.content[0] : undefined
+        const prompt = project([message('assistant', [], { tool_calls: [call] })], api)
+        const part = prompt.flatMap((one) => (one.role === 'assistant' ? one.content : []))[0]
         return part?.type === 'tool-call' ? part.input : 'no call'
       }
       const received = JSON.stringify(object, undefined, 1)
@@ -245,6 +245,43 @@ test('what one provider thought is not sent to another', () => {
   expect(found('google')).toEqual(['google-'])
   expect(found('responses')).toEqual(['openai-'])
   expect(found('chat')).toEqual([])
+})
+
+test('an id that an earlier call has becomes another one, with its result', () => {
+  const turn = ['a', 'b'].flatMap((name) => [
+    message('assistant', [], { tool_calls: [{ id: 'call_1', name, arguments: '{}', origin: 'completion' }] }),
+    message('tool', [text('did')], { tool_call_id: 'call_1', name }),
+  ])
+  const all = describePrompt(project([...turn, message('user', [text('And?')])], 'compatible'))
+  expect(all).toEqual(['call call_1 a', 'result call_1 a', 'call call_1-2 b', 'result call_1-2 b'])
+  expect(describePrompt(project(turn.slice(0, 2), 'compatible'))).toEqual(all.slice(0, 2))
+})
+
+test('an answer at the beginning follows a word of the user where it must', () => {
+  const roles = (api: ProviderApi) =>
+    project([message('assistant', [text('Hello.')]), message('user', [text('Hi')])], api).map(
+      ({ role }) => role,
+    )
+  for (const api of ['anthropic', 'google', 'bedrock'] as const)
+    expect(roles(api)).toEqual(['user', 'assistant', 'user'])
+  expect(roles('compatible')).toEqual(['assistant', 'user'])
+})
+
+test('what belongs to a text or call stays with it when a blank text or a call is left out', () => {
+  const signed = message('assistant', [], {
+    thinking_blocks: [
+      encodeProviderMetadata('google', 'call', 1, 'second'),
+      encodeProviderMetadata('openai', 'item', 2, '{}'),
+      encodeProviderMetadata('anthropic', 'order', 0, 'rcrtcc'),
+    ],
+  })
+  const kept = withSomeCalls(signed.thinking_blocks, [1, 2])
+  expect(kept.map((block) => 'data' in block && block.data)).toEqual([
+    'google:call:0:second',
+    'openai:item:1:{}',
+    'anthropic:order:0:rrtcc',
+  ])
+  expect(withSomeCalls(signed.thinking_blocks, [0])).toHaveLength(1)
 })
 
 test('a message of which nothing can be sent is left out, and an empty question is not', () => {

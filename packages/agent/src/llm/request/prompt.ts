@@ -20,8 +20,8 @@
  *   checks its signatures against their places.
  * - Results of one turn are one message right behind its calls. Images of results that cannot stand there
  *   wait until the last result (`#flushImages`).
- * - Ids and names are fitted in calls and results by the same functions (`#id`, `fitToolName`), so they still
- *   match.
+ * - Ids and names are fitted in calls and results by the same functions (`fitCallId`, `fitToolName`), so they
+ *   still match. An id that an earlier call of the prompt has becomes another one (`#uniqueId`).
  * - Arguments that are no JSON object are sent as an empty one. Others are the received text where the
  *   library takes a text (`#input`).
  * - At most four cache marks are set, Anthropic's limit: the first, for the system prompt, and the last three
@@ -39,7 +39,13 @@ import type { ModelCapabilities } from '../capabilities/capabilities.ts'
 import { fitCallId, fitToolName } from '../capabilities/fit-names.ts'
 import { type ModelRoute, type ProviderApi, serverOf } from '../route.ts'
 import { type ImageSupport, imageParts, type UserPart } from './images.ts'
-import { anthropicBlocks, decodeOrigin, decodeProviderMetadata, googleThoughts } from './provider-metadata.ts'
+import {
+  claudeBlocks,
+  decodeOrigin,
+  decodeProviderMetadata,
+  googleThoughts,
+  isSendable,
+} from './provider-metadata.ts'
 import type { ProviderOptions, SdkMessage, SdkPrompt } from './sdk-types.ts'
 
 type Content = TextContent | ImageContent
@@ -54,6 +60,8 @@ interface PromptOptions {
 }
 
 const maxMarks = 4
+/** Kimi takes an empty text for a missing one. */
+const noReasoning = ' '
 
 /** The key of a provider's own options and metadata in its library. */
 export function providerOptionsKey({ api, provider }: ModelRoute): string {
@@ -80,7 +88,9 @@ class PromptBuilder {
   readonly #capabilities: ModelCapabilities
   readonly #imageSupport: ImageSupport
   readonly #cacheMarked: ReadonlySet<Content | Message>
-  readonly #names = new Map<string, string>()
+  readonly #usedIds = new Set<string>()
+  /** Calls of the latest answer whose results have not come. */
+  #open: { readonly id: string; readonly sentId: string; readonly name: string }[] = []
   readonly #server: string | undefined
   /** In which the server sends reasoning, as far as its messages tell. */
   readonly #reasoningMember: string | undefined
@@ -107,6 +117,7 @@ class PromptBuilder {
       if (message.role !== 'tool') this.#flushImages()
       if (message.role === 'system' && isOpening) this.#system(message)
       else {
+        if (isOpening && message.role === 'assistant') this.#opening()
         isOpening = false
         if (message.role === 'assistant') this.#assistant(message)
         else if (message.role === 'tool') this.#tool(message)
@@ -115,6 +126,12 @@ class PromptBuilder {
     }
     this.#flushImages()
     return this.#prompt
+  }
+
+  /** Three interfaces refuse a conversation that an answer begins; a log may have lost what it answers. */
+  #opening(): void {
+    if (!['anthropic', 'google', 'bedrock'].includes(this.#route.api)) return
+    this.#prompt.push({ role: 'user', content: [text('(The beginning is not shown.)')] })
   }
 
   /** One message for each text where cache marks exist; other servers may reject a second one. */
@@ -147,7 +164,7 @@ class PromptBuilder {
 
   #assistant(message: Message): void {
     const calls = message.tool_calls ?? []
-    for (const call of calls) this.#names.set(call.id, call.name)
+    this.#open = calls.map(({ id, name }) => ({ id, sentId: this.#uniqueId(id), name }))
     const parts = {
       r: this.#reasoningParts(message),
       t: this.#textParts(message),
@@ -163,15 +180,18 @@ class PromptBuilder {
   }
 
   /** A call without a result is missing, and the rest keeps its order. */
-  #inOrder(message: Message, parts: Readonly<Record<'r' | 't' | 'c', readonly AssistantPart[]>>) {
+  #inOrder(
+    message: Message,
+    parts: Readonly<Record<'r' | 't' | 'c', readonly (AssistantPart | undefined)[]>>,
+  ): AssistantPart[] {
     const isClaude = this.#route.api === 'anthropic' || this.#route.api === 'bedrock'
     const order = isClaude ? (decodeProviderMetadata(message, 'anthropic')[0]?.value ?? '') : ''
     const rest = { r: [...parts.r], t: [...parts.t], c: [...parts.c] }
     const ordered = [...order].flatMap((letter) => rest[letter as keyof typeof rest]?.splice(0, 1) ?? [])
-    return [...ordered, ...rest.r, ...rest.t, ...rest.c]
+    return [...ordered, ...rest.r, ...rest.t, ...rest.c].filter((part) => part !== undefined)
   }
 
-  #reasoningParts(message: Message): AssistantPart[] {
+  #reasoningParts(message: Message): (AssistantPart | undefined)[] {
     const { api } = this.#route
     if (api === 'anthropic' || api === 'bedrock') return this.#signedReasoning(message)
     if (api === 'responses') return this.#reasoningItem(message.responses_reasoning_item)
@@ -181,22 +201,19 @@ class PromptBuilder {
     )
   }
 
-  #signedReasoning(message: Message): AssistantPart[] {
-    const own = anthropicBlocks(message).map((block) =>
-      block.type === 'thinking'
-        ? this.#reasoning(block.thinking, { signature: block.signature ?? '' })
-        : this.#reasoning('', { redactedData: block.data }),
-    )
-    if (this.#route.api !== 'bedrock') return own
-    const redacted = decodeProviderMetadata(message, 'bedrock').map(({ value }) =>
-      this.#reasoning('', { redactedContent: value }),
-    )
-    return [...own, ...redacted]
+  /** Undefined stands for a hidden thought of the other interface: it keeps its place in the order. */
+  #signedReasoning(message: Message): (AssistantPart | undefined)[] {
+    const isBedrock = this.#route.api === 'bedrock'
+    return claudeBlocks(message).map((block) => {
+      if (block.kind === 'thinking') return this.#reasoning(block.text, { signature: block.signature })
+      if (!isSendable(block.kind, this.#route.api)) return undefined
+      return this.#reasoning('', { [isBedrock ? 'redactedContent' : 'redactedData']: block.data })
+    })
   }
 
   /**
-   * Reasoning that was received as plain text. Servers that need it beside calls take an empty one where it
-   * is not known.
+   * Reasoning that was received as plain text. Servers that need it beside calls take a blank one where it is
+   * not known.
    */
   #plainReasoning(message: Message): Record<string, string> {
     const { reasoning, needsReasoning } = this.#capabilities
@@ -206,7 +223,7 @@ class PromptBuilder {
       return {}
     const isOwn = isSame ? this.#isFromHere(message) : isPlain(message)
     if (isOwn && message.reasoning_content) return { [member]: message.reasoning_content }
-    return (isSame || needsReasoning) && message.tool_calls?.length ? { [member]: '' } : {}
+    return (isSame || needsReasoning) && message.tool_calls?.length ? { [member]: noReasoning } : {}
   }
 
   #isFromHere(message: Message): boolean {
@@ -242,7 +259,7 @@ class PromptBuilder {
     const own = this.#pieceMetadata(message, 'call', index)
     return {
       type: 'tool-call',
-      toolCallId: this.#id(call.id),
+      toolCallId: this.#open[index]?.sentId ?? fitCallId(call.id, this.#capabilities.callIds),
       toolName: fitToolName(call.name),
       input: this.#input(call.arguments),
       ...this.#options(own),
@@ -289,11 +306,13 @@ class PromptBuilder {
 
   #tool(message: Message): void {
     const id = message.tool_call_id ?? ''
+    const at = this.#open.findIndex((call) => call.id === id)
+    const [call] = at < 0 ? [] : this.#open.splice(at, 1)
     const part: ResultPart = {
       type: 'tool-result',
-      toolCallId: this.#id(id),
-      toolName: fitToolName(message.name || this.#names.get(id) || 'tool'),
-      output: this.#output(message),
+      toolCallId: call?.sentId ?? fitCallId(id, this.#capabilities.callIds),
+      toolName: fitToolName(call?.name ?? message.name ?? 'tool'),
+      output: this.#output(message, call?.sentId ?? id),
       ...(this.#cacheMarked.has(message) ? this.#options(this.#markOptions()) : {}),
     }
     const last = this.#prompt.at(-1)
@@ -301,7 +320,7 @@ class PromptBuilder {
     else this.#prompt.push({ role: 'tool', content: [part] })
   }
 
-  #output(message: Message): ResultPart['output'] {
+  #output(message: Message, id: string): ResultPart['output'] {
     const parts = message.content.flatMap((part): UserPart[] =>
       part.type === 'image'
         ? imageParts(part, this.#imageSupport)
@@ -314,10 +333,7 @@ class PromptBuilder {
     if (files.length === 0) return { type: 'text', value: texts.join('\n') }
     const { api } = this.#route
     if (api !== 'chat' && api !== 'compatible') return { type: 'content', value: parts }
-    this.#pendingImages.push(
-      text(`Images of the result of the call ${message.tool_call_id ?? ''}:`),
-      ...files,
-    )
+    this.#pendingImages.push(text(`Images of the result of the call ${id}:`), ...files)
     return { type: 'text', value: [...texts, '[Its images follow below.]'].join('\n') }
   }
 
@@ -327,8 +343,13 @@ class PromptBuilder {
     this.#pendingImages = []
   }
 
-  #id(id: string): string {
-    return fitCallId(id, this.#capabilities.callIds)
+  /** Providers repeat ids of their own, and refuse those that are repeated. */
+  #uniqueId(id: string): string {
+    const { callIds } = this.#capabilities
+    let fitted = fitCallId(id, callIds)
+    for (let count = 2; this.#usedIds.has(fitted); count++) fitted = fitCallId(`${id}-${count}`, callIds)
+    this.#usedIds.add(fitted)
+    return fitted
   }
 
   #reasoning(value: string, own?: Record<string, string>): AssistantPart {

@@ -79,10 +79,51 @@ export function googleThoughts(message: Message): { thinking: string; signature:
 }
 
 /** Anthropic's own blocks: signed or redacted by it. */
-export function anthropicBlocks(message: Message): ThinkingBlock[] {
+function anthropicBlocks(message: Message): ThinkingBlock[] {
   return message.thinking_blocks.filter((block) =>
     block.type === 'redacted_thinking'
       ? !encodedPattern.test(block.data)
       : Boolean(block.signature) && !block.signature?.startsWith(googleThoughtPrefix),
   )
+}
+
+/** A thought of Claude, or one that it hides: as its own interface sends it, or as Bedrock does. */
+type ClaudeBlock =
+  | { readonly kind: 'thinking'; readonly text: string; readonly signature: string }
+  | { readonly kind: 'hidden' | 'bedrock'; readonly data: string }
+
+/** A hidden thought goes back to the interface that it came from. */
+export function isSendable(kind: ClaudeBlock['kind'], api: string): boolean {
+  return kind === 'thinking' || (kind === 'bedrock') === (api === 'bedrock')
+}
+
+/** Claude's thoughts in the order in which they came. */
+export function claudeBlocks(message: Message): ClaudeBlock[] {
+  const own = new Set(anthropicBlocks(message))
+  return message.thinking_blocks.flatMap((block): ClaudeBlock[] => {
+    if (own.has(block)) {
+      if (block.type !== 'thinking') return [{ kind: 'hidden', data: block.data }]
+      return [{ kind: 'thinking', text: block.thinking, signature: block.signature ?? '' }]
+    }
+    const [, owner, , , data = ''] =
+      block.type === 'redacted_thinking' ? (encodedPattern.exec(block.data) ?? []) : []
+    return owner === 'bedrock' ? [{ kind: 'bedrock', data }] : []
+  })
+}
+
+/** The blocks of an answer of which only some calls are shown, by their former indexes. */
+export function withSomeCalls(blocks: Message['thinking_blocks'], kept: readonly number[]): ThinkingBlock[] {
+  return blocks.flatMap((block) => {
+    const found = block.type === 'redacted_thinking' ? encodedPattern.exec(block.data) : null
+    if (found === null) return [block]
+    const [, owner, kind, index, value = ''] = found
+    const renumber = (at: number) =>
+      at < 0 ? [] : [encodeProviderMetadata(owner as 'google', kind as 'call', at, value)] // as the pattern says
+    if (kind === 'call') return renumber(kept.indexOf(Number(index)))
+    if (kind === 'item') return renumber(kept.findIndex((one) => one >= Number(index)))
+    if (kind !== 'order') return [block]
+    let call = 0
+    const letters = [...value].filter((letter) => letter !== 'c' || kept.includes(call++))
+    return [encodeProviderMetadata('anthropic', 'order', 0, letters.join(''))]
+  })
 }

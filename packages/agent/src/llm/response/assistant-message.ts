@@ -19,7 +19,7 @@ export function assistantMessage(
   usedIds: ReadonlySet<string>,
   names: ReadonlyMap<string, string>,
 ): Message {
-  const texts = response.parts.filter(({ type, text }) => type === 'text' && text !== '')
+  const texts = response.parts.filter((part) => part.type === 'text' && !isBlank(part))
   const reasoningParts = response.parts.filter(({ type }) => type === 'reasoning')
   const thinking = reasoningParts.map(({ text }) => text).filter((text) => text !== '')
   // Plain reasoning goes back exactly as received.
@@ -45,6 +45,11 @@ export function assistantMessage(
     ],
     ...(first === undefined ? {} : { responses_reasoning_item: first.item }),
   }
+}
+
+/** Providers refuse blank texts, and the places of the others are counted without them. */
+function isBlank({ text }: ResponsePart): boolean {
+  return text.trim() === ''
 }
 
 /** Makes call ids unique: some servers start from the same id in every reply. */
@@ -85,7 +90,7 @@ function orderBlocks({ parts, calls }: ResponseAccumulator, route: ModelRoute): 
   let callCount = 0
   for (const part of parts) {
     for (; callCount < Math.min(part.callsBefore, calls.length); callCount++) order += 'c'
-    if (part.type === 'text') order += part.text === '' ? '' : 't'
+    if (part.type === 'text') order += isBlank(part) ? '' : 't'
     else order += thinkingBlocks([part], route).length > 0 ? 'r' : ''
   }
   order += 'c'.repeat(calls.length - callCount)
@@ -114,7 +119,7 @@ function signatureBlocks(
     if (typeof thoughtSignature !== 'string') return []
     return [encodeProviderMetadata('google', kind, index, thoughtSignature)]
   }
-  const ends = response.parts.filter(({ type, text }) => type === 'text' && text === '')
+  const ends = response.parts.filter((part) => part.type === 'text' && isBlank(part))
   return [
     ...texts.flatMap(({ metadata }, index) => google('text', index, metadata)),
     ...response.calls.flatMap(({ metadata }, index) =>

@@ -132,16 +132,6 @@ export const parameterCases: readonly CaseRow[] = [
     'inferenceConfig.maxTokens',
   ],
   [
-    'Bedrock, an extra key',
-    'bedrock',
-    'topK',
-    () =>
-      bedrock(
-        'Malformed input request: #/inferenceConfig: extraneous key [topK] is not permitted, please reformat your input and try again.',
-      ),
-    'inferenceConfig.topK',
-  ],
-  [
     'Bedrock, two of one kind',
     'bedrock',
     'topP',
