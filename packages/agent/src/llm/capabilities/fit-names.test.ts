@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type CallIdForm, fitCallId, fitToolName } from './fit-names.ts'
+import { type CallIdForm, fitCallId, fitPropertyName, fitToolName } from './fit-names.ts'
 
 const texts = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 400 }),
@@ -21,7 +21,8 @@ const texts = fc.oneof(
 )
 
 test.each<[string, (text: string) => string, RegExp]>([
-  ['a name of a tool', fitToolName, /^[A-Za-z_][\w-]{0,63}$/],
+  ['a name of a tool', fitToolName, /^[A-Za-z][\w-]{0,63}$/],
+  ['a name of a property', fitPropertyName, /^[\w.-]{1,64}$/],
   ['any id', (id) => fitCallId(id, 'any'), /^[\x21-\x7e]{1,400}$/],
   ['a word', (id) => fitCallId(id, 'word'), /^[\w-]{1,64}$/],
   ['an id of OpenAI', (id) => fitCallId(id, 'short'), /^[\w-]{1,40}$/],

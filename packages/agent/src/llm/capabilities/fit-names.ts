@@ -9,8 +9,11 @@ import { hash } from 'node:crypto'
  * text.
  */
 
-/** Names of tools that all providers take; Gemini and Kimi want a letter or `_` first. */
-const toolName = { fits: /^[A-Za-z_][\w-]{0,63}$/, maxLength: 64 }
+/** Names of tools that all providers take; Kimi wants a letter first. */
+const toolName = { fits: /^[A-Za-z][\w-]{0,63}$/, maxLength: 64 }
+const nameStart = 'x_'
+/** Names of properties that Claude takes. */
+const propertyName = { fits: /^[\w.-]{1,64}$/, maxLength: 64 }
 
 /**
  * Forms of call ids. OpenAI takes 40 characters in chats and 64 in responses, Mistral exactly nine. `any` is
@@ -30,7 +33,12 @@ const digestLength = 9
 /** A tool's name as every provider takes it. */
 export function fitToolName(name: string): string {
   const fitted = fit(name, toolName)
-  return /^[A-Za-z_]/.test(fitted) ? fitted : `_${fitted.slice(1 - toolName.maxLength)}`
+  if (/^[A-Za-z]/.test(fitted)) return fitted
+  return `${nameStart}${fitted.slice(nameStart.length - toolName.maxLength)}`
+}
+
+export function fitPropertyName(name: string): string {
+  return fit(name, propertyName)
 }
 
 /** A call's id in the form of a server. */

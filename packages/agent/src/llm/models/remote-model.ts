@@ -14,8 +14,9 @@ import {
 } from '../model-source.ts'
 import { type LeftOut, LeftOutInMemory } from '../refusals/left-out.ts'
 import { type AcceptedRequest, RefusedRequest } from '../refusals/refused-request.ts'
-import { callOptions, requestCapabilities } from '../request/call-options.ts'
+import { callOptions, needsFittedKeys, requestCapabilities } from '../request/call-options.ts'
 import { fitRequestImages } from '../request/fit-images.ts'
+import { withOwnKeys } from '../request/fit-schema.ts'
 import { openProvider } from '../request/open-provider.ts'
 import type { SdkModel } from '../request/sdk-types.ts'
 import type { ResponseAccumulator } from '../response/accumulator.ts'
@@ -192,7 +193,8 @@ export class RemoteModelSource implements ModelSource {
     const { finish, promptTokenIds: prompt, tokenIds } = response
     const { raw } = finish?.usage ?? {}
     const names = new Map(request.tools.map(({ name }) => [fitToolName(name), name]))
-    const message = assistantMessage(response, route, usedCallIds(request.messages), names)
+    const received = assistantMessage(response, route, usedCallIds(request.messages), names)
+    const message = needsFittedKeys(route) ? withOwnArguments(received, request.tools) : received
     const nowMs = environment.clock.now()
     const hasIds = prompt.length > 0 || tokenIds.length > 0
     return buildReply({
@@ -210,6 +212,21 @@ export class RemoteModelSource implements ModelSource {
       stop,
       tokenIds: hasIds ? { prompt, response: tokenIds } : undefined,
     })
+  }
+}
+
+/** With the tools' own names of properties. */
+function withOwnArguments(message: Message, tools: ModelRequest['tools']): Message {
+  return {
+    ...message,
+    ...(message.tool_calls && {
+      tool_calls: message.tool_calls.map((call) => {
+        const tool = tools.find(({ name }) => name === call.name)
+        return tool === undefined
+          ? call
+          : { ...call, arguments: withOwnKeys(call.arguments, tool.parameters) }
+      }),
+    }),
   }
 }
 

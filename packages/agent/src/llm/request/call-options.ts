@@ -2,8 +2,9 @@ import type { Llm, Message } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
 import { type ModelCapabilities, modelCapabilities } from '../capabilities/capabilities.ts'
 import { fitToolName } from '../capabilities/fit-names.ts'
-import type { ModelRequest } from '../model.ts'
+import type { ModelRequest, ModelTool } from '../model.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
+import { fitSchema, withFittedKeys } from './fit-schema.ts'
 import { toPrompt } from './prompt.ts'
 import { claudeBlocks, decodeProviderMetadata, isSendable } from './provider-metadata.ts'
 import type { ProviderOptions, SdkCallOptions } from './sdk-types.ts'
@@ -78,23 +79,38 @@ function outputLimit(llm: Llm, { api }: ModelRoute, request: ModelRequest): numb
 /** The Responses interface makes every member required unless `strict` is false. */
 function toolMembers(
   { tools, toolChoice, keepsCache = false }: ModelRequest,
-  { api }: ModelRoute,
+  route: ModelRoute,
   { cacheMarks }: ModelCapabilities,
 ): Pick<SdkCallOptions, 'tools' | 'toolChoice'> {
+  const { api } = route
   const strict = api === 'responses' ? { strict: false } : {}
+  const toSchema = (schema: ModelTool['parameters']) =>
+    needsFittedKeys(route) ? withFittedKeys(fitSchema(schema)) : fitSchema(schema)
   // Claude's cache of messages, which is the one with marks, is that of one choice of tools.
   const canForbid = api !== 'bedrock' && !(keepsCache && cacheMarks !== 'none')
   return {
     tools: tools.map(({ name, description, parameters }) => ({
       type: 'function',
       name: fitToolName(name),
-      description,
-      inputSchema: parameters,
+      description: api === 'chat' ? shortenDescription(description) : description,
+      inputSchema: toSchema(parameters),
       ...strict,
     })),
     // Bedrock cannot forbid tools, and its library drops the history's calls without tools.
     ...(toolChoice === 'none' && canForbid && { toolChoice: { type: 'none' } }),
   }
+}
+
+/** Whether only some names of properties are taken: by Claude. */
+export function needsFittedKeys({ api, name }: ModelRoute): boolean {
+  return api === 'anthropic' || /claude/i.test(name)
+}
+
+/** OpenAI's models before GPT-5 refuse a longer one. */
+const maxDescription = 1024
+
+function shortenDescription(description: string): string {
+  return description.length <= maxDescription ? description : `${description.slice(0, maxDescription - 1)}…`
 }
 
 function providerOptions(llm: Llm, route: ModelRoute, own: ProviderOptions[string]): ProviderOptions {

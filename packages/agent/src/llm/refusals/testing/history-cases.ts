@@ -103,7 +103,6 @@ export const historyCases: readonly CaseRow[] = [
         'tools[1].function.parameters',
         'invalid_function_parameters',
       ),
-    'tools.1.function.parameters.anyOf',
     'tools.1.function.parameters.properties.mode',
   ],
   [
@@ -116,7 +115,6 @@ export const historyCases: readonly CaseRow[] = [
         'tools[1].parameters',
         'invalid_function_parameters',
       ),
-    'tools.1.parameters.anyOf',
     'tools.1.parameters.properties.mode',
   ],
   [
@@ -127,7 +125,6 @@ export const historyCases: readonly CaseRow[] = [
       anthropic(
         'tools.1.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level',
       ),
-    'tools.1.input_schema.anyOf',
     'tools.1.input_schema.properties.mode',
   ],
   [
@@ -145,7 +142,6 @@ export const historyCases: readonly CaseRow[] = [
       google(
         '* GenerateContentRequest.tools[0].function_declarations[1].parameters.properties[mode].enum: only allowed for STRING type\n',
       ),
-    'tools.0.functionDeclarations.1.parametersJsonSchema.anyOf',
     'tools.0.functionDeclarations.1.parametersJsonSchema.properties.mode',
   ],
   [
@@ -164,7 +160,6 @@ export const historyCases: readonly CaseRow[] = [
     'anyOf',
     () =>
       bedrock('The value at toolConfig.tools.1.toolSpec.inputSchema.json is invalid: JSON schema is invalid'),
-    'toolConfig.tools.1.toolSpec.inputSchema.json.anyOf',
     'toolConfig.tools.1.toolSpec.inputSchema.json.properties.mode',
   ],
   [
@@ -175,7 +170,6 @@ export const historyCases: readonly CaseRow[] = [
       openai(
         "tools.function.parameters is not a valid moonshot flavored json schema, details: <At path 'properties.mode.anyOf': type should be defined in anyOf items>",
       ),
-    'tools.1.function.parameters.anyOf',
     'tools.1.function.parameters.properties.mode',
   ],
   [
@@ -186,7 +180,6 @@ export const historyCases: readonly CaseRow[] = [
       openai(
         'invalid JSON schema for tool mcp_search, tools[1].function.parameters: `/properties/mode`: invalid',
       ),
-    'tools.1.function.parameters.anyOf',
     'tools.1.function.parameters.properties.mode',
   ],
   [
@@ -203,7 +196,6 @@ export const historyCases: readonly CaseRow[] = [
         },
       },
     ],
-    'tools.1.function.parameters.anyOf',
     'tools.1.function.parameters.properties.mode',
   ],
   // Calls and messages
