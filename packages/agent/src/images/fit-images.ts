@@ -30,23 +30,24 @@ type ShrinkResult =
 const shrinkMutex = new Mutex()
 
 /**
- * Shrinks an image to at most `maxBytes`: as JPEG, or as WebP with an alpha channel; of an animation the
- * first picture. Never rejects.
+ * Shrinks an image to at most `maxBytes`: as JPEG, or as WebP with an alpha channel, which becomes white when
+ * it `isPlain`; of an animation the first picture. Never rejects.
  */
-export async function shrinkImage(bytes: Buffer, maxBytes: number): Promise<ShrinkResult> {
-  return await shrinkMutex.runExclusive(() => shrink(bytes, maxBytes))
+export async function shrinkImage(bytes: Buffer, maxBytes: number, isPlain = false): Promise<ShrinkResult> {
+  return await shrinkMutex.runExclusive(() => shrink(bytes, maxBytes, isPlain))
 }
 
-async function shrink(bytes: Buffer, maxBytes: number): Promise<ShrinkResult> {
+async function shrink(bytes: Buffer, maxBytes: number, isPlain: boolean): Promise<ShrinkResult> {
   if (detectImageType(bytes) === undefined)
     return { kind: 'failure', failure: 'The image is not PNG, JPEG, GIF or WebP' }
   try {
     const open = await imageOpener(bytes)
-    const { hasAlpha } = await open().metadata()
+    const hasAlpha = !isPlain && (await open().metadata()).hasAlpha
     for (let edge = longestEdge; edge >= shortestEdge; ) {
       const fit = { width: edge, height: edge, fit: 'inside', withoutEnlargement: true } as const
       const scaled = open().rotate().resize(fit).timeout({ seconds: timeoutSeconds })
-      const encoded = await (hasAlpha ? scaled.webp({ quality }) : scaled.jpeg({ quality })).toBuffer({
+      const opaque = isPlain ? scaled.flatten({ background: 'white' }) : scaled
+      const encoded = await (hasAlpha ? scaled.webp({ quality }) : opaque.jpeg({ quality })).toBuffer({
         resolveWithObject: true,
       })
       if (encoded.data.length <= maxBytes)
@@ -90,14 +91,16 @@ const headChars = 'data:image/webp;base64,'.length
 
 /**
  * An image as every provider takes it: decodable, named by its bytes and not by its address, with no edge
- * above 2,000 pixels, and below 5 MiB as base64. `url` is a data URL. Never rejects.
+ * above 2,000 pixels, and below 5 MiB as base64. `url` is a data URL; `isPlain`: as PNG or JPEG. Never
+ * rejects.
  */
-export async function normalizeImage(url: string): Promise<FitResult> {
+export async function normalizeImage(url: string, isPlain = false): Promise<FitResult> {
   const original = decodeDataUrl(url)
   if (original === undefined) return { kind: 'failure', failure: 'The image cannot be read' }
   const type = detectImageType(original)
   const maxBytes = bytesInDataUrl(maxProviderChars)
-  if (type !== undefined && original.length <= maxBytes) {
+  const isTaken = type !== undefined && (!isPlain || type === 'png' || type === 'jpeg')
+  if (isTaken && original.length <= maxBytes) {
     const edge = await shrinkMutex.runExclusive(() => decodedEdge(original))
     if (edge === undefined) return { kind: 'failure', failure: 'The image is broken' }
     if (edge <= longestEdge) {
@@ -105,7 +108,7 @@ export async function normalizeImage(url: string): Promise<FitResult> {
       return { kind: 'same', url: named === url ? url : named }
     }
   }
-  const shrunk = await shrinkImage(original, maxBytes)
+  const shrunk = await shrinkImage(original, maxBytes, isPlain)
   return shrunk.kind === 'failure'
     ? shrunk
     : { kind: 'shrunk', url: toDataUrl(shrunk.type, shrunk.bytes), original }

@@ -28,7 +28,7 @@ export interface ServerCapabilities {
    * interface has signed blocks or items for it.
    */
   readonly reasoning: 'none' | 'same' | 'own' | 'reasoning' | 'reasoning_content' | 'reasoning_details'
-  /** A message with calls needs reasoning, if only an empty one. */
+  /** A message with calls needs reasoning, if only a blank one. */
   readonly needsReasoning?: true
   /**
    * Call ids: any text, word characters, at most 40 of them (OpenAI), or nine letters and digits (Mistral).
@@ -39,6 +39,10 @@ export interface ServerCapabilities {
   readonly images: 'none' | 'data' | 'any'
   /** The most images of a request. */
   readonly maxImages: number
+  /** Images are PNG and JPEG alone. */
+  readonly hasPlainImages?: true
+  /** A message has a content, if only an empty one. */
+  readonly needsContent?: true
   /** A result of a tool cannot be followed by a message of the user. */
   readonly needsAnswerAfterTool?: true
   /** Gemini's signatures are in `provider_specific_fields` of calls, beside Google's own place. */
@@ -211,6 +215,8 @@ export const providers: readonly Provider[] = [
     prices: 'x-ai',
     members: openaiMembers,
     reasoning: 'reasoning_content',
+    hasPlainImages: true,
+    needsContent: true,
   },
   {
     ...hostedServer,

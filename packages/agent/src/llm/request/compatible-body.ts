@@ -40,8 +40,10 @@ function fitMessages(messages: readonly Body[], capabilities: ModelCapabilities)
   return fitted
 }
 
-function fitMessage(message: Body, { hasProviderFields, content: form }: ModelCapabilities): Body {
+function fitMessage(message: Body, capabilities: ModelCapabilities): Body {
+  const { hasProviderFields, needsContent, content: form } = capabilities
   const { cache_control, ...fitted } = message
+  if (needsContent) fitted.content ??= ''
   if (hasProviderFields && Array.isArray(fitted.tool_calls))
     fitted.tool_calls = fitted.tool_calls.map(addFields)
   if (cache_control !== undefined) fitted.content = markLast(fitted.content, cache_control)

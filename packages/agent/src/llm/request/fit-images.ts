@@ -2,8 +2,12 @@ import type { ImageContent, Message } from '@slipway/protocol'
 import { normalizeImage } from '../../images/fit-images.ts'
 import type { ModelCapabilities } from '../capabilities/capabilities.ts'
 
+type Looked = WeakMap<ImageContent, Promise<readonly Picture[]>>
+
 /** Of images that were looked at: an event keeps its content, so each image is decoded once. */
-const known = new WeakMap<ImageContent, Promise<readonly Picture[]>>()
+const known: Looked = new WeakMap()
+/** Those that became PNG or JPEG. */
+const knownPlain: Looked = new WeakMap()
 
 /** `text` stands for an image that no provider would take. */
 type Picture = { readonly url: string } | { readonly text: string }
@@ -12,6 +16,10 @@ type Picture = { readonly url: string } | { readonly text: string }
 const maxChars = 16 * 1024 * 1024
 const tooOld = { text: '[An older image was left out: a request to this model has no room for it.]' }
 
+interface ImageCapabilities extends Pick<ModelCapabilities, 'images' | 'maxImages'> {
+  readonly hasPlainImages?: boolean
+}
+
 /**
  * Messages whose images a server takes: each as `normalizeImage` makes it, and no more than `maxImages`. One
  * that it would refuse, or that is too old, becomes a text that says so; otherwise it would fail this and
@@ -19,12 +27,12 @@ const tooOld = { text: '[An older image was left out: a request to this model ha
  */
 export async function fitRequestImages(
   messages: readonly Message[],
-  { images, maxImages }: Pick<ModelCapabilities, 'images' | 'maxImages'>,
+  { images, maxImages, hasPlainImages = false }: ImageCapabilities,
 ): Promise<readonly Message[]> {
   if (images === 'none' || !messages.some(({ content }) => content.some(({ type }) => type === 'image')))
     return messages
   const all = messages.flatMap(({ content }) =>
-    content.flatMap((part) => (part.type === 'image' ? [look(part)] : [])),
+    content.flatMap((part) => (part.type === 'image' ? [look(part, hasPlainImages)] : [])),
   )
   let omitted = omittedCount((await Promise.all(all)).flat(), maxImages)
   const fitted: Message[] = []
@@ -35,7 +43,7 @@ export async function fitRequestImages(
         content.push(part)
         continue
       }
-      const pictures = (await look(part)).map((picture) => (omitted-- > 0 ? tooOld : picture))
+      const pictures = (await look(part, hasPlainImages)).map((picture) => (omitted-- > 0 ? tooOld : picture))
       content.push(...toParts(part, pictures))
     }
     fitted.push({ ...message, content })
@@ -54,15 +62,16 @@ function omittedCount(pictures: readonly Picture[], max: number): number {
   return kept < 0 ? 0 : Math.ceil((pictures.length - kept) / step) * step
 }
 
-function look(part: ImageContent): Promise<readonly Picture[]> {
-  const found = known.get(part) ?? Promise.all(part.image_urls.map(toPicture))
-  known.set(part, found)
+function look(part: ImageContent, isPlain: boolean): Promise<readonly Picture[]> {
+  const looked = isPlain ? knownPlain : known
+  const found = looked.get(part) ?? Promise.all(part.image_urls.map((url) => toPicture(url, isPlain)))
+  looked.set(part, found)
   return found
 }
 
-async function toPicture(url: string): Promise<Picture> {
+async function toPicture(url: string, isPlain: boolean): Promise<Picture> {
   if (!url.startsWith('data:')) return { url }
-  const fitted = await normalizeImage(url)
+  const fitted = await normalizeImage(url, isPlain)
   if (fitted.kind !== 'failure') return { url: fitted.url }
   return { text: `[An image was left out. ${fitted.failure}.]` }
 }
