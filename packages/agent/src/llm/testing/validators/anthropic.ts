@@ -37,13 +37,13 @@ export function unthoughtCalls({ body, turns }: WireRequest): readonly Finding[]
   if (thinking.type !== 'enabled') return []
   const last = turns.findLastIndex(({ role }) => role === 'assistant')
   const answer = turns[last]
-  const isOpen = turns.slice(last + 1).every(({ blocks }) => !blocks.some(isOwnText))
+  const isOpen = turns.slice(last + 1).every(({ blocks }) => !blocks.some(isOfUser))
   if (answer === undefined || !isOpen || !answer.blocks.some(({ kind }) => kind === 'call')) return []
   return answer.blocks[0]?.kind === 'reasoning' ? [] : [{ at: `${answer.at}.content.0`, what: 'no thinking' }]
 }
 
-const isOwnText = (block: WireRequest['turns'][number]['blocks'][number]) =>
-  block.kind === 'text' && block.isInResult !== true
+const isOfUser = (block: WireRequest['turns'][number]['blocks'][number]) =>
+  (block.kind === 'text' || block.kind === 'picture') && block.isInResult !== true
 
 /** What Claude refuses in each interface. */
 export const claudeRules: readonly Rule[] = [

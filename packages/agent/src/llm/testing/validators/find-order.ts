@@ -113,14 +113,28 @@ export const movedReasoning: Find = ({ turns }) =>
   turns.flatMap(({ blocks, role }) => {
     if (role !== 'assistant') return []
     const letters = { reasoning: 'r', text: 't', call: 'c', picture: '', result: '' }
-    const sent = blocks.map(({ kind }) => letters[kind])
-    return blocks.filter(isReasoning).flatMap(({ at, signature, data }) => {
-      const { order } = readSignature(signature ?? data ?? '')
-      return order === '' || isOrder(sent.join(''), order)
+    // Hidden thoughts of the other interface of a model are left out.
+    const seen = blocks.filter((block) => !isReasoning(block) || block.data === undefined)
+    const sent = seen.map(({ kind }) => letters[kind])
+    return seen.filter(isReasoning).flatMap(({ at, signature }) => {
+      const { order } = readSignature(signature ?? '')
+      return order === '' || hasOrder(callsLast(sent.join('')), callsLast(order))
         ? []
         : [{ at, what: `${order} as ${sent.join('')}` }]
     })
   })
+
+/** A text behind the last call may stand before it: results follow calls. */
+function callsLast(order: string): string {
+  return order.replace(/(c+)(t+)$/, '$2$1')
+}
+
+/** Answers that follow each other are one message, of which each is a part. */
+function hasOrder(sent: string, received: string): boolean {
+  if (sent.length <= received.length) return isOrder(sent, received)
+  const starts = [...sent].map((_, start) => start)
+  return starts.some((start) => starts.some((end) => isOrder(sent.slice(start, end + 1), received)))
+}
 
 /** Calls without results are left out; thoughts and texts are all there, and the order is the same. */
 function isOrder(sent: string, received: string): boolean {

@@ -32,7 +32,7 @@ function foreignSignatures({ turns }: WireRequest): readonly Finding[] {
       const isOwn =
         block.kind === 'call'
           ? readSignature(signature).signer === 'gemini'
-          : isSigned('gemini', block.text, signature)
+          : isSigned('gemini', block.text.trim(), signature)
       return isOwn ? [] : [{ at, what: block.kind }]
     }),
   )

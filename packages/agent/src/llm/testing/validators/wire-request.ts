@@ -19,6 +19,7 @@ export interface PictureBlock extends Place {
   /** In base64; undefined for an address. */
   readonly data?: string | undefined
   readonly mediaType?: string | undefined
+  readonly isInResult?: boolean
 }
 
 export interface ReasoningBlock extends Place {
@@ -187,7 +188,13 @@ function anthropicBlocks(at: string, content: unknown, isInResult = false): Bloc
     if (type !== 'image') return [{ kind: 'text', at: place, text: textOf(text), isInResult }]
     const image = asRecord(source)
     return [
-      { kind: 'picture', at: place, data: maybeText(image.data), mediaType: maybeText(image.media_type) },
+      {
+        kind: 'picture',
+        at: place,
+        data: maybeText(image.data),
+        mediaType: maybeText(image.media_type),
+        isInResult,
+      },
     ]
   })
 }
@@ -261,7 +268,7 @@ function bedrockBlocks(at: string, content: unknown, isInResult = false): Block[
     if (isRecord(reasoningContent)) return [bedrockReasoning(place, reasoningContent)]
     if (isRecord(image)) {
       const data = maybeText(asRecord(image.source).bytes)
-      return [{ kind: 'picture', at: place, data, mediaType: `image/${textOf(image.format)}` }]
+      return [{ kind: 'picture', at: place, data, mediaType: `image/${textOf(image.format)}`, isInResult }]
     }
     return 'cachePoint' in block ? [] : [{ kind: 'text', at: place, text: textOf(text), isInResult }]
   })
