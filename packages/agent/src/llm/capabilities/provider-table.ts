@@ -272,7 +272,9 @@ export const providers: readonly Provider[] = [
     title: 'llama.cpp',
     prefixes: ['llama_cpp'],
     baseUrl: 'http://127.0.0.1:8080/v1',
-    members: ['seed', 'stream_options', 'tool_choice', 'top_k', 'top_p'],
+    members: ['return_token_ids', 'seed', 'stream_options', 'tool_choice', 'top_k', 'top_p'],
+    // It sends ids with the probabilities of tokens.
+    renamed: { return_token_ids: 'n_probs' },
     reasoning: 'reasoning_content',
   },
   {

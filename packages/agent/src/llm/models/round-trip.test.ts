@@ -533,6 +533,17 @@ test('token ids are read from the chunks when they were asked for', async () => 
   expect(requests.at(-1)?.body).not.toHaveProperty('return_token_ids')
 })
 
+test('the token ids of llama.cpp are those of its probabilities', async () => {
+  const scored = (id: number, content: string) => {
+    const logprobs = { content: [{ id, token: content, logprob: -1, top_logprobs: [] }] }
+    return { ...chunk({}), choices: [{ index: 0, delta: { content }, logprobs, finish_reason: null }] }
+  }
+  const settings = { model: 'llama_cpp/x', base_url: url, return_token_ids: true }
+  const { answer } = await roundTrip(settings, [scored(7, 'We'), scored(8, 't.'), chunk({}, 'stop')], chatEnd)
+  expect(answer.tokenIds).toEqual({ prompt: [], response: [7, 8] })
+  expect(requests.at(-1)?.body).toMatchObject({ n_probs: true })
+})
+
 test('a call id of an earlier call is made unique', async () => {
   const stream = [chunk(toolDelta(0, 'functions.weather:0', '{}')), chunk({}, 'tool_calls')]
   const settings = { model: 'openai-compatible/kimi', base_url: url }

@@ -164,7 +164,9 @@ export class ResponseAccumulator {
     if (isText(error) || isRecord(error)) this.error ??= { data: value }
     this.promptTokenIds.push(...numbers(prompt_token_ids))
     const choice = asRecord(Array.isArray(choices) ? choices[0] : undefined)
-    this.tokenIds.push(...numbers(choice.token_ids))
+    const { content } = asRecord(choice.logprobs)
+    const scored: readonly unknown[] = Array.isArray(content) ? content : []
+    this.tokenIds.push(...numbers(choice.token_ids ?? scored.map((token) => asRecord(token).id)))
     const { reasoning_details, tool_calls, ...delta } = asRecord(choice.delta)
     if (Array.isArray(reasoning_details))
       for (const detail of reasoning_details) this.#detail(asRecord(detail))
