@@ -85,6 +85,8 @@ export interface ModelReply {
   readonly usageId: string
   /** `refusal`: the provider's content policy. `length`: cut at the output limit. */
   readonly stop: 'stop' | 'tool_calls' | 'length' | 'refusal'
+  /** Of `length`: the provider paused the reply by itself, no limit cut it. */
+  readonly isPaused?: boolean
   /** If the provider sent them. */
   readonly tokenIds?: { readonly prompt: readonly number[]; readonly response: readonly number[] } | undefined
   /** Request and response as JSON text without secrets, if completion logging is on. */

@@ -170,6 +170,19 @@ test('a prompt that is too long with nothing to leave out is an error in the wor
   })
 })
 
+test('an answer that fills the window is kept, and the next message is answered', async () => {
+  const player = new FakeModel([{ text: 'Once upon', answer: { stop: 'length' } }, overflow])
+  const life = await fixtures.create({ model: player.open, agent: { condenser } })
+  await life.sendAndWait('a long story')
+  expect(JSON.stringify(await life.eventsOfKind('MessageEvent'))).toContain('Once upon')
+  expect((await life.eventsOfKind('ConversationErrorEvent'))[0]).toMatchObject({
+    code: 'LLMContextWindowExceedError',
+    detail: expect.stringContaining('before the answer was complete'),
+  })
+  await life.sendAndWait('and now?')
+  expect(life.status).toBe('finished')
+})
+
 test('a limit that a refusal names holds from then on, also without a condenser and after a restart', async () => {
   const refusal = { ...overflow, detail: 'maximum context length is 4096 tokens.' }
   const long = 'word '.repeat(2_500)

@@ -14,7 +14,7 @@ import { nextRequest, type StepScope } from './run-progress.ts'
 import { StreamedReply } from './streamed-reply.ts'
 import { generateWhole, type WholeResult } from './whole-reply.ts'
 
-type Pieces = Pick<WholeResult, 'pieces'>
+type Pieces = Pick<WholeResult, 'pieces' | 'isWindowFull'>
 
 interface ReplyFacts {
   readonly positionAtRequest: number
@@ -37,7 +37,7 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
   const { model } = runtime
   const deltas = new StreamedReply(context, model.llm.stream)
   const request = nextRequest(context.state, runtime)
-  const { result, pieces } = await generateWhole(
+  const { result, pieces, isWindowFull } = await generateWhole(
     model,
     {
       ...request,
@@ -66,7 +66,7 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
       deltas.abort(result.code)
     } else if (result.kind === 'aborted') deltas.abort('cancelled')
     else {
-      const reply = { ...scope, positionAtRequest, pieces, notice, id: deltas.id }
+      const reply = { ...scope, positionAtRequest, pieces, isWindowFull, notice, id: deltas.id }
       const isStored = await appendReply(result, reply, signal)
       if (!isStored) deltas.abort(signal.aborted ? 'cancelled' : noEventReason)
     }
@@ -119,7 +119,7 @@ async function appendReply(
       ...(progress.refusals < maxRefusals ? [] : refusalEvents()),
       ...(progress.mismatches < maxMismatches ? [] : mismatchEvents()),
       ...context.usageEvents(),
-      ...(turn.kind === 'text' && reply.stop === 'length' ? cutTextEvents() : []),
+      ...(turn.kind === 'text' && reply.stop === 'length' ? cutTextEvents(scope.isWindowFull) : []),
     ]
   })
   context.publishUsage()
@@ -178,7 +178,12 @@ function mismatchEvents(): EventDraft[] {
   )
 }
 
-function cutTextEvents(): EventDraft[] {
+function cutTextEvents(isWindowFull = false): EventDraft[] {
+  if (isWindowFull)
+    return failureEvents(
+      'LLMContextWindowExceedError',
+      'The context window was full before the answer was complete. Ask for less at once, use a model with a larger window, or set max_output_tokens to keep answers short.',
+    )
   return failureEvents(
     'MaxOutputTokensReached',
     'The answer is still incomplete after several continuations, each cut off at the output limit. Raise max_output_tokens, or ask for less at once.',

@@ -6,12 +6,16 @@ import { replyText } from '../view/content-blocks.ts'
 const maxContinuations = 4
 const continueText =
   'Your answer was cut off at the output limit. Continue it exactly where it ended: repeat nothing, and do not mention the cut.'
+/** Nothing cut it: what a server's own tool does goes on. */
+const pausedText = 'Go on.'
 
 /** A result, and the replies of which a reply consists. */
 export interface WholeResult {
   readonly result: ModelResult
   /** In order; the last is that of the result. */
   readonly pieces: readonly ModelReply[]
+  /** The text fills the window, so it cannot be continued. */
+  readonly isWindowFull?: boolean | undefined
 }
 
 /**
@@ -27,15 +31,21 @@ export async function generateWhole(
   let messages = request.messages
   for (;;) {
     const result = await model.generate({ ...request, messages }, signal)
+    const written = pieces.at(-1)
+    if (result.kind === 'failure' && result.code === 'LLMContextWindowExceedError' && written !== undefined)
+      return { ...whole(pieces, written), isWindowFull: true }
     if (result.kind !== 'reply') return { result, pieces }
     pieces.push(result)
     const text = replyText(result)
     const hasCalls = (result.message.tool_calls ?? []).length > 0
-    if (result.stop !== 'length' || hasCalls || text.trim() === '' || pieces.length > maxContinuations) {
-      return { result: { ...result, message: joinMessages(pieces, result.message) }, pieces }
-    }
-    messages = [...messages, result.message, textMessage('user', continueText)]
+    if (result.stop !== 'length' || hasCalls || text.trim() === '' || pieces.length > maxContinuations)
+      return whole(pieces, result)
+    messages = [...messages, result.message, textMessage('user', result.isPaused ? pausedText : continueText)]
   }
+}
+
+function whole(pieces: readonly ModelReply[], last: ModelReply): WholeResult {
+  return { result: { ...last, message: joinMessages(pieces, last.message) }, pieces }
 }
 
 function joinMessages(pieces: readonly ModelReply[], last: Message): Message {
