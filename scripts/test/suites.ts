@@ -6,6 +6,7 @@ export const needs = {
   docker: 'a container engine',
   browser: 'Chromium',
   python: 'the published Python SDK',
+  model: 'a real model server',
   pg: 'a PostgreSQL server',
   slow: 'time',
   process: 'servers and programs of its own',
@@ -20,7 +21,7 @@ export const suffixes = Object.keys(needs)
  */
 export const latePasses = {
   cluster: { suffixes: ['k8s'], workers: 1 },
-  engines: { suffixes: ['docker', 'python'], workers: 1 },
+  engines: { suffixes: ['docker', 'python', 'model'], workers: 1 },
 } as const
 
 export type LatePass = keyof typeof latePasses
