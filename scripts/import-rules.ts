@@ -81,7 +81,12 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   pino: ['http/'],
   'prom-client': ['shared/src/metrics/', 'http/src/telemetry/'],
   '@opentelemetry/': ['http/src/telemetry/'],
-  'node:http': ['http/', 'agent/src/tools/web/', 'agent-server/src/modules/mcp/mcp-oauth-jobs.ts'],
+  'node:http': [
+    'http/',
+    'agent/src/llm/request/loopback-fetch.ts',
+    'agent/src/tools/web/',
+    'agent-server/src/modules/mcp/mcp-oauth-jobs.ts',
+  ],
   'node:https': ['agent/src/tools/web/'],
   // On a thread of its own: see HtmlThread.
   'html-to-text': ['agent/src/tools/web/html-text.ts'],

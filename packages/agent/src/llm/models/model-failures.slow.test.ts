@@ -20,6 +20,7 @@ beforeAll(async () => {
     let text = ''
     for await (const chunk of request) text += chunk
     if (request.method === 'GET') {
+      response.statusCode = request.url?.endsWith('/models') ? 200 : 404
       response.end(JSON.stringify({ data: [{ id: 'smollm2' }, { id: 'qwen3' }] }))
       return
     }
@@ -240,7 +241,7 @@ test.each(['openai/m', 'openai/gpt-5', 'anthropic/claude-sonnet-4', 'gemini/gemi
 )
 
 test('a server that is not there is a failure after all attempts', async () => {
-  const answer = await respond({ base_url: 'http://127.0.0.1:9', num_retries: 2 })
+  const answer = await respond({ model: 'openai/gpt-4o', base_url: 'http://127.0.0.1:9', num_retries: 2 })
   expect(answer).toMatchObject({ kind: 'failure', code: 'LLMServiceUnavailableError' })
   expect(waits).toHaveLength(2)
 })

@@ -15,6 +15,7 @@ import type {
 } from '../model.ts'
 import type { ModelSource, SourceOptions, SourceResult } from '../model-source.ts'
 import type { LeftOut } from '../refusals/left-out.ts'
+import { loopbackFetch } from '../request/loopback-fetch.ts'
 import { resolveRoute } from '../route.ts'
 import { TextCallSource } from '../text-calls/text-call-source.ts'
 import { countTokens } from '../tokens.ts'
@@ -30,7 +31,7 @@ type FallbackName = string | Record<string, unknown>
  */
 export const openModel: OpenModel = (llm, options = {}) => {
   const environment = {
-    fetch: options.fetch ?? fetch,
+    fetch: options.fetch ?? loopbackFetch,
     clock: options.clock ?? systemClock,
     refreshKey: options.refreshKey,
   }

@@ -27,7 +27,7 @@ import { parseStrayCalls } from '../text-calls/parse.ts'
 import { withCalls } from '../text-calls/text-call-source.ts'
 import { countTokens, countToolTokens, textTokens } from '../tokens.ts'
 import { buildReply, type ReplyTokens } from './build-reply.ts'
-import { explainFailure } from './own-server.ts'
+import { explainFailure, firstPartLimit } from './own-server.ts'
 import { askServerFacts, type ServerFacts } from './server-window.ts'
 
 type CompletedStream = Extract<StreamResult, { kind: 'response' }>
@@ -162,7 +162,7 @@ export class RemoteModelSource implements ModelSource {
     const { onDelta, refused } = request
     const { edit, isProbe } = refused
     const hasLooseThoughts = route.api === 'compatible'
-    const options = { clock, onDelta, edit, isProbe, hasLooseThoughts, ...timeLimits(llm) }
+    const options = { clock, onDelta, edit, isProbe, hasLooseThoughts, ...timeLimits(this.#options) }
     const turn = streamResponse(model, call, options, signal)
     // The price list loads during the request.
     this.#factsLoading ??= loadModelFacts(llm, route).catch(() => noModelFacts)
@@ -181,7 +181,11 @@ export class RemoteModelSource implements ModelSource {
       request.onReset?.(this.#toReply({ response, stop: 'stop', tokens: estimate }, request, latencyMs))
     }
     if (done.kind === 'accepted') return done
-    return { kind: 'failure', failure: await explainFailure(done.failure, this.#options) }
+    return { kind: 'failure', failure: await this.#explain(done.failure, response.hasBegun) }
+  }
+
+  async #explain(failure: ProviderFailure, hasBegun: boolean): Promise<ProviderFailure> {
+    return await explainFailure(failure, { ...this.#options, hasBegun })
   }
 
   #toReply(
@@ -249,9 +253,11 @@ function estimateTokens({ messages, tools }: ModelRequest, response: ResponseAcc
 }
 
 /** Milliseconds without data: before the first part of a reply, and in the middle of one. */
-function timeLimits({ timeout, stream_stall_timeout: stall = defaultStallSeconds }: Llm) {
-  const idleMs = timeout ? timeout * 1000 : undefined
-  const stallMs = stall === 0 ? idleMs : Math.min(stall * 1000, idleMs ?? Number.POSITIVE_INFINITY)
+function timeLimits(options: { readonly llm: Llm; readonly route: ModelRoute }) {
+  const { timeout, stream_stall_timeout: stall = defaultStallSeconds } = options.llm
+  const idleMs = firstPartLimit(options)
+  const ownMs = timeout ? timeout * 1000 : undefined
+  const stallMs = stall === 0 ? ownMs : Math.min(stall * 1000, ownMs ?? Number.POSITIVE_INFINITY)
   return { idleMs, stallMs }
 }
 

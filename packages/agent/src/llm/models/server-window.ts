@@ -1,6 +1,5 @@
 import { asRecord, isRecord } from '@slipway/shared/json'
-import { providerOf } from '../capabilities/capabilities.ts'
-import { askServer, type OwnServer } from './own-server.ts'
+import { askServer, isOwnServer, type OwnServer } from './own-server.ts'
 
 /**
  * What is known of a model at a server of the user's own. How many tokens it takes: none of its models is in a
@@ -24,7 +23,7 @@ export interface ServerFacts {
 /** Empty when the server does not tell; hosted providers are not asked. */
 export async function askServerFacts(options: OwnServer): Promise<ServerFacts> {
   const { route, llm } = options
-  if (route.api !== 'compatible' || providerOf(route)?.needsKey === true) return {}
+  if (!isOwnServer(route)) return {}
   const { baseUrl = '', name } = route
   const listed = await askServer(options, `${baseUrl}/models`)
   if (listed === undefined) return {}
