@@ -54,6 +54,8 @@ export interface ProviderFailure {
   readonly isRefused?: true
   /** The HTTP status of the answer. */
   readonly status?: number | undefined
+  /** The model wrote a call that the provider could not read. */
+  readonly isMalformed?: boolean
   /** It is the answer that cannot be read: no other request helps. */
   readonly isOfAnswer?: true
   /** What the answer names beside its text as the cause: a parameter, or a place in the request. */
@@ -89,7 +91,13 @@ export function classifyFailure(error: unknown): ProviderFailure {
 export function truncatedStreamFailure(raw: string | undefined): ProviderFailure {
   const detail =
     raw === undefined ? 'The answer was cut off before its end.' : `The answer broke off (${raw}).`
-  return { code: 'LLMServiceUnavailableError', detail, isRetryable: true }
+  const isMalformed = raw !== undefined && /malformed_(?:function_call|tool_use)/i.test(raw)
+  return {
+    code: 'LLMServiceUnavailableError',
+    detail,
+    isRetryable: true,
+    ...(isMalformed && { isMalformed }),
+  }
 }
 
 export const emptyReplyFailure: ProviderFailure = {

@@ -51,6 +51,15 @@ test('a text that is cut at the output limit is continued and becomes one messag
   expect(usage_to_metrics.default?.accumulated_token_usage).toMatchObject({ prompt_tokens: 30 })
 })
 
+test('a reply that its provider pauses goes on without a word about a cut', async () => {
+  const paused: FakeTurn = { text: 'Searched', answer: { stop: 'length', isPaused: true } }
+  const player = new FakeModel([paused, { text: ' and found.' }])
+  const life = await fixtures.create({ model: player.open })
+  await life.sendAndWait('go')
+  expect(JSON.stringify(player.requests[1]?.messages)).not.toContain('cut off')
+  expect(JSON.stringify(await life.eventsOfKind('MessageEvent'))).toContain('Searched and found.')
+})
+
 test('a text that never ends is an error with the limit, never a silent end', async () => {
   const player = new FakeModel(again({ text: 'And then ', answer: { stop: 'length' } }))
   const life = await fixtures.create({ model: player.open })

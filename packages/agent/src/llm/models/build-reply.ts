@@ -6,7 +6,7 @@ import type { ModelReply, ModelRequest } from '../model.ts'
 
 export type ReplyTokens = TokenCounts & { readonly reasoning: number }
 
-interface ReplyParts extends Pick<ModelReply, 'responseId' | 'stop' | 'latencyMs' | 'tokenIds'> {
+interface ReplyParts extends Pick<ModelReply, 'responseId' | 'stop' | 'isPaused' | 'latencyMs' | 'tokenIds'> {
   readonly llm: Llm
   readonly secrets: Secrets
   readonly request: ModelRequest

@@ -39,3 +39,13 @@ test('a call inside of a thought is not executed where calls are texts', async (
   expect(thought.message.tool_calls).toBeUndefined()
   expect(thought.message.content).toMatchObject([{ text: 'No.' }])
 })
+
+test('a thought that the template opens and the text ends is reasoning, and its calls are not executed', async () => {
+  const call = '<function=grep>\n<parameter=pattern>x</parameter>\n</function>'
+  const { message } = await ask(`Rain, or ${call}?\n</think>\n\nIt is grey.`, { native_tool_calling: false })
+  expect(message.content).toMatchObject([{ text: 'It is grey.' }])
+  expect(message.reasoning_content).toBe(`Rain, or ${call}?`)
+  expect(message.tool_calls).toBeUndefined()
+  for (const text of ['The tag </think> ends it.', 'Code:\n```\n</think>\n```'])
+    expect((await ask(text)).message).toMatchObject({ content: [{ text }] })
+})

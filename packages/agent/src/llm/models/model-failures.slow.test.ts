@@ -181,6 +181,22 @@ test('a model that thinks longer than its time is waited for as long as its serv
   expect(await respond({ timeout: 2 })).toMatchObject({ kind: 'reply' })
 })
 
+test('an empty reply that is asked again is paid for', async () => {
+  const usage = { prompt_tokens: 9, completion_tokens: 1 }
+  const counted = `data: ${JSON.stringify({ id: 'c', choices: [], usage })}\n\n`
+  plays = [(response) => stream(response).end(`${chunk({}, 'stop')}${counted}data: [DONE]\n\n`), fine]
+  const answer = await respond({ num_retries: 1 })
+  expect(answer).toMatchObject({ kind: 'reply', brokenAttempts: [{ usage: { prompt_tokens: 9 } }] })
+})
+
+test('a call that the provider could not read is asked for again with a word about it', async () => {
+  plays = [(response) => stream(response).end(chunk({}, 'malformed_function_call')), fine]
+  expect(await respond({ num_retries: 1, temperature: 0 })).toMatchObject({ kind: 'reply' })
+  const [first, second] = receivedRequests.map(({ body }) => body)
+  expect(JSON.stringify(second?.messages)).toContain('could not be read')
+  expect([first?.temperature, second?.temperature]).toEqual([0, 1])
+})
+
 test('an empty reply is retried at a higher temperature and fails in the end', async () => {
   plays = [empty, fine]
   expect(await respond({ num_retries: 1, temperature: 0 })).toMatchObject({ kind: 'reply' })

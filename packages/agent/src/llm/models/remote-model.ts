@@ -21,6 +21,7 @@ import { openProvider } from '../request/open-provider.ts'
 import type { SdkModel } from '../request/sdk-types.ts'
 import type { ResponseAccumulator } from '../response/accumulator.ts'
 import { assistantMessage } from '../response/assistant-message.ts'
+import { isPause } from '../response/stop-reasons.ts'
 import { type StreamResult, streamResponse } from '../response/stream-response.ts'
 import { learnedModelName, type ModelRoute, serverOf } from '../route.ts'
 import { parseStrayCalls } from '../text-calls/parse.ts'
@@ -38,6 +39,19 @@ const defaultStallSeconds = 120
 /** Of a refusal, beside each of its omissions. */
 const maxReason = 500
 const noTokens: ReplyTokens = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0 }
+
+/** Behind a request whose reply had a call that the provider could not read. */
+const malformedHint: Message = {
+  role: 'user',
+  content: [
+    {
+      type: 'text',
+      text: 'Your last function call could not be read. Make it again, with arguments as plain JSON by its schema.',
+      cache_prompt: false,
+    },
+  ],
+  thinking_blocks: [],
+}
 
 /** A model behind a provider's interface. Loads the provider's library at the first request. */
 export class RemoteModelSource implements ModelSource {
@@ -107,9 +121,10 @@ export class RemoteModelSource implements ModelSource {
     const model = await this.#provider
     if ('code' in model) return { kind: 'failure', failure: model }
     let hadEmpty = false
+    let { messages } = request
     const refused = new RefusedRequest(this.#leftOut.of(this.#name), this.#accepted)
     for (let attempt = 0; ; ) {
-      const result = await this.#attempt(model, { ...request, hadEmpty, refused }, signal)
+      const result = await this.#attempt(model, { ...request, messages, hadEmpty, refused }, signal)
       if (result.kind === 'aborted') return result
       if (result.kind === 'accepted') {
         refused.accept()
@@ -124,7 +139,8 @@ export class RemoteModelSource implements ModelSource {
       const { failure } = result
       if (hasTried && !failure.isRetryable) return { kind: 'failure', failure: withNextStep(failure) }
       if (!failure.isRetryable || attempt >= llm.num_retries) return result
-      hadEmpty ||= failure.code === 'LLMNoResponseError'
+      hadEmpty ||= failure.code === 'LLMNoResponseError' || failure.isMalformed === true
+      if (failure.isMalformed) messages = [...request.messages, malformedHint]
       const wait = waitMs(llm, failure, attempt)
       const { code, detail, status } = failure
       request.onRetry?.({
@@ -156,7 +172,7 @@ export class RemoteModelSource implements ModelSource {
     const started = environment.clock.now()
     const messages = await fitRequestImages(request.messages, requestCapabilities(llm, route))
     const call = wellFormed(callOptions(llm, route, { ...request, messages, cacheKey }))
-    // The same request at temperature 0 would have the same empty reply.
+    // The same request at temperature 0 would have the same reply.
     if (request.hadEmpty && call.temperature === 0) call.temperature = 1
     const { clock } = environment
     const { onDelta, refused } = request
@@ -176,7 +192,8 @@ export class RemoteModelSource implements ModelSource {
       return { kind: 'reply', reply: withStrayCalls(reply, request, route) }
     }
     const { response } = done
-    if (response.hasBegun) {
+    // An empty reply was paid for too.
+    if (response.hasBegun || tokens !== undefined) {
       const estimate = tokens ?? estimateTokens(request, response)
       request.onReset?.(this.#toReply({ response, stop: 'stop', tokens: estimate }, request, latencyMs))
     }
@@ -214,6 +231,7 @@ export class RemoteModelSource implements ModelSource {
       latencyMs,
       nowMs,
       stop,
+      ...(isPause(finish?.finishReason.raw) && { isPaused: true }),
       tokenIds: hasIds ? { prompt, response: tokenIds } : undefined,
     })
   }

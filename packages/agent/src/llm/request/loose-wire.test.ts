@@ -10,6 +10,13 @@ const chunk = (delta: object, more: object = {}) => ({
 const call = (args: unknown, id: unknown = 'call_1234567890123456') => ({
   tool_calls: [{ index: 0, id, type: 'function', function: { name: 'grep', arguments: args } }],
 })
+/** A call of which the name comes in pieces, or again and again. */
+const named = (...names: string[]) =>
+  names.map((name, at) => {
+    const id = at === 0 ? 'call_1234567890123456' : undefined
+    return chunk({ tool_calls: [{ index: 0, id, type: 'function', function: { name, arguments: '' } }] })
+  })
+const given = (args: string) => chunk({ tool_calls: [{ index: 0, function: { arguments: args } }] })
 const end = (finish_reason: string) => chunk({}, { finish_reason })
 const sse = (...events: object[]) =>
   `${events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('')}data: [DONE]\n\n`
@@ -45,6 +52,22 @@ test.each<[string, string, object]>([
     'an id that is a number',
     sse(chunk(call('{"pattern":"x"}', 7)), end('tool_calls')),
     { tool_calls: calls },
+  ],
+  [
+    'a name in pieces',
+    sse(...named('gr', 'ep'), given('{"pattern":'), given('"x"}'), end('tool_calls')),
+    { tool_calls: calls },
+  ],
+  [
+    'a name that comes again',
+    sse(...named('grep', 'grep'), given('{"pattern":"x"}'), end('stop')),
+    { tool_calls: calls },
+  ],
+  ['a name that grows', sse(...named('gr', 'grep'), given('{"pattern":"x"}')), { tool_calls: calls }],
+  [
+    'a name without arguments',
+    sse(...named('gr', 'ep'), end('tool_calls')),
+    { tool_calls: [{ name: 'grep', arguments: '' }] },
   ],
   [
     'a use of tokens without choices',

@@ -2,7 +2,7 @@ import { asRecord, isRecord, parseJson, parseJsonObject } from '@slipway/shared/
 
 /**
  * Answers of OpenAI-like servers in the form that the library reads. Real servers send arguments as objects,
- * ids as numbers, a use of tokens without `choices`, no reason for the end, an answer that is not a stream,
+ * ids as numbers, names of tools in pieces, a use of tokens without `choices`, no reason for the end, an answer that is not a stream,
  * and keep a stream open after its end; each of these failed for ever.
  */
 export function fitCompatibleAnswer(response: Response): Response {
@@ -79,6 +79,8 @@ class ChunkReader {
   #hasCalls = false
   #hasChoices = false
   #isFinished = false
+  /** Calls of which only the name has come, which may come in pieces, by index. */
+  readonly #held = new Map<unknown, Call>()
 
   /** A line of a stream, unchanged where the library reads it. */
   fit(line: string): string {
@@ -94,20 +96,62 @@ class ChunkReader {
   ending(): string {
     if (this.#isFinished || !this.#hasChoices) return ''
     const finish_reason = this.#hasCalls ? 'tool_calls' : 'stop'
-    return `data: ${JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason }] })}\n\n`
+    const delta = this.#held.size === 0 ? {} : { tool_calls: this.#release() }
+    return `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`
   }
 
   #choice(choice: Record<string, unknown>): Record<string, unknown> {
     this.#hasChoices = true
-    this.#isFinished ||= typeof choice.finish_reason === 'string'
+    const isEnd = typeof choice.finish_reason === 'string'
+    this.#isFinished ||= isEnd
     const { delta } = choice
-    const list: unknown = isRecord(delta) ? delta.tool_calls : undefined
-    if (!isRecord(delta) || !Array.isArray(list) || list.length === 0) return choice
+    const given: unknown = isRecord(delta) ? delta.tool_calls : undefined
+    const list: readonly unknown[] = Array.isArray(given) ? given : []
+    if (list.length === 0 && !(isEnd && this.#held.size > 0)) return choice
     this.#hasCalls = true
-    const calls = list.map((call: unknown) => fitCall(asRecord(call)))
-    if (calls.every((call, at) => call === list[at])) return choice
-    return { ...choice, delta: { ...delta, tool_calls: calls } }
+    const calls = list.flatMap((call) => this.#whole(fitCall(asRecord(call))))
+    if (isEnd) calls.push(...this.#release())
+    if (calls.length === list.length && calls.every((call, at) => call === list[at])) return choice
+    return { ...choice, delta: { ...asRecord(delta), tool_calls: calls.length === 0 ? undefined : calls } }
   }
+
+  /** The calls that are to be sent: a call whose arguments have begun, and those before it. */
+  #whole(call: Call): readonly Call[] {
+    const { index } = call
+    if (typeof index !== 'number') return [call]
+    const { name, arguments: args } = asRecord(call.function)
+    const held = this.#held.get(index)
+    const isBegun = typeof args === 'string' && args !== ''
+    if (held === undefined) {
+      if (isBegun || typeof name !== 'string' || name === '') return [call]
+      const others = this.#release()
+      this.#held.set(index, call)
+      return others
+    }
+    const joined = joinNames(asRecord(held.function).name, name)
+    const next = {
+      ...call,
+      ...held,
+      function: { ...asRecord(held.function), name: joined, arguments: args ?? '' },
+    }
+    this.#held.set(index, next)
+    return isBegun ? this.#release() : []
+  }
+
+  #release(): Call[] {
+    const calls = [...this.#held.values()]
+    this.#held.clear()
+    return calls
+  }
+}
+
+type Call = Record<string, unknown>
+
+/** Other servers send the whole name again, or all that has come of it. */
+function joinNames(known: unknown, next: unknown): string {
+  const name = String(known)
+  if (typeof next !== 'string' || next === name) return name
+  return next.startsWith(name) ? next : name + next
 }
 
 function fitCall(call: Record<string, unknown>): Record<string, unknown> {

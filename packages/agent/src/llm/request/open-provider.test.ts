@@ -246,3 +246,16 @@ test('a Claude that did not begin the turn gets no reasoning budget in the middl
   const next = await sendRequest(settings, { messages: [question, call, result, question] })
   expect(next.body).toHaveProperty('thinking')
 })
+
+test.each([
+  'anthropic/claude-sonnet-4-6',
+  'openai/gpt-4o',
+  'openai/qwen3',
+  'azure/d',
+  'gemini/gemini-2.5-pro',
+])('%s gets the header of the settings that has the key, and no other', async (model) => {
+  const extra_headers = { Authorization: 'Bearer mine' }
+  const { headers } = await sendRequest({ model, base_url: 'https://proxy.test/v1', extra_headers })
+  const keys = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'].map((name) => headers.get(name))
+  expect(keys).toEqual(['Bearer mine', null, null, null])
+})

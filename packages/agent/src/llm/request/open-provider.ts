@@ -11,7 +11,7 @@ import type { SdkModel } from './sdk-types.ts'
 type Fetch = typeof fetch
 
 /** Stands in when a library requires a key and the server does not. */
-const placeholderKey = 'none'
+const placeholderKey = 'no-key-is-set'
 /** 200,000 tokens with an event each are below 100 MiB. */
 const answerLimits = { maxBytes: 256 * 1024 * 1024, maxEventBytes: 32 * 1024 * 1024 }
 
@@ -133,6 +133,14 @@ function missingKeyFailure(members: string): ProviderFailure {
   }
 }
 
+/** A key that a library required and nobody has set is not sent. */
+function withoutPlaceholders(given: RequestInit['headers']): Record<string, string> {
+  const all = Object.entries(Object.fromEntries(new Headers(given)))
+  return Object.fromEntries(
+    all.filter(([, value]) => value !== placeholderKey && value !== `Bearer ${placeholderKey}`),
+  )
+}
+
 /** Does not follow redirects: keys go to no other host. A signed body stays as it is. */
 function wrapFetch(fetch: Fetch, edit: ((body: string) => string) | undefined, isSigned: boolean): Fetch {
   return async (input, init) => {
@@ -140,7 +148,8 @@ function wrapFetch(fetch: Fetch, edit: ((body: string) => string) | undefined, i
     const edits = [edit, isSigned ? undefined : idleTimeout?.edit].filter((one) => one !== undefined)
     const given = init?.body
     const body = typeof given === 'string' ? edits.reduce((text, one) => one(text), given) : given
-    const sent = { ...init, ...(body == null ? {} : { body }), redirect: 'manual' } as const
+    const headers = withoutPlaceholders(init?.headers)
+    const sent = { ...init, headers, ...(body == null ? {} : { body }), redirect: 'manual' } as const
     const response = limitAnswer(await fetch(input, sent), answerLimits)
     if (idleTimeout === undefined || response.body === null) return response
     idleTimeout.touch()

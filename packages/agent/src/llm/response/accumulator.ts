@@ -2,7 +2,7 @@ import { AnswerTooLongError } from '@slipway/shared/async'
 import { asRecord, isRecord } from '@slipway/shared/json'
 import type { ModelDelta } from '../model.ts'
 import type { SdkFinish, SdkMetadata, SdkStreamPart } from '../request/sdk-types.ts'
-import { ThoughtSplitter } from './thought-splitter.ts'
+import { splitAtLooseEnding, ThoughtSplitter } from './thought-splitter.ts'
 
 /** A text or reasoning part with its provider metadata. */
 export interface ResponsePart {
@@ -147,6 +147,19 @@ export class ResponseAccumulator {
     const piece = this.#open.get(part.id)
     if (piece !== undefined) mergeMetadata(piece, part.providerMetadata)
     this.#open.delete(part.id)
+    if (piece?.type === 'text' && this.#splitter !== undefined) this.#splitLoose(piece)
+  }
+
+  /** Its deltas were those of a text; the message has a thought and a text. */
+  #splitLoose(piece: ResponsePart): void {
+    const split = splitAtLooseEnding(piece.text)
+    if (split === undefined) return
+    const { thought, answer } = split
+    const both = [
+      { ...piece, type: 'reasoning' as const, text: thought },
+      { ...piece, text: answer },
+    ]
+    this.parts.splice(this.parts.indexOf(piece), 1, ...both)
   }
 
   #call(part: Extract<SdkStreamPart, { type: 'tool-call' }>): void {

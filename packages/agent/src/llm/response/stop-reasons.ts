@@ -24,6 +24,11 @@ const meanings: ReadonlyMap<string, StopMeaning> = new Map([
   ...words('broken', ['unexpected_tool_call', 'too_many_tool_calls', 'missing_thought_signature']),
 ])
 
+/** A reply that is cut by nothing: the provider lets it go on in another request. */
+export function isPause(raw: string | undefined): boolean {
+  return raw !== undefined && ['pause_turn', 'continuation'].includes(raw.toLowerCase())
+}
+
 /** Words of servers that are not in the table and end a reply: `eos_token`, `end_turn`, `completed`. */
 const endWords = /stop|end|eos|complete|done|finish|tool|function/
 

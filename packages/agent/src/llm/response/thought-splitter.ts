@@ -7,6 +7,19 @@ interface SplitPiece {
 const opening = /^\s*<(think|thinking|thought|reasoning)>\s*/
 const mayOpen = /^\s*(?:<[a-z]*)?$/
 
+const looseEnding = /(?:^|\n)[ \t]*<\/(?:think|thinking|thought|reasoning)>[ \t]*(?:\n\s*|$)/
+
+/**
+ * The thought before an ending tag alone on its line, and the answer behind it: some templates open the thought
+ * in the prompt, so that only its end is in the text. Undefined where there is none, or a fence before it.
+ */
+export function splitAtLooseEnding(text: string): { thought: string; answer: string } | undefined {
+  const found = looseEnding.exec(text)
+  const thought = text.slice(0, found?.index ?? 0)
+  if (found === null || thought.includes('```')) return undefined
+  return { thought: thought.trim(), answer: text.slice(found.index + found[0].length) }
+}
+
 /**
  * Splits thoughts from an answer whose server leaves them in its text: `<think>` at the beginning, up to its end
  * tag. What they have of calls is not executed, and they are not the answer.
