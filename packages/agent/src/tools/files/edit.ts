@@ -27,6 +27,7 @@ import { countLines, pluralize, textForEvent } from './lines.ts'
 import { findSimilarLines } from './match-lines.ts'
 import { nearestLines } from './nearest-lines.ts'
 import { withReplaceAll } from './replace-all.ts'
+import { isSeen, markSeen, staleNote } from './seen-files.ts'
 import { brokenByChange } from './syntax-check.ts'
 import { describeLines, exactPlaces, replacePlaces, toleranceNote } from './text-changes.ts'
 
@@ -61,6 +62,7 @@ async function createNewFile(
   await makeRealDirectory(dirname(real))
   const history = new EditHistory(context.directory)
   await withHistory(history, real, { before: undefined, after: bytes }, () => createFile(real, bytes))
+  markSeen(context.workspace, real, bytes)
   const issue = await brokenByChange(file_path, { before: undefined, after: new_string }, context)
   return {
     content: `Created ${file_path}.${issue}`,
@@ -81,6 +83,7 @@ async function replaceInFile(
   if (old_string === new_string)
     throw new ToolError('The old and the new text are the same, so nothing would change.')
   const { bytes, stats } = await readExistingFile(real)
+  const stale = staleNote(context.workspace, real, bytes)
   const oldFile = requireText(file_path, bytes)
   const [oldText, newText] = [normalizeLineEnds(old_string, oldFile), normalizeLineEnds(new_string, oldFile)]
   const exact = exactPlaces(oldFile.text, oldText, newText)
@@ -106,9 +109,10 @@ async function replaceInFile(
   await withHistory(history, real, { before: { bytes, mode: stats.mode }, after }, () =>
     replaceLinkedFile(real, after, context.workspace),
   )
+  markSeen(context.workspace, real, after)
   const issue = await brokenByChange(file_path, { before: oldFile.text, after: text }, context)
   return {
-    content: `Changed ${file_path} in ${pluralize(count, 'place')}.${toleranceNote(tolerated)}${changed.note}${issue}`,
+    content: `Changed ${file_path} in ${pluralize(count, 'place')}.${toleranceNote(tolerated)}${changed.note}${stale}${issue}`,
     file_path: real,
     is_new_file: false,
     replacements_made: count,
@@ -143,14 +147,17 @@ async function writeContent(
   const { bytes, note } = encodeChange({ text: '', encoding: likeOld.encoding, lineEnd: '\n' }, content)
   const encoded = checkFileSize(file_path, bytes)
   await makeRealDirectory(dirname(real))
+  const unread = isSeen(context.workspace, real) ? '' : ' You had not read what it replaced.'
+  const lost = old === undefined ? '' : staleNote(context.workspace, real, old.bytes) || unread
   const write = () => replaceLinkedFile(real, encoded, context.workspace)
   const before = old && { bytes: old.bytes, mode: old.stats.mode }
   // What is too large to be read has no undo.
   if (stats !== undefined && old === undefined) await write()
   else await withHistory(new EditHistory(context.directory), real, { before, after: encoded }, write)
+  markSeen(context.workspace, real, encoded)
   const issue = await brokenByChange(file_path, { before: oldFile?.text, after: content }, context)
   return {
-    content: `${stats === undefined ? 'Created' : 'Replaced'} ${file_path}: ${countLines(content)} lines.${note}${issue}`,
+    content: `${stats === undefined ? 'Created' : 'Replaced'} ${file_path}: ${countLines(content)} lines.${note}${lost}${issue}`,
     file_path: real,
     is_new_file: stats === undefined,
     old_content: textForEvent(oldFile && restoreLineEnds(oldFile)),

@@ -12,6 +12,7 @@ import { decodeText, encodeChange, encodeText, requireText, restoreLineEnds, utf
 import { countLines, numberLines, pluralize, snippetAround, textForEvent } from './lines.ts'
 import { entryLabel, listDirectory } from './listing.ts'
 import { readImage } from './read-image.ts'
+import { isSeen, markSeen, staleNote } from './seen-files.ts'
 import { brokenByChange } from './syntax-check.ts'
 import { changedRange, insertAfterLine, replaceText } from './text-changes.ts'
 import { undoLastChange } from './undo.ts'
@@ -75,6 +76,7 @@ export class FileEditor {
       return editorResult(command, { content: [textBlock(await this.#listing(path, realPath, signal))] })
     }
     const { bytes } = await readExistingFile(realPath)
+    markSeen(this.#context.workspace, realPath, bytes)
     const image = await readImage(path, bytes)
     if (image !== undefined) {
       const note = image.isShrunk ? ', made smaller' : ''
@@ -102,13 +104,17 @@ export class FileEditor {
   async #create(command: EditorCommand, real: string): Promise<EditorResult> {
     const { path, file_text: newText } = command
     if (newText == null) throw new ToolError('create needs file_text, the content of the new file.')
-    if ((await lstatIfExists(real)) !== undefined)
+    const { workspace } = this.#context
+    if ((await lstatIfExists(real)) !== undefined) {
+      const view = isSeen(workspace, real) ? 'Change it' : 'You have not read it: view it, then change it'
       throw new ToolError(
-        `${path} is already there, so it cannot be created. Change it with str_replace or insert.`,
+        `${path} is already there, so it cannot be created. ${view} with str_replace or insert.`,
       )
+    }
     const bytes = checkFileSize(path, encodeText({ ...utf8Format, text: newText }))
     await makeRealDirectory(dirname(real))
     await withHistory(this.#history, real, { before: undefined, after: bytes }, () => createFile(real, bytes))
+    markSeen(workspace, real, bytes)
     const issue = await brokenByChange(path, { before: undefined, after: newText }, this.#context)
     const created = `Created ${path} with ${pluralize(countLines(newText), 'line')}.${issue}`
     const content = [textBlock(created)]
@@ -116,7 +122,9 @@ export class FileEditor {
   }
 
   async #edit(command: EditorCommand, real: string, replacesAll: boolean): Promise<EditorResult> {
+    const { workspace } = this.#context
     const { bytes, stats } = await readExistingFile(real)
+    const stale = staleNote(workspace, real, bytes)
     const oldFile = requireText(command.path, bytes)
     const { text, from, to, note } =
       command.command === 'insert'
@@ -125,11 +133,12 @@ export class FileEditor {
     const changed = encodeChange(oldFile, text)
     const after = checkFileSize(command.path, changed.bytes)
     await withHistory(this.#history, real, { before: { bytes, mode: stats.mode }, after }, () =>
-      replaceLinkedFile(real, after, this.#context.workspace),
+      replaceLinkedFile(real, after, workspace),
     )
+    markSeen(workspace, real, after)
     const change = { before: oldFile.text, after: text }
     const issue = await brokenByChange(command.path, change, this.#context)
-    const message = `${command.path} is changed.${note}${changed.note}${issue}${surroundings(text, { from, to })}`
+    const message = `${command.path} is changed.${note}${changed.note}${stale}${issue}${surroundings(text, { from, to })}`
     return editorResult(command, {
       content: [textBlock(message)],
       old_content: textForEvent(restoreLineEnds(oldFile)),
@@ -141,6 +150,7 @@ export class FileEditor {
     const { workspace } = this.#context
     const options = { history: this.#history, workspace, isAlone: this.#isAlone }
     const { before, after, partner } = await undoLastChange(command.path, real, options)
+    markSeen(workspace, real, after)
     const oldFile = before && decodeText(before)
     const newFile = after && decodeText(after)
     const snippetText =

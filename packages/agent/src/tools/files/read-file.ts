@@ -9,6 +9,7 @@ import { truncateOutput } from '../core/truncate.ts'
 import { requireText } from './encoding.ts'
 import { countLines, limitForEvent, lineOffset, numberLines } from './lines.ts'
 import { type DirectoryEntry, entryLabel, listDirectory } from './listing.ts'
+import { markSeen } from './seen-files.ts'
 
 const maxChars = outputLimits.read_file
 const maxEntries = 500
@@ -21,7 +22,9 @@ export const openReadFile: ToolFactory = ({ workspace }) =>
     resources: ({ file_path }) => [`file:${resolve(workspace.directory, file_path)}`],
     run: async ({ file_path, offset, limit }) => {
       const real = await workspace.resolve(file_path, 'read')
-      const file = requireText(file_path, (await readExistingFile(real)).bytes)
+      const { bytes } = await readExistingFile(real)
+      markSeen(workspace, real, bytes)
+      const file = requireText(file_path, bytes)
       return { file_path: real, ...selectLines(file.text, offset ?? 0, limit ?? defaultLimit) }
     },
     failureMembers: ({ file_path }) => ({ file_path, file_content: '', is_truncated: false }),

@@ -28,6 +28,7 @@ import { failureText, ToolError } from '../core/tool-failure.ts'
 import { truncateMiddle } from '../core/truncate.ts'
 import { EditHistory, type FileChange } from '../files/edit-history.ts'
 import { encodeChange, encodeText, requireText, utf8Format } from '../files/encoding.ts'
+import { markSeen, staleNote } from '../files/seen-files.ts'
 import { brokenByChange } from '../files/syntax-check.ts'
 import { toleranceNote } from '../files/text-changes.ts'
 import { undoLastChange } from '../files/undo.ts'
@@ -138,6 +139,8 @@ async function applyPatch(patch: string, context: ToolContext): Promise<string> 
       for (const rollback of rollbacks) await rollback().catch(() => {})
       throw error
     }
+    for (const [path, { after }] of changes.flatMap(({ versions }) => versions))
+      markSeen(context.workspace, path, after)
     const issues = await Promise.all(changes.map((change) => change.check()))
     return ['Done:', ...changes.map(({ summary }, at) => summary + (issues[at] ?? ''))].join('\n')
   })
@@ -152,6 +155,7 @@ async function undo([path = '']: readonly string[], parts: number, context: Tool
     history: new EditHistory(directory),
     workspace,
   })
+  markSeen(workspace, real, after)
   const mark = after === undefined ? 'D' : before === undefined ? 'A' : 'M'
   return `Done: the last change is taken back.\n${mark} ${path}${partner === undefined ? '' : ` (moved from or to ${partner})`}`
 }
@@ -213,7 +217,7 @@ async function prepareUpdate(
   let isWritten = false
   let isMoved = false
   return {
-    summary: `M ${moveTo ?? path}${moveTo === undefined ? '' : ` (moved from ${path})`}${toleranceNote(tolerated)}${changed.note}`,
+    summary: `M ${moveTo ?? path}${moveTo === undefined ? '' : ` (moved from ${path})`}${toleranceNote(tolerated)}${changed.note}${staleNote(context.workspace, real, before.bytes)}`,
     versions:
       target === real
         ? [[real, { before, after: changed.bytes }]]
