@@ -242,7 +242,7 @@ test('everything in the data directory is for the user of the server alone', asy
     bashStep(`cat '${server.keyPath}'`),
     edit({ command: 'create', file_text: 'one' }),
     edit({ command: 'str_replace', old_str: 'one', new_str: 'two' }),
-    toolCallsStep(toolCall('task_tracker', { command: 'plan', task_list: [{ title: 'A', status: 'todo' }] })),
+    toolCallsStep(toolCall('task_tracker', { command: 'plan', task_list: [{ title: 'A', status: 'done' }] })),
     finishStep(),
   ]
   const tools = ['terminal', 'file_editor', 'task_tracker'].map((name) => ({ name }))

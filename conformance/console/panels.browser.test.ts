@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { bashStep, finishStep, scriptedModel, toolCall, toolCallsStep } from '../support/agent-driver.ts'
+import { bashStep, scriptedModel, toolCall, toolCallsStep } from '../support/agent-driver.ts'
 import { messageLine, toJsonLines } from '../support/agent-server-api.ts'
 import { findChromium } from '../support/browser-user.ts'
 import { ConsoleFixture, findViolations, waitUntil } from './console-fixture.ts'
@@ -55,7 +55,7 @@ describe.runIf(chromiumPath !== undefined)('the panels of a conversation', { tim
         ...bashStep('echo "// changed" >> src/main.ts'),
         usage: { prompt_tokens: 900, completion_tokens: 20 },
       },
-      finishStep('Changed.'),
+      { text: 'Changed.' },
     ]
     const tools = [{ name: 'terminal' }, { name: 'task_tracker' }]
     const conversation = await fixture.driver.create(

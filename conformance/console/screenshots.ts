@@ -290,9 +290,7 @@ function cartScript(directory: string): readonly unknown[] {
     },
     { ...bashStep('git diff --stat --color=always'), ...usage(7_300) },
     {
-      ...finishStep(
-        'The total subtracted the **percentage as cents**. Now it takes that share of the sum:\n\n- `src/cart.ts`: `total` rounds to whole cents\n- there was no test; I suggest one with a coupon of 10 %',
-      ),
+      text: 'The total subtracted the **percentage as cents**. Now it takes that share of the sum:\n\n- `src/cart.ts`: `total` rounds to whole cents\n- there was no test; I suggest one with a coupon of 10 %',
       ...usage(8_200),
     },
   ]

@@ -280,7 +280,7 @@ wireCase('ALL events of a run', 'have the order and the members that clients rea
     { text: 'I look.', ...bashStep('echo out; (exit 3)') },
     toolCallsStep(toolCall('file_editor', { command: 'create', path: file, file_text: 'a\n' })),
     toolCallsStep(
-      toolCall('task_tracker', { command: 'plan', task_list: [{ title: 'One', status: 'todo', notes: '' }] }),
+      toolCall('task_tracker', { command: 'plan', task_list: [{ title: 'One', status: 'done', notes: '' }] }),
     ),
     finishStep('Done.'),
   ]
@@ -336,6 +336,6 @@ wireCase('ALL events of a run', 'have the order and the members that clients rea
     observation: { kind: 'FileEditorObservation', command: 'create', path: file, new_content: 'a\n' },
   })
   expect(planned).toMatchObject({
-    observation: { kind: 'TaskTrackerObservation', task_list: [{ title: 'One', status: 'todo' }] },
+    observation: { kind: 'TaskTrackerObservation', task_list: [{ title: 'One', status: 'done' }] },
   })
 })

@@ -28,7 +28,7 @@ export function carryOver(
     event.kind === 'CondensationSummaryEvent' ? [splitSections(event.summary)] : [],
   )
   const { body, facts } = splitSections(text)
-  const tasks = newestTasks(remaining) === undefined ? newestTasks(forgotten) : []
+  const tasks = newestTaskList(remaining) === undefined ? newestTaskList(forgotten)?.map(taskLine) : []
   const lines = {
     tasks: tasks ?? earlier.at(-1)?.tasks ?? [],
     goal: goal?.active === true ? [shorten(goal.objective, maxSectionChars)] : [],
@@ -60,16 +60,20 @@ function splitSections(text: string): { body: string; tasks: string[]; goal: str
   return { ...sections, body: sections.body.join('\n').trim() }
 }
 
-/** The task list of the newest result of the tracker, as lines; undefined without one. */
-function newestTasks(events: readonly ViewEvent[]): string[] | undefined {
+/** The task list of the newest result of the tracker; undefined without one. */
+export function newestTaskList(events: readonly ViewEvent[]) {
   for (const event of events.toReversed()) {
     if (event.kind !== 'ObservationEvent' || event.observation?.kind !== 'TaskTrackerObservation') continue
-    return (event.observation.task_list ?? []).map(({ title, notes, status }) => {
-      const more = notes ? ` (${notes})` : ''
-      return `- [${status ?? 'todo'}] ${title}${more}`
-    })
+    const { task_list } = event.observation
+    return Array.isArray(task_list) ? task_list : []
   }
   return undefined
+}
+
+type Task = NonNullable<ReturnType<typeof newestTaskList>>[number]
+
+export function taskLine({ title, notes, status }: Task): string {
+  return `- [${status ?? 'todo'}] ${title}${notes ? ` (${notes})` : ''}`
 }
 
 function newestLines(lines: readonly string[]): string[] {

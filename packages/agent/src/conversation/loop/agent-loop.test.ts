@@ -36,12 +36,12 @@ test('a stream that breaks leaves nothing in the log but its use, and listeners 
 
 test('a text that is cut at the output limit is continued and becomes one message', async () => {
   const cut = (text: string): FakeTurn => ({ text, answer: { stop: 'length' } })
-  const player = new FakeModel([cut('First I will do A, '), cut('then B, '), { text: 'then C.' }])
+  const player = new FakeModel([cut('First A, '), cut('then B, '), { text: 'then C.' }])
   const life = await fixtures.create({ model: player.open })
   await life.sendAndWait('go')
   const answers = (await life.eventsOfKind('MessageEvent')).filter(({ source }) => source === 'agent')
   expect(answers.map(({ llm_message }) => contentText(llm_message.content))).toEqual([
-    'First I will do A, then B, then C.',
+    'First A, then B, then C.',
   ])
   expect(life.status).toBe('finished')
   expect(

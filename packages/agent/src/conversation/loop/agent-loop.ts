@@ -31,6 +31,7 @@ import { callModel } from './call-model.ts'
 import { conclude } from './conclude.ts'
 import { type CondenseStepResult, condenseStep } from './condense-step.ts'
 import { executePendingActions } from './execute-actions.ts'
+import { overdueTasks } from './reminders.ts'
 import { RunProgress, type StepScope } from './run-progress.ts'
 import { nextStep, type Step } from './step.ts'
 import { StreamedReply } from './streamed-reply.ts'
@@ -141,6 +142,8 @@ export class AgentLoop {
       conclude: () => conclude(scope, signal),
       stuck: () => append('stuck', [statusUpdate('stuck')]),
       nudge: () => append('nudge', [userMessage('environment', nudge)]),
+      remind: () =>
+        append('remind', [userMessage('environment', overdueTasks(context.state.view.events) ?? '')]),
       limit: () => append('limit', failureEvents('MaxIterationsReached', limitText)),
       think: () => callModel(scope, signal),
       warn: () => this.#warn(),
@@ -248,6 +251,7 @@ export class AgentLoop {
       thresholds: stuck_detection ? (stuck_detection_thresholds ?? defaultThresholds) : undefined,
       stepsLeft: max_iterations - this.#progress.steps,
       mustCondense: this.#progress.condenseNeed(state, runtime) !== 'no',
+      mustRemind: runtime.tools.has('task_tracker') && overdueTasks(state.view.events) !== undefined,
       limit: finding?.kind === 'reached' && finding.limit === 'seconds' ? 'time' : finding?.kind,
     })
   }

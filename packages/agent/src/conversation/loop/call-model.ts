@@ -10,6 +10,7 @@ import { modelNoticeKey } from '../state/state.ts'
 import { replyText } from '../view/content-blocks.ts'
 import { windowOf } from '../view/message-limits.ts'
 import { eventsFromModelTurn, finalText, type ModelTurn } from './model-turn.ts'
+import { openTasksAtFinish } from './reminders.ts'
 import { nextRequest, type StepScope } from './run-progress.ts'
 import { StreamedReply } from './streamed-reply.ts'
 import { generateWhole, type WholeResult } from './whole-reply.ts'
@@ -92,6 +93,7 @@ async function appendReply(
     analyzer,
     hasSandbox: runtime.workspace.sandbox !== undefined,
     server,
+    finishIssue: runtime.tools.has('task_tracker') ? openTasksAtFinish(context.state.view.events) : undefined,
     redact,
   })
   const answer = answerIssue(turn, reply, settings.current.response_schema)

@@ -1,8 +1,10 @@
+import { isAcpAgent } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { recordEvents, statusUpdate, userMessage } from '../events/event-drafts.ts'
 import type { ConversationState } from '../state/state.ts'
 import { endGoalEvents, goalRoundEvents } from './goal.ts'
 import { judgeGoal, judgeUsageId } from './goal-judge.ts'
+import { announcedAction } from './reminders.ts'
 import type { StepScope } from './run-progress.ts'
 
 /** Ends a run in which nothing waits any more, unless a critic, a stop hook or a goal continues it. */
@@ -23,8 +25,12 @@ export async function conclude(scope: StepScope, signal: AbortSignal): Promise<v
   )
 }
 
-/** The message of a critic or of a stop hook with which the agent continues. */
+/** The message of a reminder, a critic or a stop hook with which the agent continues. */
 async function followUpEvents(scope: StepScope, signal: AbortSignal): Promise<readonly EventDraft[]> {
+  const { context, runtime } = scope
+  const canCall = !isAcpAgent(runtime.settings.agent) && runtime.modelTools.length > 0
+  const announced = canCall ? announcedAction(context.state.view.events) : undefined
+  if (announced !== undefined) return [userMessage('environment', announced)]
   const refinement = refinementMessage(scope)
   if (refinement !== undefined) return [refinement]
   const verdict = await scope.runtime.hooks.run('stop', {}, signal)

@@ -7,7 +7,7 @@ import { asksForOutside, parseToolCall } from '../../tools/calls/parse-call.ts'
 import type { Tool } from '../../tools/core/tool.ts'
 import { assess } from '../confirm/confirmation.ts'
 import { agentErrorEvent, recordEvents, userMessage } from '../events/event-drafts.ts'
-import { replyText } from '../view/content-blocks.ts'
+import { getMember, replyText } from '../view/content-blocks.ts'
 
 /** What a reply of the model means for the conversation. */
 export interface ModelTurn {
@@ -35,6 +35,8 @@ export interface ModelTurnOptions {
   readonly hasSandbox?: boolean
   /** What commands must not reach. */
   readonly server?: ServerPlace | undefined
+  /** Why a call of `finish` is not accepted. */
+  readonly finishIssue?: string | undefined
   /** Redacts secrets in texts that are cut afterwards, where they would not be found. */
   readonly redact: (text: string) => string
 }
@@ -80,10 +82,13 @@ async function toolCallEvents(reply: ModelReply, options: ModelTurnOptions): Pro
   let analyzedChars = 0
   const calls = withUniqueIds(reply.message.tool_calls ?? [])
   for (const toolCall of calls) {
-    const read =
+    const parsed =
       toolCall === calls.at(-1) && isCut(reply, toolCall)
         ? { kind: 'error' as const, error: cutCallText(reply, toolCall), tool_call: toolCall }
         : parseToolCall(toolCall, options.tools)
+    // A list that the same answer changes is another one.
+    const hasNewList = done.some(({ action }) => getMember(action, 'kind') === 'TaskTrackerAction')
+    const read = withFinishIssue(parsed, hasNewList ? undefined : options.finishIssue)
     const { tool_call } = read
     const isCall = read.kind === 'call'
     analyzedChars += tool_call.arguments.length
@@ -108,6 +113,11 @@ async function toolCallEvents(reply: ModelReply, options: ModelTurnOptions): Pro
     else if (read.action.kind === 'FinishAction') break
   }
   return [...done, ...errors]
+}
+
+function withFinishIssue(read: ReturnType<typeof parseToolCall>, issue: string | undefined) {
+  const isRefused = issue !== undefined && read.kind === 'call' && read.action.kind === 'FinishAction'
+  return isRefused ? { kind: 'error' as const, error: issue, tool_call: read.tool_call } : read
 }
 
 /** A cut call is not repaired: what it lacks could change what it does. */

@@ -13,6 +13,7 @@ export type Step =
   | 'limit'
   | 'think'
   | 'warn'
+  | 'remind'
   | 'overLimit'
 
 export interface StepInput {
@@ -23,6 +24,8 @@ export interface StepInput {
   readonly thresholds: StuckThresholds | undefined
   readonly stepsLeft: number
   readonly mustCondense: boolean
+  /** There is something to tell the agent. */
+  readonly mustRemind?: boolean
   /** A limit of the settings that is near or reached; `time` also ends calls that are open. */
   readonly limit?: 'near' | 'reached' | 'time' | undefined
 }
@@ -45,5 +48,6 @@ export function nextStep(state: ConversationState, input: StepInput): Step {
   if (input.stepsLeft <= 0) return 'limit'
   if (input.limit === 'reached') return 'overLimit'
   if (input.limit === 'near') return 'warn'
+  if (input.mustRemind) return 'remind'
   return input.mustCondense ? 'condense' : 'think'
 }
