@@ -20,7 +20,10 @@ const byCode: readonly Rule[] = [
   [/^(LLMBadRequestError|ACPInitError|ACPSpawnError|InvalidSettings)$/, config],
   [/^LLM(ContextWindowExceed|ContextWindowTooSmall|MalformedConversationHistory)Error$/, toolCallFailure],
   [/^MaxOutputTokensReached$/, config],
-  [/^(MaxIterationsReached|ConversationOwnershipLostError)$/, createClassification('agent_action', 'none')],
+  [
+    /^(MaxIterationsReached|NoNewOutput|ConversationOwnershipLostError)$/,
+    createClassification('agent_action', 'none'),
+  ],
   [/^(Type|Range|Reference|Syntax|Eval|URI|Aggregate|Key|Value)Error$/, internal],
 ]
 

@@ -84,10 +84,11 @@ export function endedExternalCalls(
 
 /** The status comes first, so that readers of the error can rely on it. */
 export function failureEvents(code: string, detail: string): EventDraft[] {
-  return [
-    statusUpdate('error'),
-    { kind: 'ConversationErrorEvent', source: 'environment', code, detail: detail.slice(0, 10_000) },
-  ]
+  return [statusUpdate('error'), errorEvent(code, detail)]
+}
+
+export function errorEvent(code: string, detail: string): EventDraft {
+  return { kind: 'ConversationErrorEvent', source: 'environment', code, detail: detail.slice(0, 10_000) }
 }
 
 export function textMessage(role: 'system' | 'user', text: string): Message {

@@ -7,6 +7,7 @@ import { isReadOnly } from '../../tools/calls/parse-call.ts'
 import { decideCommands, type RuleDecisions } from '../confirm/confirmation.ts'
 import {
   agentErrorEvent,
+  errorEvent,
   failureEvents,
   rejectionEvent,
   stateUpdate,
@@ -38,6 +39,8 @@ import { StreamedReply } from './streamed-reply.ts'
 
 const nudge =
   'The last calls all had the same result. Look at it, then try something else instead of repeating the call.'
+const silentText =
+  'The agent has waited for an hour and nothing new came. Send a message, or run again to let it wait on.'
 /** Between attempts to write a failure while the storage cannot be written. */
 const storageRetryMs = 500
 const timeLimitText =
@@ -141,6 +144,7 @@ export class AgentLoop {
       condense: () => condenseStep(scope, signal),
       conclude: () => conclude(scope, signal),
       stuck: () => append('stuck', [statusUpdate('stuck')]),
+      silent: () => append('silent', [statusUpdate('stuck'), errorEvent('NoNewOutput', silentText)]),
       nudge: () => append('nudge', [userMessage('environment', nudge)]),
       remind: () =>
         append('remind', [userMessage('environment', overdueTasks(context.state.view.events) ?? '')]),

@@ -10,6 +10,7 @@ export type Step =
   | 'conclude'
   | 'stuck'
   | 'nudge'
+  | 'silent'
   | 'limit'
   | 'think'
   | 'warn'

@@ -290,6 +290,19 @@ test.each(loops)('a loop is found: %s', (_, trace) => {
   expect(verdictOf(traceEvents(trace))).toBe('stuck')
 })
 
+test('an hour of waits without anything new is for the user to judge', () => {
+  const silent = repeat(7, ['', '', 600, running] as const)
+  expect(verdictOf(traceEvents(silent))).toBe('silent')
+  expect(verdictOf(traceEvents(silent.slice(1)))).toBe('no')
+  expect(verdictOf([...traceEvents(silent), user()])).toBe('no')
+  const polled = repeat(14, ['sleep 300', '', 300], ['cat out', 'working', 0.1])
+  expect(verdictOf(traceEvents(polled))).toBe('silent')
+  const busy = polled.map(
+    ([command, result, seconds], at) => [command, at === 20 ? 'more' : result, seconds] as const,
+  )
+  expect(verdictOf(traceEvents(busy))).toBe('no')
+})
+
 test('looks at a terminal in the background are waits while it runs', () => {
   const look = (status: string): LogEvent[] =>
     traceEvents([['', 'nothing new', 2]]).map((event) =>

@@ -20,6 +20,8 @@ type ActionEvent = LogEventOf<'ActionEvent'>
 const minWaitMs = 10_000
 /** A call that starts nothing and reads what a running program wrote is one after a shorter time. */
 const minReadMs = 1_000
+/** Waits for so long that brought nothing new are for the user to judge. */
+const maxSilenceMs = 3_600_000
 
 interface ActionRecord {
   readonly id: string
@@ -39,7 +41,8 @@ interface ActionRecord {
  * Detects an agent that repeats itself since the user's latest message. Polling is no repetition: the same
  * action with another result each time, or a wait: a call that takes ten seconds and does not fail, or one that
  * starts nothing and reads what a running program wrote. What came before a wait is not counted, because the
- * world has had time to change. The limits of cost, steps and time bound waits.
+ * world has had time to change. The limits of cost, steps and time bound waits, and the user is asked when an
+ * hour of them has brought nothing new.
  */
 export class StuckDetector {
   #steps: ActionRecord[] = []
@@ -47,6 +50,8 @@ export class StuckDetector {
   #messages = 0
   /** The agent got a message since the last result. */
   #isNudged = false
+  /** From the first wait on: what was heard since, the time of the newest of it, and that of the last result. */
+  #silence: { readonly heard: Set<string>; from: number; to: number } | undefined
 
   add(event: LogEvent): void {
     if (event.kind === 'MessageEvent') this.#message(event)
@@ -56,9 +61,11 @@ export class StuckDetector {
 
   /**
    * `stuck`: a pattern has reached its threshold (`alternating_pattern`: at least 4 steps, and at least two
-   * rounds of a longer cycle). `nudge`: once more is `stuck`, and there was no message about it.
+   * rounds of a longer cycle). `nudge`: once more is `stuck`, and there was no message about it. `silent`: an
+   * hour of waits has brought nothing new.
    */
-  detect(thresholds: StuckThresholds): 'no' | 'nudge' | 'stuck' {
+  detect(thresholds: StuckThresholds): 'no' | 'nudge' | 'stuck' | 'silent' {
+    if (this.#silence !== undefined && this.#silence.to - this.#silence.from >= maxSilenceMs) return 'silent'
     const { action_observation, action_error, monologue, alternating_pattern } = thresholds
     const steps = this.#steps.filter(({ result }) => result !== undefined)
     const errors = runLength(steps, (step, last) => step.isError && step.action() === last.action())
@@ -78,6 +85,7 @@ export class StuckDetector {
       this.#steps = []
       this.#messages = 0
       this.#isNudged = false
+      this.#silence = undefined
     } else if (event.source === 'agent') this.#messages++
     else this.#isNudged = true
   }
@@ -105,12 +113,26 @@ export class StuckDetector {
     this.#messages = 0
     this.#isNudged = false
     if (step === undefined) return
-    if (isWait(step, event)) {
+    const isWaiting = isWait(step, event)
+    if (isWaiting || this.#silence !== undefined) this.#hear(event)
+    if (isWaiting) {
       this.#steps = []
       return
     }
     step.isError = event.kind === 'AgentErrorEvent'
     step.result = lazy(() => resultFingerprint(event))
+  }
+
+  #hear(event: ResultEvent): void {
+    const to = Date.parse(event.timestamp ?? '')
+    const result = resultFingerprint(event)
+    this.#silence ??= { heard: new Set(), from: to, to }
+    const { heard } = this.#silence
+    this.#silence.to = to
+    if (heard.has(result)) return
+    if (heard.size >= maxSteps) heard.clear()
+    heard.add(result)
+    this.#silence.from = to
   }
 }
 
