@@ -38,6 +38,7 @@ export async function sendMessage(
     earlier = await storeMessage(parts, { ...message, run: message.run && slot !== undefined }, options)
   }
   await (message.run && slot !== undefined ? runs.startWith(slot, store) : store())
+  await context.questions.settle()
   if (earlier === undefined) titles.setInBackground(context.secrets.redact(messageText(message)))
   if (!message.run || (earlier !== undefined && hasChangedSince(context.state, earlier))) return
   if (slot === undefined && context.state.status !== 'running') throw runLimitProblem(savedText)
@@ -82,6 +83,9 @@ async function storeMessage(
       assertSameMessage(JSON.parse(earlier.bytes.toString()), draft, secrets)
       return []
     }
+    const last = context.wire === 'current' ? [stateUpdate('last_user_message_id', id)] : []
+    if (context.questions.readMessage(now, messageText(message)))
+      return [...(verdict?.events ?? []), draft, ...last, statusUpdate('running')]
     const status = transition(now.status, 'send')
     // Actions that wait for confirmation or were left by a pause.
     const isResting = now.status === 'waiting_for_confirmation' || !runs.isActive
@@ -95,7 +99,7 @@ async function storeMessage(
       ...(goal === undefined ? endGoalEvents(now) : [goalUpdateEvent(goal)]),
       ...(verdict?.events ?? []),
       draft,
-      ...(context.wire === 'current' ? [stateUpdate('last_user_message_id', id)] : []),
+      ...last,
       ...(verdict?.isBlocked ? [stateUpdate('blocked_messages', { [id]: reason })] : []),
       ...(message.run && now.status !== 'running' ? [statusUpdate('running')] : []),
     ]

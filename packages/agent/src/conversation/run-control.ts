@@ -248,6 +248,7 @@ export class RunControl {
         return [...rejections, ...endGoalEvents(now), statusUpdate(next)]
       }),
     )
+    await this.#context.questions.settle()
     this.#deadline.schedule(undefined)
   }
 

@@ -1,4 +1,5 @@
 import type { EventDraft } from '@slipway/storage'
+import { isServerQuestion } from './confirm/server-questions.ts'
 import {
   agentErrorEvent,
   endedExternalCalls,
@@ -37,6 +38,8 @@ export function stopEvents(now: ConversationState, reason: string): EventDraft[]
 export function reopenEvents(now: ConversationState, cutRun: CutRun): EventDraft[] {
   if (now.status === 'running') return cutRunEvents(now, cutRun)
   const isWaiting = now.status === 'waiting_for_confirmation'
+  // The call that asks the user has ended with its process.
+  if (isWaiting && now.openActions().some(isServerQuestion)) return stopEvents(now, restartedText)
   const calls = isWaiting ? endedExternalCalls(now, 'failed') : callErrors(now, pausedText)
   return [...calls, ...endGoalEvents(now)]
 }

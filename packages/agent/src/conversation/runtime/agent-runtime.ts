@@ -22,6 +22,7 @@ import { NestedInstructions } from '../../skills/nested-instructions.ts'
 import { SkillSet } from '../../skills/skill-set.ts'
 import { addCommonParameters, isReadOnly } from '../../tools/calls/parse-call.ts'
 import { createClientTool } from '../../tools/core/client-tool.ts'
+import type { ServerQuestion } from '../../tools/core/server-question.ts'
 import { structuredFinish } from '../../tools/core/structured-finish.ts'
 import type { Tool, ToolContext } from '../../tools/core/tool.ts'
 import { LanguageServers } from '../../tools/lsp/language-servers.ts'
@@ -179,6 +180,11 @@ export class AgentRuntime {
     const toolContext = {
       ...{ workspace, secrets, directory, mcpOAuth: deps.mcpOAuth, browser: deps.browser },
       router: createModelRouter(context, switchModel),
+      // The user of a task is its parent, which cannot answer.
+      askUser:
+        settings.parent_conversation_id === undefined
+          ? (question: ServerQuestion, stop: AbortSignal) => context.questions.ask(question, stop)
+          : undefined,
       languageServers: deps.hasLanguageServers ? new LanguageServers(workspace) : undefined,
       tasks,
       readSkill: (name: string) => runtime.skills.read(name),

@@ -2,6 +2,7 @@ import type { WireVersion } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { ModelReply } from '../../llm/model.ts'
 import { Secrets } from '../../secrets/secrets.ts'
+import { ServerQuestions } from '../confirm/server-questions.ts'
 import { recordEvents, stateUpdate } from '../events/event-drafts.ts'
 import { eventFormatter } from '../events/event-format.ts'
 import { redactEvent } from '../events/redact-event.ts'
@@ -54,6 +55,8 @@ export interface ConversationContext {
   /** What servers refused in its requests. */
   readonly leftOut: ConversationLeftOut
   readonly transientUpdates: TransientUpdates
+  /** What MCP servers ask the user. */
+  readonly questions: ServerQuestions
   /** Aborted when the conversation closes. */
   readonly closing: AbortController
   readonly state: ConversationState
@@ -101,6 +104,9 @@ export async function openContext(options: OpenConversationOptions): Promise<Con
   const context: ConversationContext = {
     ...{ id, deps, store, wire, writer, checkpoints, settings, secrets, stats, leftOut, transientUpdates },
     closing: new AbortController(),
+    get questions() {
+      return questions
+    },
     get state() {
       return writer.state
     },
@@ -123,6 +129,13 @@ export async function openContext(options: OpenConversationOptions): Promise<Con
     usageEvents: () => (isStored ? [stateUpdate('stats', stats.snapshot())] : []),
     publishUsage: () => context.publish({ kind: 'stats', value: stats.snapshot(), isStored }),
   }
+  const { appendPatiently, closing } = context
+  const questions = new ServerQuestions({
+    secrets,
+    clock: deps.clock,
+    closing: closing.signal,
+    appendPatiently,
+  })
   return context
 }
 

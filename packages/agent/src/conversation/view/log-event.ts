@@ -1,4 +1,5 @@
 import type { Event } from '@slipway/protocol'
+import { questionTool } from '../../tools/core/server-question.ts'
 
 /** An event in the log. Imported events of a known kind may have members of another shape. */
 export type LogEvent = Event & { readonly id: string }
@@ -22,7 +23,12 @@ export type ViewEvent = LogEventOf<(typeof viewKinds)[number]>
 export type ResultEvent = LogEventOf<'ObservationEvent' | 'AgentErrorEvent' | 'UserRejectObservation'>
 
 export function isViewEvent(event: LogEvent | undefined): event is ViewEvent {
-  return event !== undefined && kinds.has(event.kind)
+  return event !== undefined && kinds.has(event.kind) && !isOfQuestion(event)
+}
+
+/** What an MCP server asks the user, and its end: the model has not called it. */
+function isOfQuestion(event: object): boolean {
+  return 'tool_name' in event && event.tool_name === questionTool
 }
 
 export function isResult(event: LogEvent): event is ResultEvent {

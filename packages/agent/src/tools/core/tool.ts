@@ -5,6 +5,7 @@ import type { LanguageServers } from '../lsp/language-servers.ts'
 import type { BrowserSearch } from './find-browser.ts'
 import type { McpOAuthStates } from './mcp-oauth-states.ts'
 import type { ModelRouter } from './model-router.ts'
+import type { AskUser } from './server-question.ts'
 import type { TaskExecutor } from './task-executor.ts'
 
 /** Dependencies of a tool; one for each open conversation. */
@@ -26,6 +27,8 @@ export interface ToolContext {
   readonly tasks?: TaskExecutor | undefined
   /** The text of a skill of the conversation by its name, or why there is none. */
   readonly readSkill?: (name: string) => { readonly text: string } | { readonly issue: string }
+  /** Asks the user for what an MCP server wants to know; undefined where nobody can answer. */
+  readonly askUser?: AskUser | undefined
   /** Chooses and switches models, in conversations. */
   readonly router?: ModelRouter
 }

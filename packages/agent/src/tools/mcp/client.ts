@@ -2,17 +2,29 @@ import { basename } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Client, VersionNegotiationOptions } from '@modelcontextprotocol/client'
 import ownPackage from '../../../package.json' with { type: 'json' }
+import type { QuestionAnswer } from '../core/server-question.ts'
+
+export type AnswerQuestion = (
+  params: Readonly<Record<string, unknown>>,
+  signal: AbortSignal,
+) => Promise<QuestionAnswer>
 
 interface CreateClientOptions {
   /** The directory that a program on this machine is told to work in. */
   readonly root: string | undefined
+  /** Answers `elicitation/create`; undefined where nobody can. */
+  readonly answerQuestion: AnswerQuestion | undefined
   readonly versionNegotiation: VersionNegotiationOptions
 }
 
 /** A client that is not connected yet, with all that it answers to servers. */
-export async function createClient({ root, versionNegotiation }: CreateClientOptions): Promise<Client> {
+export async function createClient(options: CreateClientOptions): Promise<Client> {
+  const { root, answerQuestion, versionNegotiation } = options
   const { Client } = await import('@modelcontextprotocol/client')
-  const capabilities = root === undefined ? {} : { roots: {} }
+  const capabilities = {
+    ...(root === undefined ? {} : { roots: {} }),
+    ...(answerQuestion === undefined ? {} : { elicitation: { form: {}, url: {} } }),
+  }
   const client = new Client(
     { name: 'slipway', version: ownPackage.version },
     { capabilities, versionNegotiation },
@@ -21,6 +33,11 @@ export async function createClient({ root, versionNegotiation }: CreateClientOpt
     const roots = [{ uri: pathToFileURL(root).href, name: basename(root) }]
     client.setRequestHandler('roots/list', () => ({ roots }))
   }
+  if (answerQuestion !== undefined)
+    client.setRequestHandler(
+      'elicitation/create',
+      async ({ params }, { mcpReq }) => await answerQuestion({ ...params }, mcpReq.signal),
+    )
   // Errors outside of requests, such as an invalid line, are ignored.
   client.onerror = () => {}
   return client

@@ -18,8 +18,6 @@ import { runConformanceTask } from './testing/conformance-client.ts'
 
 /** Scenarios that do not pass, with the reason. The list only shrinks. */
 const exceptions: Readonly<Record<string, string>> = {
-  'elicitation-sep1034-client-defaults': 'servers cannot ask the user',
-  'sep-2322-client-request-state': 'servers cannot ask the user',
   'auth/basic-cimd': 'a warning alone: a client of one machine has no public page that describes it',
   'auth/scope-step-up': 'a sign-in is made by a person beforehand, never in the middle of a call',
   'auth/client-credentials-jwt': 'extension: no keys of machines',

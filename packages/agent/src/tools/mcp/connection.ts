@@ -3,13 +3,17 @@ import type { Client, Progress, RequestOptions, Tool as ServerTool } from '@mode
 import type { McpServer } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
 import type { ToolContext } from '../core/tool.ts'
+import type { AnswerQuestion } from './client.ts'
 import { describeFailure, McpConnectionError } from './connection-error.ts'
+import { answerElicitation } from './elicitation.ts'
 import { resolveEndpoint } from './endpoint.ts'
 import type { CallResult } from './server-tool.ts'
 import { maxSilences, SilenceLimit } from './silence-limit.ts'
 import { connect, type OpenConnection } from './transports.ts'
 
 const maxPages = 50
+/** The user is asked at most so long. */
+const maxQuestionMs = 3_600_000
 const maxTools = 500
 /** Characters of a tool's JSON: all of them go into each prompt. */
 const maxToolChars = 64_000
@@ -49,6 +53,11 @@ export class McpConnection {
   #omitted: string[] = []
   #refreshing: Promise<void> | undefined
   #isStale = false
+  /** Questions of the server that wait for the user. */
+  #questions = 0
+  #calls = 0
+  /** Aborted when no call is left that could use an answer of the user. */
+  #callsEnd = new AbortController()
   /** Aborted by `close`. */
   readonly #lifetime = new AbortController()
   #connecting: Promise<void> | undefined
@@ -56,6 +65,21 @@ export class McpConnection {
   constructor(name: string, options: ConnectionOptions) {
     this.name = name
     this.#options = options
+  }
+
+  /** Time in which the user is asked is no silence. */
+  get #answerQuestion(): AnswerQuestion | undefined {
+    const { askUser } = this.#options.context
+    if (askUser === undefined) return undefined
+    return async (params, signal) => {
+      this.#questions++
+      try {
+        const stop = AbortSignal.any([signal, this.#callsEnd.signal])
+        return await answerElicitation(this.name, params, askUser, stop)
+      } finally {
+        this.#questions--
+      }
+    }
   }
 
   get isConnected(): boolean {
@@ -110,12 +134,13 @@ export class McpConnection {
     }
     const live = this.#current
     if (live === undefined) return { failure: `The MCP server ${this.name} is closed.` }
-    using limit = new SilenceLimit(callMs)
+    using limit = new SilenceLimit(callMs, () => this.#questions > 0)
+    this.#calls++
     try {
       const options = {
         signal: AbortSignal.any([signal, limit.signal]),
         // Longer than our own limit, to distinguish it from a time-out that the server reports.
-        timeout: callMs * maxSilences + 60_000,
+        timeout: Math.max(callMs * maxSilences, maxQuestionMs) + 60_000,
         onprogress: (progress: Progress) => limit.addProgress(progress),
       }
       return { result: await send(live.client, options) }
@@ -123,6 +148,11 @@ export class McpConnection {
       signal.throwIfAborted()
       if (limit.signal.aborted) return { failure: this.#options.context.secrets.redact(limit.failure) }
       return { failure: await this.#handleCallError(live, error) }
+    } finally {
+      if (--this.#calls === 0) {
+        this.#callsEnd.abort()
+        this.#callsEnd = new AbortController()
+      }
     }
   }
 
@@ -153,7 +183,9 @@ export class McpConnection {
     const stop = AbortSignal.any([timer, this.#lifetime.signal])
     let live: OpenConnection | undefined
     try {
-      live = await connect(await raceAbort(resolveEndpoint(server, context), stop), context, stop)
+      const endpoint = await raceAbort(resolveEndpoint(server, context), stop)
+      const { workspace } = context
+      live = await connect(endpoint, { workspace, answerQuestion: this.#answerQuestion }, stop)
       const connected = live
       live.client.onclose = () => {
         if (this.#current === connected) this.#current = undefined

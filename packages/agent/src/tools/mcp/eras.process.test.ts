@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
+import type { AskUser } from '../core/server-question.ts'
 import { McpFixtures } from './testing/mcp-fixtures.ts'
 import { answerModern } from './testing/modern-server.ts'
 
@@ -42,9 +43,25 @@ test('a program of either era lists its tools and answers a call', async () => {
     older: trial.program('older.mjs'),
   })
   expect(mcp.failures).toEqual([])
-  expect(mcp.tools.map(({ name }) => name)).toEqual(['modern_greet', 'older_greet'])
+  expect(mcp.tools.map(({ name }) => name)).toEqual(['modern_greet', 'modern_ask', 'older_greet'])
   for (const name of ['modern_greet', 'older_greet'])
     expect((await call(name, { who: 'you' })).texts[1]).toBe('Hello you')
+})
+
+test('a program of the newer era asks the user in the middle of a call', async () => {
+  await using trial = await McpFixtures.open(programs)
+  const { workspace, secrets, root: directory } = trial
+  const asked: unknown[] = []
+  const askUser: AskUser = async (question) => {
+    asked.push(question)
+    return { action: 'accept', content: { name: 'Ada' } }
+  }
+  const context = { workspace, secrets, directory, askUser }
+  const { call } = await trial.openServers({ modern: trial.program('modern.mjs') }, { context })
+  expect((await call('ask')).texts[1]).toBe('accept: Ada (state-1)')
+  expect(asked).toEqual([
+    { server: 'modern', message: 'Your name?', fields: { name: { type: 'string', isRequired: true } } },
+  ])
 })
 
 test('what a program says when it fails is in the reason', async () => {

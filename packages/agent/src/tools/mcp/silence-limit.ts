@@ -11,10 +11,14 @@ export class SilenceLimit implements Disposable {
   readonly #endMs: number
   #last: Progress | undefined
 
-  constructor(silenceMs: number) {
+  /** @param isPaused: the call waits for something else than its server. */
+  constructor(silenceMs: number, isPaused: () => boolean = () => false) {
     this.#silenceMs = silenceMs
     this.#endMs = performance.now() + silenceMs * maxSilences
-    this.#timer = setTimeout(() => this.#controller.abort(), silenceMs).unref()
+    this.#timer = setTimeout(() => {
+      if (isPaused()) this.#timer.refresh()
+      else this.#controller.abort()
+    }, silenceMs).unref()
   }
 
   get signal(): AbortSignal {

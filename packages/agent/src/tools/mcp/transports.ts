@@ -5,7 +5,7 @@ import { ProgramFolder } from '../../workspace/program-folder.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 import type { ToolContext } from '../core/tool.ts'
 import { valueWithin } from '../core/value-within.ts'
-import { createClient } from './client.ts'
+import { type AnswerQuestion, createClient } from './client.ts'
 import { describeFailure, isHttpStatus, McpConnectionError } from './connection-error.ts'
 import type { McpEndpoint } from './endpoint.ts'
 import { createLimitedFetch } from './limited-fetch.ts'
@@ -32,6 +32,11 @@ export interface OpenConnection {
   readonly close: () => Promise<void>
 }
 
+interface ConnectOptions {
+  readonly workspace: ToolContext['workspace']
+  readonly answerQuestion: AnswerQuestion | undefined
+}
+
 type HttpEndpoint = Extract<McpEndpoint, { kind: 'http' }>
 
 /** Time for `server/discover`; then the server counts as one of the older era. */
@@ -40,18 +45,20 @@ const probeMs = 10_000
 /** Connects to a server; HTTP servers without streamable HTTP are tried with server-sent events. */
 export async function connect(
   endpoint: McpEndpoint,
-  context: ToolContext,
+  { workspace, answerQuestion }: ConnectOptions,
   signal: AbortSignal,
 ): Promise<OpenConnection> {
-  if (endpoint.kind === 'process') return await connectProcess(endpoint, context, signal)
-  if (endpoint.transport === 'sse') return await connectHttp(endpoint, 'sse', signal)
+  if (endpoint.kind === 'process')
+    return await connectProcess(endpoint, { workspace, answerQuestion }, signal)
+  const options = { signal, answerQuestion }
+  if (endpoint.transport === 'sse') return await connectHttp(endpoint, 'sse', options)
   try {
-    return await connectStreamable(endpoint, signal)
+    return await connectStreamable(endpoint, options)
   } catch (error) {
     // Answers of servers that support only the older transport.
     if (endpoint.transport === 'streamable' || !isHttpStatus(error, [400, 404, 405])) throw error
     const first = error
-    return await connectHttp(endpoint, 'sse', signal).catch((error: unknown) => {
+    return await connectHttp(endpoint, 'sse', options).catch((error: unknown) => {
       // A server that has neither says more in its first answer.
       const detail = `${describeFailure(first)}; with server-sent events: ${describeFailure(error)}`
       throw new McpConnectionError(detail, 'connection')
@@ -59,17 +66,17 @@ export async function connect(
   }
 }
 
-async function connectStreamable(endpoint: HttpEndpoint, signal: AbortSignal): Promise<OpenConnection> {
+async function connectStreamable(endpoint: HttpEndpoint, options: ClientOptions): Promise<OpenConnection> {
   const { SdkError, SdkErrorCode } = await import('@modelcontextprotocol/client')
   try {
-    return await connectHttp(endpoint, 'streamable', signal, 'auto')
+    return await connectHttp(endpoint, 'streamable', { ...options, mode: 'auto' })
   } catch (error) {
     const isUndecided =
       error instanceof SdkError &&
       [SdkErrorCode.EraNegotiationFailed, SdkErrorCode.RequestTimeout].includes(error.code)
     // Without an answer at all there is no second question.
-    if (!isUndecided || signal.aborted || error.cause instanceof TypeError) throw error
-    return await connectHttp(endpoint, 'streamable', signal)
+    if (!isUndecided || options.signal.aborted || error.cause instanceof TypeError) throw error
+    return await connectHttp(endpoint, 'streamable', options)
   }
 }
 
@@ -78,7 +85,7 @@ const folderHint =
 
 async function connectProcess(
   { command, args, env, cwd }: Extract<McpEndpoint, { kind: 'process' }>,
-  { workspace }: ToolContext,
+  { workspace, answerQuestion }: ConnectOptions,
   signal: AbortSignal,
 ): Promise<OpenConnection> {
   const { ProtocolError } = await import('@modelcontextprotocol/client')
@@ -92,7 +99,7 @@ async function connectProcess(
   // A server with directories of its own would replace them with the roots.
   const root = args.some((word) => /(?:^|=)\//.test(word)) ? undefined : workspace.directory
   const open = async (mode: 'legacy' | 'auto') =>
-    await connectClient(new LineTransport(process), { signal, root, mode })
+    await connectClient(new LineTransport(process), { signal, root, answerQuestion, mode })
   try {
     const client = await open('legacy').catch(async (error: unknown) => {
       if (!(error instanceof ProtocolError) || process.endReason !== undefined) throw error
@@ -134,8 +141,7 @@ function startProcess(
 async function connectHttp(
   { url, headers }: HttpEndpoint,
   kind: 'streamable' | 'sse',
-  signal: AbortSignal,
-  mode: 'legacy' | 'auto' = 'legacy',
+  clientOptions: ClientOptions,
 ): Promise<OpenConnection> {
   let failureReason: string | undefined
   const onEnd = (method: string, end: AnswerEnd) => {
@@ -147,7 +153,7 @@ async function connectHttp(
   }
   const options = { requestInit: { headers }, fetch: createLimitedFetch(sameOriginFetch(), onEnd) }
   const { transport, terminate } = await httpTransport(url, kind, options)
-  const client = await connectClient(transport, { signal, mode })
+  const client = await connectClient(transport, clientOptions)
   const close = async () => {
     await valueWithin(1000, terminate())
     await client.close()
@@ -177,12 +183,17 @@ interface ClientOptions {
   readonly signal: AbortSignal
   /** The directory that a program on this machine is told to work in. */
   readonly root?: string | undefined
-  /** `auto`: `server/discover`, and `initialize` where the server does not know it. */
-  readonly mode: 'legacy' | 'auto'
+  readonly answerQuestion: AnswerQuestion | undefined
+  /** `auto`: `server/discover`, and `initialize` where the server does not know it; `legacy` unless passed. */
+  readonly mode?: 'legacy' | 'auto'
 }
 
-async function connectClient(transport: Transport, { signal, root, mode }: ClientOptions): Promise<Client> {
-  const client = await createClient({ root, versionNegotiation: { mode, probe: { timeoutMs: probeMs } } })
+async function connectClient(
+  transport: Transport,
+  { signal, root, answerQuestion, mode = 'legacy' }: ClientOptions,
+): Promise<Client> {
+  const versionNegotiation = { mode, probe: { timeoutMs: probeMs } }
+  const client = await createClient({ root, answerQuestion, versionNegotiation })
   try {
     await raceAbort(client.connect(transport, { signal, timeout: 3_600_000 }), signal)
     return client

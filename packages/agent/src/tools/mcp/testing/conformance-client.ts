@@ -5,6 +5,7 @@ import { mcpServer } from '@slipway/protocol'
 import { asRecord } from '@slipway/shared/json'
 import { Secrets } from '../../../secrets/secrets.ts'
 import { Workspace } from '../../../workspace/workspace.ts'
+import type { AskUser } from '../../core/server-question.ts'
 import type { Tool } from '../../core/tool.ts'
 import { signInToMcpServer } from '../oauth.ts'
 import { openMcpServers } from '../servers.ts'
@@ -38,7 +39,7 @@ async function connectAndCall(
   const auth = state === undefined ? undefined : { strategy: 'oauth2', state }
   const mcp = await openMcpServers({
     servers: { suite: mcpServer.parse({ url, auth }) },
-    context: { workspace, secrets: new Secrets(), directory },
+    context: { workspace, secrets: new Secrets(), directory, askUser: acceptAll },
     signal,
   })
   try {
@@ -58,6 +59,12 @@ async function connectAndCall(
     await mcp.close()
     await rm(directory, { recursive: true, force: true })
   }
+}
+
+/** Accepts a form as it is proposed. */
+const acceptAll: AskUser = async ({ fields = {} }) => {
+  const values = Object.entries(fields).map(([name, field]) => [name, field.default ?? true])
+  return { action: 'accept', content: Object.fromEntries(values) }
 }
 
 type Call = readonly [name: string, args: Record<string, unknown>]

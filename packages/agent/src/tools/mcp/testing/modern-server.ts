@@ -45,10 +45,23 @@ export function answerModern(request: any): object | undefined {
           // Answers do not follow it.
           outputSchema: { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] },
         },
+        { name: 'ask', description: 'Asks back', inputSchema: { type: 'object' } },
       ],
       ttlMs: 60_000,
       cacheScope: 'private',
     })
+  if (method === 'tools/call' && params.name === 'ask') {
+    const answer = params.inputResponses?.name
+    if (answer !== undefined)
+      return text(`${answer.action}: ${answer.content?.name} (${params.requestState})`)
+    const schema = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] }
+    const form = { mode: 'form', message: 'Your name?', requestedSchema: schema }
+    return result({
+      resultType: 'input_required',
+      inputRequests: { name: { method: 'elicitation/create', params: form } },
+      requestState: 'state-1',
+    })
+  }
   if (method === 'tools/call') return text(`Hello ${params.arguments?.who}`)
   return error(-32601, `Method not found: ${method}`)
 }

@@ -1,0 +1,112 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  ConversationFixtures,
+  contentText,
+  FakeModel,
+  type TestConversation,
+  waitUntil,
+} from '../testing/fixtures.ts'
+
+let fixtures: ConversationFixtures
+
+beforeAll(async () => {
+  fixtures = await ConversationFixtures.open()
+})
+afterAll(() => fixtures[Symbol.asyncDispose]())
+
+/** An MCP server whose tool asks the user for a name, in plain lines. */
+const program = `
+let call
+const write = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }))
+require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params, result } = JSON.parse(line)
+  if (method === 'initialize')
+    write({ id, result: { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } } })
+  else if (method === 'tools/list')
+    write({ id, result: { tools: [{ name: 'greet', inputSchema: { type: 'object' } }] } })
+  else if (method === 'tools/call') {
+    call = id
+    const name = { type: 'string', ...(params.arguments.proposed && { default: params.arguments.proposed }) }
+    write({ id: 'q', method: 'elicitation/create', params: { message: 'Your name?', requestedSchema: { type: 'object', properties: { name }, required: ['name'] } } })
+  } else if (id === 'q')
+    write({ id: call, result: { content: [{ type: 'text', text: result.action + ' ' + result.content?.name }] } })
+})
+`
+const mcp_config = { asking: { command: process.execPath, args: ['-e', program] } }
+
+async function ask(args: object = {}): Promise<{ life: TestConversation; player: FakeModel }> {
+  const player = new FakeModel([{ calls: [['greet', args]] }])
+  const life = await fixtures.create({ model: player.open, agent: { mcp_config }, wire: 'current' })
+  await life.send('Greet me', { run: true })
+  await waitUntil(() => life.status === 'waiting_for_confirmation')
+  return { life, player }
+}
+
+async function results(life: TestConversation): Promise<string[]> {
+  const events = await life.eventsOfKind('ObservationEvent')
+  return events.map(({ tool_name, observation }) => `${tool_name}: ${contentText(observation.content)}`)
+}
+
+test('a server asks the user in the middle of a call, and a message answers', async () => {
+  const { life, player } = await ask()
+  const question = (await life.eventsOfKind('ActionEvent')).at(-1)
+  expect(question).toMatchObject({
+    tool_name: 'mcp_question',
+    summary: 'The MCP server asking asks: Your name?',
+    action: {
+      data: {
+        question_of_mcp_server: 'asking',
+        message: 'Your name?',
+        answer_with_a_message: { name: 'string' },
+      },
+    },
+  })
+  await life.send('Ada')
+  await life.conversation.waitUntilIdle()
+  expect(life.status).toBe('finished')
+  expect(await results(life)).toEqual([
+    'mcp_question: Answered by the user.',
+    "greet: [Tool 'greet' executed.]\naccept Ada",
+  ])
+  // The model has asked nothing.
+  expect(JSON.stringify(player.requests.at(-1)?.messages)).not.toContain('mcp_question')
+  expect(JSON.stringify(player.requests.at(-1)?.messages)).toContain('accept Ada')
+})
+
+test('accepting a question gives its defaults; without any it declines and says what is missing', async () => {
+  const { life } = await ask({ proposed: 'Grace' })
+  await life.conversation.resolveConfirmation({ accept: true, reason: '' })
+  await life.conversation.waitUntilIdle()
+  expect((await results(life)).at(-1)).toContain('accept Grace')
+  const other = await ask()
+  await other.life.conversation.resolveConfirmation({ accept: true, reason: '' })
+  await other.life.conversation.waitUntilIdle()
+  expect(await results(other.life)).toEqual([
+    expect.stringContaining('accepting alone gives no value for name'),
+    expect.stringContaining('decline undefined'),
+  ])
+})
+
+test('rejecting a question declines it and ends the run, as any rejection', async () => {
+  const { life } = await ask()
+  await life.conversation.resolveConfirmation({ accept: false, reason: 'Not now.' })
+  await life.conversation.waitUntilIdle()
+  expect(life.status).toBe('idle')
+  expect(await results(life)).toEqual([])
+  expect((await life.eventsOfKind('UserRejectObservation')).map(({ tool_name }) => tool_name)).toEqual([
+    ...['greet', 'mcp_question'],
+  ])
+  expect(life.conversation.state.openActions()).toEqual([])
+})
+
+test('a call that asked before a restart is not done again', async () => {
+  const { life, player } = await ask()
+  await life.reopen()
+  expect(life.status).toBe('paused')
+  expect(life.conversation.state.openActions()).toEqual([])
+  const errors = await life.eventsOfKind('AgentErrorEvent')
+  expect(errors.map(({ tool_name }) => tool_name)).toEqual(['greet', 'mcp_question'])
+  await life.sendAndWait('Go on')
+  expect(life.status).toBe('finished')
+  expect(player.requests).toHaveLength(2)
+})
