@@ -124,6 +124,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     file: 'fuzz/agent-server/run-loop.crash.test.ts',
     why: 'random sequences: conversation.property.slow has the loop without a server',
   },
+  {
+    file: 'packages/agent/src/tools/mcp/published-servers.process.test.ts',
+    why: 'servers of others from two registries, on the way of mcp/conformance.process',
+  },
   { file: 'scripts/mutation/interruption.process.test.ts', why: 'ends of a program that runs at night' },
   { file: 'bench/interruption.process.test.ts', why: 'ends of a program that runs at night' },
   {
