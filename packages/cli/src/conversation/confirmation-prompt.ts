@@ -1,3 +1,4 @@
+import type { ConfirmOptions } from '@clack/prompts'
 import { excerptRows } from '@slipway/protocol/confirmation'
 import { hiddenMark } from '../output/question.ts'
 import { printNote } from '../output/terminal.ts'
@@ -15,6 +16,21 @@ const promptRows = 11
 /** Whether input and output are a terminal. */
 export function isInteractive(): boolean {
   return process.stdin.isTTY === true && process.stderr.isTTY === true
+}
+
+/** Where a question reads its answer and shows itself; the terminal unless given. */
+type Streams = Partial<Pick<ConfirmOptions, 'input' | 'output'>>
+
+/** Asks a question whose answer is no unless the user says yes. */
+export async function askYesOrNo(
+  message: string,
+  signal: AbortSignal,
+  streams: Streams = {},
+): Promise<boolean> {
+  const { confirm } = await import('@clack/prompts')
+  return (
+    (await confirm({ message, initialValue: false, output: process.stderr, signal, ...streams })) === true
+  )
 }
 
 /** Asks on standard error whether actions may run. */

@@ -2,7 +2,7 @@ import { isAbsolute, relative } from 'node:path'
 import type { Client } from '@slipway/client'
 import type { RepositoryConsent } from '@slipway/protocol'
 import { Problem } from '@slipway/protocol/client'
-import { isInteractive } from '../../conversation/confirmation-prompt.ts'
+import { askYesOrNo, isInteractive } from '../../conversation/confirmation-prompt.ts'
 import { questionText, readPendingQuestion } from '../../conversation/pending-actions.ts'
 import { listConversations } from '../../conversation/source/list-conversations.ts'
 import type { ConversationSource, ConversationSummary } from '../../conversation/source/source.ts'
@@ -195,7 +195,8 @@ export async function removeCommand(
   const lines = found.map(({ id, title }) =>
     `${shortId(id)}  ${truncate(sanitizeLine(title), 100)}`.trimEnd(),
   )
-  if (!isConfirmed && isInteractive() && !(await confirmRemoval(lines, signal))) {
+  const question = ['Delete with the log, for good?', ...lines].join('\n')
+  if (!isConfirmed && isInteractive() && !(await askYesOrNo(question, signal))) {
     printNote('Nothing was deleted.')
     return
   }
@@ -203,12 +204,6 @@ export async function removeCommand(
     await source.remove(id)
     await printResult(isJson, { conversation_id: id, title, status: 'removed' }, `removed ${lines[at]}`)
   }
-}
-
-async function confirmRemoval(lines: readonly string[], signal: AbortSignal): Promise<boolean> {
-  const { confirm } = await import('@clack/prompts')
-  const message = ['Delete with the log, for good?', ...lines].join('\n')
-  return (await confirm({ message, initialValue: false, output: process.stderr, signal })) === true
 }
 
 /** Lists what waits for a person, over all conversations. */

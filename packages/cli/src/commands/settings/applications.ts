@@ -1,7 +1,7 @@
 import { type ApplicationManifest, applicationManifest } from '@slipway/protocol'
 import { Problem } from '@slipway/protocol/client'
 import type { CommandContext } from '../../context/command-context.ts'
-import { isInteractive } from '../../conversation/confirmation-prompt.ts'
+import { askYesOrNo, isInteractive } from '../../conversation/confirmation-prompt.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { print, printNote, printResult, table } from '../../output/terminal.ts'
 
@@ -35,7 +35,9 @@ export async function approveApplicationCommand(
   if (manifest?.backend == null || revision === null)
     throw new Problem('conflict', `${sanitizeLine(name)} has no program to approve`)
   printNote(approvalLines(manifest, found.source, revision).map(sanitizeLine).join('\n'))
-  if (!yes && !(await promptForApproval(signal)))
+  const isApproved =
+    yes || (isInteractive() && (await askYesOrNo('May it run, and get these secrets?', signal)))
+  if (!isApproved)
     throw new Problem(
       'conflict',
       `Nothing was approved. Approve it with: slipway applications approve ${sanitizeLine(name)} --yes`,
@@ -57,13 +59,6 @@ function approvalLines(
     `runs as the user of the server: ${backend?.argv.join(' ')}`,
     secrets.length === 0 ? 'gets no secret' : `gets these secrets of the server: ${secrets.join(', ')}`,
   ]
-}
-
-async function promptForApproval(signal: AbortSignal): Promise<boolean> {
-  if (!isInteractive()) return false
-  const { confirm } = await import('@clack/prompts')
-  const message = 'May it run, and get these secrets?'
-  return (await confirm({ message, initialValue: false, output: process.stderr, signal })) === true
 }
 
 /** Starts the approved program of an application. */
