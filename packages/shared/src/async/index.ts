@@ -12,3 +12,4 @@ export {
 } from './read-limited.ts'
 export { Semaphore } from './semaphore.ts'
 export { KeyedSignal, Signal, Waiter } from './signal.ts'
+export { Turnstile } from './turnstile.ts'

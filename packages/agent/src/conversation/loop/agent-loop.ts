@@ -34,6 +34,7 @@ import { type CondenseStepResult, condenseStep } from './condense-step.ts'
 import { executePendingActions } from './execute-actions.ts'
 import { overdueTasks } from './reminders.ts'
 import { RunProgress, type StepScope } from './run-progress.ts'
+import { runTurns } from './run-turns.ts'
 import { nextStep, type Step } from './step.ts'
 import { StreamedReply } from './streamed-reply.ts'
 
@@ -81,6 +82,7 @@ export class AgentLoop {
   async run(nextSignal: () => Promise<AbortSignal>): Promise<void> {
     const context = this.#context
     while (context.state.status === 'running') {
+      await runTurns.pass()
       const signal = await nextSignal()
       // Aborted from the start: the conversation is closed, and a deleted one keeps its status.
       if (signal.aborted || context.state.status !== 'running') break

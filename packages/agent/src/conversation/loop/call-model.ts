@@ -12,6 +12,7 @@ import { windowOf } from '../view/message-limits.ts'
 import { eventsFromModelTurn, finalText, type ModelTurn } from './model-turn.ts'
 import { openTasksAtFinish } from './reminders.ts'
 import { nextRequest, type StepScope } from './run-progress.ts'
+import { runTurns } from './run-turns.ts'
 import { StreamedReply } from './streamed-reply.ts'
 import { generateWhole, type WholeResult } from './whole-reply.ts'
 
@@ -50,6 +51,7 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
     signal,
   )
   deltas.end()
+  await runTurns.pass()
   const [first] = pieces
   const isFirst = !progress.sizes.isMeasured(model)
   const notice =

@@ -1,5 +1,5 @@
 import type { Llm } from '@slipway/protocol'
-import { limitAnswer } from '@slipway/shared/async'
+import { limitAnswer, Turnstile } from '@slipway/shared/async'
 import { findProvider, modelCapabilities } from '../capabilities/capabilities.ts'
 import type { ProviderFailure } from '../failures.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
@@ -141,6 +141,9 @@ function withoutPlaceholders(given: RequestInit['headers']): Record<string, stri
   )
 }
 
+/** A response that has come as a whole is read in one piece, in some 2 ms. */
+const responseTurns = new Turnstile(8)
+
 /** Does not follow redirects: keys go to no other host. A signed body stays as it is. */
 function wrapFetch(fetch: Fetch, edit: ((body: string) => string) | undefined, isSigned: boolean): Fetch {
   return async (input, init) => {
@@ -150,7 +153,9 @@ function wrapFetch(fetch: Fetch, edit: ((body: string) => string) | undefined, i
     const body = typeof given === 'string' ? edits.reduce((text, one) => one(text), given) : given
     const headers = withoutPlaceholders(init?.headers)
     const sent = { ...init, headers, ...(body == null ? {} : { body }), redirect: 'manual' } as const
-    const response = limitAnswer(await fetch(input, sent), answerLimits)
+    const received = await fetch(input, sent)
+    await responseTurns.pass()
+    const response = limitAnswer(received, answerLimits)
     if (idleTimeout === undefined || response.body === null) return response
     idleTimeout.touch()
     idleTimeout.hasResponse = true
