@@ -5,6 +5,7 @@ import { fullDisk } from './full-disk.ts'
 import type { Guarantee } from './guarantee.ts'
 import { idleSockets } from './idle-sockets.ts'
 import { kills } from './kills.ts'
+import { leases } from './leases.ts'
 import { runKills } from './run-kills.ts'
 import { sandboxKills } from './sandbox-kills.ts'
 import { soak } from './soak.ts'
@@ -14,6 +15,7 @@ import { damage } from './storage/damage.ts'
 import { lostAnswers } from './storage/lost-answers.ts'
 import { movedFiles } from './storage/moved-files.ts'
 import { oldVersions } from './storage/old-versions.ts'
+import { slowDisk } from './storage/slow-disk.ts'
 import { zeroedPages } from './storage/zeroed-pages.ts'
 import { twoServers } from './two-servers.ts'
 
@@ -25,8 +27,10 @@ export const guarantees: Readonly<Record<string, Guarantee>> = {
   cuts,
   freezes,
   'two-servers': twoServers,
+  leases,
   clocks,
   'full-disk': fullDisk,
+  'slow-disk': slowDisk,
   damage,
   'zeroed-pages': zeroedPages,
   'lost-answers': lostAnswers,

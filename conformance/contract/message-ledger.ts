@@ -31,7 +31,7 @@ export class MessageLedger {
    * that gets no answer ends its writer; a refusal does not.
    */
   async write(
-    api: AgentServerApi,
+    api: Pick<AgentServerApi, 'sendJson'>,
     options: {
       readonly label: string
       readonly signal?: AbortSignal
