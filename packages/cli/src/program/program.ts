@@ -1,4 +1,5 @@
 import { Problem } from '@slipway/protocol/client'
+import { definedMembers } from '@slipway/shared/json'
 import { abortAtStopSignals, userDataDirectory } from '@slipway/shared/process'
 import { Argument, Command, CommanderError, Option } from 'commander'
 import ownPackage from '../../package.json' with { type: 'json' }
@@ -277,11 +278,7 @@ function addLogCommands(slipway: Command, { context, find }: ConversationDeps): 
     .option('--keep-unknown', 'also accept kinds and members of other versions', false)
     .action(async (file: string, { id, title, tag, keepUnknown }: ImportOptions) => {
       const { importCommand } = await import('../commands/conversations/import.ts')
-      const meta = {
-        ...(id === undefined ? {} : { conversation_id: id }),
-        ...(title === undefined ? {} : { title }),
-        ...(tag === undefined ? {} : { tags: tag }),
-      }
+      const meta = definedMembers({ conversation_id: id, title, tags: tag })
       await importCommand(context(), file, { meta, keepUnknown })
     })
   slipway

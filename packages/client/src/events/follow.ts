@@ -156,17 +156,14 @@ async function* readConnection(
     return pending.finally(() => clearTimeout(timer))
   }
   try {
-    const query = {
-      ...(after === '0' ? {} : { after }),
-      ...(until === undefined ? {} : { until }),
-      ...(onTransientUpdate === undefined ? {} : { hints: 'true' }),
-    }
+    const isFromStart = after === '0'
+    const hints = onTransientUpdate && 'true'
     // As a header, also a bare position is answered by cursors.
-    const headers: Record<string, string> = after === '0' ? {} : { 'last-event-id': after }
+    const headers: Record<string, string> = isFromStart ? {} : { 'last-event-id': after }
     const response = await withSilenceTimeout(
       client.open('streamEvents', {
         params: { conversation_id: id },
-        query,
+        query: { after: isFromStart ? undefined : after, until, hints },
         headers,
         signal: combinedSignal,
       }),

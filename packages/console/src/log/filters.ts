@@ -1,3 +1,4 @@
+import { definedMembers } from '@slipway/shared/json'
 import type { LogEvent, ServerFilter, WireEvent } from '../api/log.ts'
 import { contentText, eventTime, isFailure, recordOf, searchText } from './event-facts.ts'
 
@@ -89,15 +90,8 @@ export function serverFilter(filter: LogFilter): ServerFilter | undefined {
   const body = isMessageSearch(filter) ? q : undefined
   if (kind === undefined && tool === undefined && !failed && source === undefined && body === undefined)
     return undefined
-  return {
-    ...(body !== undefined && { body }),
-    ...(kind !== undefined && { kind }),
-    ...(source !== undefined && { source }),
-    ...(tool !== undefined && { tool }),
-    ...(failed && { failed: 'true' }),
-    ...(from !== undefined && { timestamp__gte: from }),
-    ...(until !== undefined && { timestamp__lt: until }),
-  }
+  const times = { timestamp__gte: from, timestamp__lt: until }
+  return definedMembers({ body, kind, source, tool, failed: failed ? 'true' : undefined, ...times })
 }
 
 /** The filter in the search of an address; what is not understood is left out. */

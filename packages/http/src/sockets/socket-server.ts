@@ -27,8 +27,6 @@ export interface SocketLimits {
    * unless given.
    */
   readonly stallMs?: number
-  /** How long the first frame with the key may take; 10 s unless given. */
-  readonly authMs?: number
   /** Most sockets whose key has not arrived; one more is closed with 1013. 1,000 unless given. */
   readonly maxUnauthorizedSockets?: number
   /**
@@ -42,6 +40,8 @@ export interface SocketLimits {
   readonly clock?: Clock | undefined
 }
 
+/** How long the first frame with the key may take. */
+const authMs = 10_000
 const maxMessageBytes = 10 * 1024 * 1024
 /** Most bytes that a socket may send before its key has arrived. */
 const maxUnauthorizedBytes = 64 * 1024
@@ -87,7 +87,6 @@ export class SocketServer {
       maxSocketsPerKey: limits.maxSocketsPerKey ?? 2_000,
       maxSockets: limits.maxSockets ?? 20_000,
       stallMs: limits.stallMs ?? 30_000,
-      authMs: limits.authMs ?? 10_000,
       maxUnauthorizedSockets: limits.maxUnauthorizedSockets ?? 1_000,
       pingMs: limits.pingMs ?? 7_000,
       closeMs: limits.closeMs ?? 5_000,
@@ -172,7 +171,7 @@ export class SocketServer {
       return
     }
     const reject = () => ws.close(...authenticationFailed)
-    const timer = this.#limits.clock.schedule(this.#limits.authMs, reject)
+    const timer = this.#limits.clock.schedule(authMs, reject)
     this.#unauthorizedCount++
     const leave = () => {
       timer.cancel()

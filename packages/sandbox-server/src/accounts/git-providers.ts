@@ -1,4 +1,4 @@
-import { isRecord, ownMember } from '@slipway/shared/json'
+import { definedMembers, isRecord, ownMember } from '@slipway/shared/json'
 import { Secret } from '@slipway/shared/redaction'
 import type { JsonDocument } from '@slipway/storage'
 import { type AccountDocuments, userDocument } from './user-documents.ts'
@@ -38,11 +38,7 @@ export class GitProviders {
     await this.#document.update((stored) => {
       const merged = Object.entries(changes).map(([name, { token, host }]) => [
         name,
-        {
-          ...ownMember(stored, name),
-          ...(token ? { token } : {}),
-          ...(host === undefined ? {} : { host }),
-        },
+        { ...ownMember(stored, name), ...definedMembers({ token: token || undefined, host }) },
       ])
       return { ...stored, ...Object.fromEntries(merged) }
     }, owner ?? '')

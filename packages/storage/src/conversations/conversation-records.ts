@@ -56,13 +56,13 @@ export interface ConversationRecords {
   /** Creates a conversation, or returns the existing one unchanged with `created: false`. */
   create(record: {
     readonly id: string
-    readonly title?: string | null
-    readonly tags?: Readonly<Record<string, string>>
-    readonly request?: string | null
-    readonly sealed?: Buffer
-    readonly status?: string
+    readonly title?: string | null | undefined
+    readonly tags?: Readonly<Record<string, string>> | undefined
+    readonly request?: string | null | undefined
+    readonly sealed?: Buffer | undefined
+    readonly status?: string | undefined
     /** The conversation that this one works for. */
-    readonly parent?: string
+    readonly parent?: string | undefined
   }): Promise<{ readonly record: ConversationRecord; readonly created: boolean }>
   /** By ids, in their order; undefined for unknown ones. */
   get(ids: readonly string[]): Promise<(ConversationRecord | undefined)[]>

@@ -67,12 +67,8 @@ async function copyConversation(
   const { id, title, tags, request, status, stats, created_at, updated_at, head } = record
   const state = await from.conversations.getSealedState(id)
   setClock(created_at)
-  const { sealed } = state ?? {}
-  await to.conversations.create({
-    ...{ id, title, tags, request, status },
-    ...(parent === undefined ? {} : { parent }),
-    ...(sealed == null ? {} : { sealed }),
-  })
+  const sealed = state?.sealed ?? undefined
+  await to.conversations.create({ id, title, tags, request, status, parent, sealed })
   const [copy] = await to.conversations.get([id])
   if (copy?.head === 0) {
     setClock(updated_at)

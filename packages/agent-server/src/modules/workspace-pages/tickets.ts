@@ -1,6 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { cookieValues, type PageCredential } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
+import { definedMembers } from '@slipway/shared/json'
 import type { Secret } from '@slipway/shared/redaction'
 import { decodePercent } from '@slipway/shared/url'
 import { type PageTokens, peerTokenHeader } from '../../core/peers/page-tokens.ts'
@@ -67,11 +68,7 @@ export class WorkspaceTickets implements PageTokens {
     origin: string | undefined,
     peer: string | undefined,
   ): string {
-    const grant: Grant = {
-      use: 'session',
-      ...(origin === undefined ? {} : { origin: origin.toLowerCase() }),
-      ...(peer === undefined ? {} : { peer }),
-    }
+    const grant: Grant = { use: 'session', ...definedMembers({ origin: origin?.toLowerCase(), peer }) }
     return this.#sign({ grant, until: this.#nowSeconds() + sessionSeconds, key: this.#keyName(providedKey) })
   }
 

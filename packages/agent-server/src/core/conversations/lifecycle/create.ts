@@ -64,14 +64,11 @@ export async function createConversation(
   const names = resolved.origin.launched_agent_profile?.secret_refs ?? undefined
   const bound = await deps.parts.credentials?.takePending(id, settings.agent, names)
   const { record, created } = await storage.conversations.create({
-    id,
-    tags,
-    ...(title === undefined ? {} : { title }),
+    ...{ id, tags, title, parent: parent_conversation_id },
     ...registry.settings.seal(
       bound === undefined ? settings : withoutSecret(settings, bound),
       wire === 'seed' ? resolved.origin : { ...resolved.origin, wire },
     ),
-    ...(parent_conversation_id === undefined ? {} : { parent: parent_conversation_id }),
   })
   return { record: await sendInitialMessage(deps, record, own ?? admitted), created }
 }
