@@ -8,7 +8,7 @@ import { Database } from './database/database.ts'
 import { cursorSql, visibleSql } from './deliveries/deliveries.ts'
 import { rangeSql, seekSql, walkSql } from './event-log/event-search.ts'
 import { logMigrations } from './event-log/schema.ts'
-import { indexMigrations, matchSql, scanSql, unindexedSql } from './event-log/text-store.ts'
+import { indexMigrations, matchSql, scanSql, unindexedSql } from './event-log/text-sql.ts'
 
 const both = [true, false]
 

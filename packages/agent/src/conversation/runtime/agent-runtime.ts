@@ -192,13 +192,7 @@ export class AgentRuntime {
     const tools = await openAgentTools(settings, toolContext, needsSkillTool(context, skills))
     for (const issue of [...loaded.issues, ...repository.issues, ...extensions.issues])
       deps.logLine('warn', 'a file of the project was skipped', { conversation: id, issue })
-    const checkpoints = deps.hasCheckpoints
-      ? new WorkspaceCheckpoints({
-          workspace,
-          directory: join(directory, 'checkpoints'),
-          excluded: [...(deps.server?.directories ?? []), directory],
-        })
-      : undefined
+    const checkpoints = openCheckpoints(deps, workspace, directory)
     const loadedParts = { ownHooks, repository, extensions, tasks, checkpoints, skills, tools }
     const runtime = new AgentRuntime({ context, settings, toolContext, ...loadedParts })
     return runtime
@@ -382,6 +376,16 @@ async function openAgentTools(settings: ResolvedSettings, context: ToolContext, 
   return new Map(
     [...tools].map(([name, tool]) => [name, name === 'finish' ? structuredFinish(tool, schema) : tool]),
   )
+}
+
+function openCheckpoints(
+  { hasCheckpoints, server }: ConversationContext['deps'],
+  workspace: Workspace,
+  directory: string,
+): WorkspaceCheckpoints | undefined {
+  if (!hasCheckpoints) return undefined
+  const excluded = [...(server?.directories ?? []), directory]
+  return new WorkspaceCheckpoints({ workspace, directory: join(directory, 'checkpoints'), excluded })
 }
 
 function activeSandbox(sandbox: CommandSandbox | undefined): ActiveSandbox | undefined {

@@ -9,7 +9,7 @@ import { compareSchema } from '../database/compare-schema.ts'
 import { Database } from '../database/database.ts'
 import { verifyMark } from '../database/high-water-mark.ts'
 import { logMigrations, uncheckedTables } from '../event-log/schema.ts'
-import { indexMigrations } from '../event-log/text-store.ts'
+import { indexMigrations } from '../event-log/text-sql.ts'
 import { blobRows, openFile, rowsOf } from './open-file.ts'
 import { checkFile, checkTable } from './verify-log.ts'
 
