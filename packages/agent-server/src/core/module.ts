@@ -8,6 +8,7 @@ import type { ConversationInfoReader } from './conversations/conversation-info.t
 import type { CreateConversationDeps } from './conversations/lifecycle/create.ts'
 import type { ConversationPart, ConversationParts } from './conversations/parts.ts'
 import type { ConversationRegistry } from './conversations/registry.ts'
+import type { ServerDocuments } from './documents/configured-documents.ts'
 import type { PageTokens } from './peers/page-tokens.ts'
 import type { ServerSecrets } from './secrets/server-secrets.ts'
 import type { Activity } from './server/activity.ts'
@@ -41,6 +42,8 @@ export interface Core {
   readonly directories: Directories
   readonly host: Host
   readonly storage: ServerStorage
+  /** Settings, profiles, secrets and decisions: of the storage, or set by files. */
+  readonly documents: ServerDocuments
   readonly cipher: Cipher
   readonly secrets: ServerSecrets
   readonly registry: ConversationRegistry

@@ -17,6 +17,7 @@ import type { CreateConversationDeps } from './conversations/lifecycle/create.ts
 import { startRetention } from './conversations/lifecycle/retention.ts'
 import { ConversationParts } from './conversations/parts.ts'
 import { ConversationRegistry } from './conversations/registry.ts'
+import { type ServerDocuments, withConfiguredDocuments } from './documents/configured-documents.ts'
 import { createStateMetrics } from './metrics/state-metrics.ts'
 import type { WorkMetrics } from './metrics/work-metrics.ts'
 import type { Core, ProgramSettings } from './module.ts'
@@ -109,9 +110,13 @@ export async function openCore(options: CoreOptions, findPageTokens: () => PageT
   const infoReader = new ConversationInfoReader(storage, files)
   const cipher = await Cipher.open({ directory, secretKey: config.secretKey, log })
   void warnIfKeysAreReadable(config, log)
-  const { documents } = storage
-  if (config.databaseUrl !== undefined) await assertSealingKey(documents, cipher)
-  await importDocumentFiles({ directory, documents, log })
+  if (config.databaseUrl !== undefined) await assertSealingKey(storage.documents, cipher)
+  await importDocumentFiles({ directory, documents: storage.documents, log })
+  const { documentsDirectory } = config
+  const documents: ServerDocuments =
+    documentsDirectory === undefined
+      ? storage.documents
+      : await withConfiguredDocuments(storage.documents, { directory: documentsDirectory, cipher })
   const secrets = new ServerSecrets({ documents, cipher })
   const redactedValues = [...config.secrets.map((secret) => secret.reveal()), ...cipher.keyTexts]
   const parts = new ConversationParts()
@@ -137,7 +142,19 @@ export async function openCore(options: CoreOptions, findPageTokens: () => PageT
   const creation = { ...{ storage, registry, worktrees, environment, cipher, parts }, wire: config.wire }
   const host = { clock, log, activity: options.activity, ingress, port }
   const core: Core = {
-    ...{ config, directories, host, storage, cipher, secrets, registry, creation, infoReader, webhooks },
+    ...{
+      config,
+      directories,
+      host,
+      storage,
+      documents,
+      cipher,
+      secrets,
+      registry,
+      creation,
+      infoReader,
+      webhooks,
+    },
     ...{ parts, programs },
   }
   const peers = openPeers(options, registry, findPageTokens)

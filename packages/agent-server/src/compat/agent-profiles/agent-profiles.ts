@@ -31,7 +31,7 @@ interface AgentProfilesOptions {
   /** Absent: there are none. */
   readonly findMetaProfile?: (name: string) => Promise<MetaProfile | undefined>
   /** Also stores which profile is active. */
-  readonly settings: Pick<ServerSettings, 'getAgentSettings' | 'read' | 'modify'>
+  readonly settings: Pick<ServerSettings, 'getAgentSettings' | 'read' | 'modify' | 'file'>
   /** The user's skills, which every conversation has. */
   readonly listUserSkills: (signal: AbortSignal) => Promise<readonly { readonly name: string }[]>
   readonly max?: number
@@ -39,7 +39,7 @@ interface AgentProfilesOptions {
 
 /**
  * Agents by reference to LLM profiles and MCP servers: one sealed document. The first list makes the profile
- * `default`, which becomes active. An unreadable one is a Problem `conflict`.
+ * `default`, which becomes active, unless a file sets the settings. An unreadable one is a Problem `conflict`.
  */
 export class AgentProfiles implements ProfileReferences {
   readonly #options: AgentProfilesOptions
@@ -196,7 +196,7 @@ export class AgentProfiles implements ProfileReferences {
   /** Makes the first profile, unless one is active or another request is faster. */
   async #seed(): Promise<readonly StoredAgentProfile[]> {
     const { active_agent_profile_id: active, agent_settings } = await this.#options.settings.read()
-    if (active !== undefined) return []
+    if (active !== undefined || this.#options.settings.file !== undefined) return []
     const defaultProfile = createDefaultProfile(
       isAcp(agent_settings)
         ? acpProfileMembers(agent_settings)

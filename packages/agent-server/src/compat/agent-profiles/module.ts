@@ -11,11 +11,11 @@ export const agentProfilesModule = defineModule({
   name: 'agent-profiles',
   routes: agentProfileRoutes,
   needs: [settingsModule, llmProfilesModule, extensionsModule],
-  open({ storage, cipher, parts }, use) {
+  open({ documents, cipher, parts }, use) {
     const { profiles: llmProfiles, links } = use(llmProfilesModule)
     const { userSkills } = use(extensionsModule)
     const profiles = new AgentProfiles({
-      documents: storage.documents,
+      documents,
       cipher,
       llmProfiles,
       findMetaProfile: (name) => parts.metaProfiles.get(name),

@@ -13,8 +13,8 @@ export const credentialBindingsModule = defineModule({
     'credential_binding_readiness_probe_v1',
     'credential_binding_activation_guard_v1',
   ],
-  open({ storage, registry }) {
-    const bindings = new CredentialBindings(storage.documents)
+  open({ documents, storage, registry }) {
+    const bindings = new CredentialBindings(documents)
     return {
       handlers: credentialBindingHandlers({ bindings, storage, registry, fetch: unixFetch }),
       conversations: { credentials: bindings, onRemove: (id) => bindings.remove(id) },

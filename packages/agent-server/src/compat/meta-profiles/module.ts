@@ -9,7 +9,7 @@ export const metaProfilesModule = defineModule({
   name: 'meta-profiles',
   routes: metaProfileRoutes,
   needs: [settingsModule],
-  open({ storage: { documents } }, use) {
+  open({ documents }, use) {
     const profiles = new MetaProfiles({ documents, settings: use(settingsModule) })
     return { handlers: metaProfileHandlers({ profiles }), conversations: { metaProfiles: profiles } }
   },

@@ -10,11 +10,11 @@ export const providerConnectionsModule = defineModule({
   name: 'provider-connections',
   routes: providerConnectionRoutes,
   needs: [settingsModule, llmProfilesModule],
-  open({ storage, cipher }, use) {
+  open({ documents, cipher }, use) {
     const { profiles, links } = use(llmProfilesModule)
     const settings = use(settingsModule)
     const connections = new ProviderConnections({
-      documents: storage.documents,
+      documents,
       cipher,
       findUsers: async (id) => await findConnectionUsers(id, { profiles, settings }),
     })

@@ -7,7 +7,7 @@ import { WorkspacesList } from './workspaces-list.ts'
 export const savedWorkspacesModule = defineModule({
   name: 'saved-workspaces',
   routes: workspacesListRoutes,
-  open: ({ storage: { documents } }) => ({
+  open: ({ documents }) => ({
     handlers: workspacesListHandlers({
       workspaces: new WorkspacesList({ documents }),
     }),

@@ -113,6 +113,7 @@ export const settings = {
     leaseMs: setting('SLIPWAY_LEASE_SECONDS', '0.2.0', secondsSetting(2, 600, 10), 'How long a server that shares the database may not answer before others replace it.'),
     peerUrl: setting('SLIPWAY_PEER_URL', '0.2.0', z.url({ protocol: /^http(s|\+unix)?$/, error: 'Should be a URL http://...' }).optional(), 'Address by which other servers on the database reach this one; the address at which it listens unless given.'),
   },
+  documentsDirectory: setting('SLIPWAY_DOCUMENTS_DIRECTORY', '0.2.0', z.string().min(1).optional(), 'Directory of files that set settings, profiles and secrets: read at each start, they win over what is stored and are read-only in the server.'),
   webDirectory: setting('SLIPWAY_WEB', '0.1.0', z.string().min(1).optional(), 'Directory of an unpacked web client, which is shown at the address of the server.'),
   staticDirectory: setting('SLIPWAY_STATIC', '0.2.0', z.string().min(1).optional(), 'Directory whose files are served below `/static/` without a key; `/` leads to its `index.html`. One that does not exist counts as none.', { aliases: ['OH_STATIC_FILES_PATH'] }),
   hasConsole: setting('SLIPWAY_CONSOLE', '0.2.0', flagSetting(true), 'Whether the command shows the console at the address of the server, where no web client is.'),

@@ -7,6 +7,7 @@ import {
   type UnreadableReason,
   unreadableReasons,
 } from '@slipway/storage'
+import type { ServerDocuments } from './configured-documents.ts'
 
 /** The version of all documents; members of a later one would be lost with the next change. */
 const schemaVersion = 1
@@ -23,7 +24,14 @@ export interface JsonForm<T> {
 }
 
 /** The sentence about a document that cannot be read, which stays as it is. */
-export function unreadableDocument(name: string, reason: UnreadableReason): string {
+export function unreadableDocument(
+  documents: ServerDocuments,
+  name: string,
+  reason: UnreadableReason,
+): string {
+  const file = documents.fileOf?.(name)
+  if (file !== undefined)
+    return `${file} cannot be read: ${unreadableReasons[reason]}. Mend or remove it, and restart the server.`
   return `The stored document ${name} cannot be read: ${unreadableReasons[reason]}. Restore it from a backup with "slipway documents put", or go on without it after "slipway documents rm ${name}".`
 }
 
@@ -32,8 +40,13 @@ export function unreadableDocument(name: string, reason: UnreadableReason): stri
  * earlier versions had. An unreadable one is a Problem that names it and the next step; it is never
  * overwritten.
  */
-export function openDocument<T>(documents: DocumentStore, name: string, form: JsonForm<T>): JsonDocument<T> {
-  return openJson({ store: documents, name, describe: (reason) => unreadableDocument(name, reason) }, form)
+export function openDocument<T>(
+  documents: ServerDocuments,
+  name: string,
+  form: JsonForm<T>,
+): JsonDocument<T> {
+  const describe = (reason: UnreadableReason) => unreadableDocument(documents, name, reason)
+  return openJson({ store: documents, name, describe }, form)
 }
 
 /** @param describe the sentence about one that cannot be read. */

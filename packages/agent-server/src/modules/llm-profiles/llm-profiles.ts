@@ -1,8 +1,9 @@
 import { invalidInput, type Llm, llm, Problem, type ProfileSummary, profileName } from '@slipway/protocol'
 import { Mutex } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
-import type { Cipher, DocumentStore } from '@slipway/storage'
+import type { Cipher } from '@slipway/storage'
 import type { ModelSource } from '../../core/conversations/parts.ts'
+import type { ServerDocuments } from '../../core/documents/configured-documents.ts'
 import { unreadableDocument } from '../../core/documents/document.ts'
 import { isAcp, type ServerSettings, withAgentLlm } from '../settings/module.ts'
 import { openSecrets, sealSecrets } from './profile-secrets.ts'
@@ -35,7 +36,7 @@ export interface ProfileLinks {
 }
 
 interface LlmProfilesOptions {
-  readonly documents: DocumentStore
+  readonly documents: ServerDocuments
   readonly cipher: Cipher
   readonly max?: number
   /** Also stores which profile is active, so that it changes in one update with the agents' model. */
@@ -76,7 +77,7 @@ export class LlmProfiles implements ModelSource {
     if (!isOpened || !model.success)
       throw new Problem(
         'bad_request',
-        `Failed to load profile \`${name}\`: ${unreadableDocument(documentName(name), isOpened ? 'form' : 'sealed')}`,
+        `Failed to load profile \`${name}\`: ${unreadableDocument(this.#options.documents, documentName(name), isOpened ? 'form' : 'sealed')}`,
       )
     return model.data
   }
@@ -226,6 +227,7 @@ export class LlmProfiles implements ModelSource {
     const result = summarySchema.safeParse(value)
     if (!result.success) return undefined
     const { model, base_url, api_key, provider_connection_id } = result.data
+    const file = this.#options.documents.fileOf?.(documentName(name))
     const connection =
       provider_connection_id == null
         ? undefined
@@ -237,6 +239,7 @@ export class LlmProfiles implements ModelSource {
       provider_connection_id: provider_connection_id ?? null,
       provider_connection_broken: provider_connection_id != null && connection === undefined,
       api_key_set: (provider_connection_id == null ? api_key : connection?.api_key) !== undefined,
+      ...(file === undefined ? {} : { read_only_file: file }),
     }
   }
 

@@ -14,17 +14,17 @@ export const llmProfilesModule = defineModule({
   name: 'llm-profiles',
   routes: { ...llmProfileRoutes, ...llmCatalogueRoutes, ...acpRoutes },
   needs: [settingsModule],
-  open({ config, storage, cipher, secrets, programs, host: { log } }, use) {
+  open({ config, documents, cipher, secrets, programs, host: { log } }, use) {
     const links: ProfileLinks = {}
     const profiles = new LlmProfiles({
-      documents: storage.documents,
+      documents,
       cipher,
       max: config.maxProfiles,
       settings: use(settingsModule),
       links,
     })
     const subscription = new SubscriptionLogin({
-      documents: storage.documents,
+      documents,
       cipher,
       ...config.subscription,
     })

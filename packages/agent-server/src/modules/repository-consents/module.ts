@@ -9,9 +9,9 @@ export { repositoryIssues } from './repository-consents.ts'
 export const repositoryConsentsModule = defineModule({
   name: 'repository-consents',
   routes: repositoryConsentRoutes,
-  open({ config, storage, cipher, registry }) {
+  open({ config, documents, cipher, registry }) {
     const consents = new RepositoryConsents({
-      documents: storage.documents,
+      documents,
       cipher,
       trust: config.repositoryTrust,
     })

@@ -47,6 +47,7 @@ export function settingsHandlers(options: SettingsDeps): Handlers<typeof setting
       active_agent_profile_id: stored.active_agent_profile_id ?? null,
       active_meta_profile: agent.active_meta_profile,
       misc_settings: stored.misc_settings,
+      ...(settings.file === undefined ? {} : { read_only_file: settings.file }),
     }
   }
   /** Built on first use: they never change. */

@@ -14,8 +14,8 @@ export {
 export const settingsModule = defineModule({
   name: 'settings',
   routes: settingsRoutes,
-  open({ storage, cipher, secrets, parts, host: { log } }) {
-    const settings = new ServerSettings({ documents: storage.documents, cipher })
+  open({ documents, cipher, secrets, parts, host: { log } }) {
+    const settings = new ServerSettings({ documents, cipher })
     return { handlers: settingsHandlers({ settings, secrets, parts, cipher, log }), offer: settings }
   },
 })

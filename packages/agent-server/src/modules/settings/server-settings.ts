@@ -19,10 +19,13 @@ import {
 } from '@slipway/protocol'
 import { isRecord, mergePatch, restoreRedacted } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
-import type { Cipher, DocumentStore, JsonDocument } from '@slipway/storage'
+import type { Cipher, JsonDocument } from '@slipway/storage'
+import type { ServerDocuments } from '../../core/documents/configured-documents.ts'
 import { openDocument } from '../../core/documents/document.ts'
 import { redactSecrets } from '../../core/secrets/expose-secrets.ts'
 import { openSealedTexts } from '../../core/secrets/sealed-text.ts'
+
+const documentName = 'settings.sealed'
 
 type JsonObject = Readonly<Record<string, unknown>>
 
@@ -42,11 +45,13 @@ const invalidText = 'Settings validation failed'
  */
 export class ServerSettings {
   readonly #document: JsonDocument<StoredSettings>
+  readonly #documents: ServerDocuments
   readonly #cipher: Cipher
 
-  constructor({ documents, cipher }: { readonly documents: DocumentStore; readonly cipher: Cipher }) {
+  constructor({ documents, cipher }: { readonly documents: ServerDocuments; readonly cipher: Cipher }) {
     this.#cipher = cipher
-    this.#document = openDocument(documents, 'settings.sealed', {
+    this.#documents = documents
+    this.#document = openDocument(documents, documentName, {
       empty: storedSettings.parse({}),
       parse: (value) => {
         assertKnownMembers(value)
@@ -58,6 +63,11 @@ export class ServerSettings {
       headline: 'Settings file is corrupted or encrypted with a different key',
       cipher,
     })
+  }
+
+  /** The path of the file that sets them, which makes them read-only. */
+  get file(): string | undefined {
+    return this.#documents.fileOf?.(documentName)
   }
 
   async read(): Promise<StoredSettings> {

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { component } from '../../core/schemas.ts'
 import { llm } from '../llm/llm.ts'
 import { profileName } from '../llm/profile-name.ts'
+import { readOnlyFile } from '../llm/read-only-file.ts'
 
 /** A profile in a list, without secrets. `provider_connection_*` are for clients that know them. */
 export const profileSummary = component('ProfileSummary', {
@@ -11,6 +12,7 @@ export const profileSummary = component('ProfileSummary', {
   provider_connection_id: z.string().nullable(),
   provider_connection_broken: z.boolean(),
   api_key_set: z.boolean(),
+  read_only_file: readOnlyFile,
 })
 export type ProfileSummary = z.infer<typeof profileSummary>
 

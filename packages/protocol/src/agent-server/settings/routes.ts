@@ -3,6 +3,7 @@ import { emptyAsUndefined } from '../../core/query.ts'
 import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { component, jsonObject, strictComponent } from '../../core/schemas.ts'
+import { readOnlyFile } from '../llm/read-only-file.ts'
 import {
   createMcpServerRequest,
   mcpServerName,
@@ -23,6 +24,7 @@ const settingsResult = {
     active_agent_profile_id: z.string().nullable(),
     active_meta_profile: z.string().nullable(),
     misc_settings: jsonObject,
+    read_only_file: readOnlyFile,
   }),
 }
 const unreadableResponses = {

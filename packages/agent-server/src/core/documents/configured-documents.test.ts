@@ -1,0 +1,90 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { llm } from '@slipway/protocol'
+import { Cipher } from '@slipway/storage'
+import { expect, test } from 'vitest'
+import { LlmProfiles } from '../../modules/llm-profiles/llm-profiles.ts'
+import { ServerSettings } from '../../modules/settings/server-settings.ts'
+import { fileDocuments } from '../../testing/file-documents.ts'
+import { temporaryDirectory } from '../../testing/fixtures.ts'
+import { ServerSecrets } from '../secrets/server-secrets.ts'
+import { withConfiguredDocuments } from './configured-documents.ts'
+
+async function open(place: string) {
+  const cipher = await Cipher.open({ directory: place, secretKey: undefined })
+  const stored = fileDocuments(place)
+  const directory = join(place, 'configured')
+  mkdirSync(join(directory, 'profiles'), { recursive: true })
+  const write = (file: string, value: unknown) =>
+    writeFileSync(join(directory, file), typeof value === 'string' ? value : JSON.stringify(value))
+  return {
+    ...{ cipher, stored, directory, write },
+    read: () => withConfiguredDocuments(stored, { directory, cipher }),
+  }
+}
+
+test('files win over the storage, are read-only with their path, and leave what is stored', async () => {
+  using place = temporaryDirectory()
+  const { cipher, stored, directory, write, read } = await open(place.path)
+  const before = new ServerSettings({ documents: stored, cipher })
+  await before.modify((settings) => ({ ...settings, misc_settings: { theme: 'stored' } }))
+  write('settings.json', {
+    agent_settings: { llm: { model: 'openai/file', api_key: 'sk' } },
+    misc_settings: {},
+  })
+  write('profiles/one.json', { schema_version: 1, llm: { model: 'openai/one', api_key: 'sk-one' } })
+  const documents = await read()
+  const settings = new ServerSettings({ documents, cipher })
+  const profiles = new LlmProfiles({ documents, cipher, settings })
+  expect((await settings.getAgentSettings()).llm).toMatchObject({ model: 'openai/file', api_key: 'sk' })
+  await profiles.save('two', llm.parse({ model: 'openai/two' }))
+  expect((await profiles.list()).map(({ name, read_only_file }) => [name, read_only_file])).toEqual([
+    ['one', join(directory, 'profiles/one.json')],
+    ['two', undefined],
+  ])
+  expect(await profiles.get('one')).toMatchObject({ model: 'openai/one', api_key: 'sk-one' })
+  const refused = (file: string) => ({
+    code: 'conflict',
+    message: `This is set by ${join(directory, file)} and read-only here: change the file, and restart the server`,
+  })
+  const change = () => settings.modify((all) => ({ ...all, misc_settings: { theme: 'dark' } }))
+  await expect(change()).rejects.toMatchObject(refused('settings.json'))
+  // What changes nothing is no change.
+  await settings.modify((all) => all)
+  await expect(profiles.save('one', llm.parse({ model: 'x' }))).rejects.toMatchObject(
+    refused('profiles/one.json'),
+  )
+  await expect(profiles.remove('one')).rejects.toMatchObject(refused('profiles/one.json'))
+  await expect(profiles.activate('two')).rejects.toMatchObject(refused('settings.json'))
+  expect(settings.file).toBe(join(directory, 'settings.json'))
+  expect((await before.read()).misc_settings).toEqual({ theme: 'stored' })
+  // What no file sets is that of the storage.
+  await new ServerSecrets({ documents, cipher }).save('NAME', { value: 'v' })
+  expect(await new ServerSecrets({ documents: stored, cipher }).getValue('NAME')).toBe('v')
+  expect(readFileSync(join(place.path, 'secrets.sealed'), 'utf8')).not.toContain('NAME')
+})
+
+test('a file that sets no document, or is no JSON, is refused with its path', async () => {
+  using place = temporaryDirectory()
+  const { directory, write, read } = await open(place.path)
+  write('.hidden.json', 'not read')
+  write('notes.txt', 'not read')
+  await read()
+  write('setings.json', {})
+  await expect(read()).rejects.toThrow(`${join(directory, 'setings.json')} sets no document: files of`)
+  using other = temporaryDirectory()
+  const broken = await open(other.path)
+  broken.write('settings.json', '{"agent_settings": ')
+  await expect(broken.read()).rejects.toThrow(`${join(broken.directory, 'settings.json')} is not JSON`)
+})
+
+test('a file of another form is a Problem with its path', async () => {
+  using place = temporaryDirectory()
+  const { cipher, directory, write, read } = await open(place.path)
+  write('settings.json', { unknown: 1 })
+  const settings = new ServerSettings({ documents: await read(), cipher })
+  await expect(settings.read()).rejects.toMatchObject({
+    code: 'conflict',
+    message: expect.stringContaining(`${join(directory, 'settings.json')} cannot be read: `),
+  })
+})

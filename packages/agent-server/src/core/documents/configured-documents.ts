@@ -1,0 +1,94 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { Problem } from '@slipway/protocol'
+import { errorCode } from '@slipway/shared/fs'
+import { parseJson } from '@slipway/shared/json'
+import type { Cipher, DocumentStore } from '@slipway/storage'
+
+/**
+ * Documents that an operator sets by files, as configuration management writes them.
+ *
+ * Problem: a document of the storage is changed by whoever has a key, and by any server on the database. An
+ * operator who keeps settings in a repository wants them as they are there, on every start.
+ *
+ * Idea: a folder of readable JSON files is laid over the storage. A file has the name of its document, with
+ * `.json` in place of `.sealed`, and its secrets in clear. It is read at the start and wins as a whole: there
+ * is no second merge. Stores above see a document like any other, sealed in memory where they open it.
+ *
+ * Invariants: a document that a file sets is never written, and a change of it is refused with the path; the
+ * storage keeps what it has, which counts again without the file.
+ *
+ * Decision page: docs/decisions/0047-documents.md
+ */
+
+/** Documents of a server. */
+export interface ServerDocuments extends DocumentStore {
+  /** The path of the file that sets a document, which cannot be changed then. */
+  fileOf?(name: string): string | undefined
+}
+
+/** The documents that files may set, by their file. */
+const namesByFile: ReadonlyMap<string, string> = new Map([
+  ['agent-profiles.json', 'agent-profiles.sealed'],
+  ['meta-profiles.json', 'meta-profiles.json'],
+  ['provider-connections.json', 'provider-connections.sealed'],
+  ['secrets.json', 'secrets.sealed'],
+  ['settings.json', 'settings.sealed'],
+  ['workspaces.json', 'workspaces.json'],
+])
+const profileFolder = 'profiles'
+
+interface ConfiguredDocument {
+  readonly path: string
+  /** Always the same Buffer, as of an unchanged document. */
+  readonly bytes: Buffer
+}
+
+/** Lays the files of a folder over documents. Rejects with an Error for a file that sets no document. */
+export async function withConfiguredDocuments(
+  documents: DocumentStore,
+  { directory, cipher }: { readonly directory: string; readonly cipher: Cipher },
+): Promise<ServerDocuments> {
+  const configured = new Map<string, ConfiguredDocument>()
+  for (const file of await listFiles(resolve(directory))) {
+    const name = file.startsWith(`${profileFolder}/`) ? file : namesByFile.get(file)
+    const path = join(resolve(directory), file)
+    if (name === undefined)
+      throw new Error(
+        `${path} sets no document: files of SLIPWAY_DOCUMENTS_DIRECTORY are ${[...namesByFile.keys()].join(', ')} and ${profileFolder}/NAME.json`,
+      )
+    const text = await readFile(path, 'utf8')
+    if (parseJson(text) === undefined) throw new Error(`${path} is not JSON: mend it, or move it away`)
+    const bytes = name.endsWith('.sealed') ? cipher.seal(text) : Buffer.from(text)
+    configured.set(name, { path, bytes })
+  }
+  const find = (owner: string, name: string) => (owner === '' ? configured.get(name) : undefined)
+  return {
+    fileOf: (name) => configured.get(name)?.path,
+    get: async (owner, name) => find(owner, name)?.bytes ?? (await documents.get(owner, name)),
+    async list(owner) {
+      const names = await documents.list(owner)
+      return owner === '' ? [...new Set([...names, ...configured.keys()])] : names
+    },
+    async update(owner, name, make) {
+      const file = find(owner, name)
+      if (file === undefined) return await documents.update(owner, name, make)
+      if (make(file.bytes) !== file.bytes)
+        throw new Problem(
+          'conflict',
+          `This is set by ${file.path} and read-only here: change the file, and restart the server`,
+        )
+    },
+  }
+}
+
+/** The JSON files of a folder and of its folder of profiles; those that begin with a dot are left out. */
+async function listFiles(directory: string): Promise<readonly string[]> {
+  const list = async (folder: string) =>
+    (await readdir(folder)).filter((name) => !name.startsWith('.') && name.endsWith('.json')).sort()
+  const profiles = await list(join(directory, profileFolder)).catch((error) => {
+    if (errorCode(error) === 'ENOENT') return []
+    throw error
+  })
+  return [...(await list(directory)), ...profiles.map((name) => `${profileFolder}/${name}`)]
+}
