@@ -55,6 +55,8 @@ test('files win over the storage, are read-only with their path, and leave what 
     refused('profiles/one.json'),
   )
   await expect(profiles.remove('one')).rejects.toMatchObject(refused('profiles/one.json'))
+  await expect(profiles.rename('one', 'three')).rejects.toMatchObject(refused('profiles/one.json'))
+  expect(await profiles.get('three')).toBeUndefined()
   await expect(profiles.activate('two')).rejects.toMatchObject(refused('settings.json'))
   expect(settings.file).toBe(join(directory, 'settings.json'))
   expect((await before.read()).misc_settings).toEqual({ theme: 'stored' })

@@ -73,13 +73,20 @@ export async function withConfiguredDocuments(
     async update(owner, name, make) {
       const file = find(owner, name)
       if (file === undefined) return await documents.update(owner, name, make)
-      if (make(file.bytes) !== file.bytes)
-        throw new Problem(
-          'conflict',
-          `This is set by ${file.path} and read-only here: change the file, and restart the server`,
-        )
+      if (make(file.bytes) !== file.bytes) throw readOnly(file.path)
     },
   }
+}
+
+/** Before the first step of a change that ends with one of this document. */
+export function assertWritable(documents: ServerDocuments, name: string): void {
+  const path = documents.fileOf?.(name)
+  if (path !== undefined) throw readOnly(path)
+}
+
+function readOnly(path: string): Problem {
+  const text = `This is set by ${path} and read-only here: change the file, and restart the server`
+  return new Problem('conflict', text)
 }
 
 /** The JSON files of a folder and of its folder of profiles; those that begin with a dot are left out. */

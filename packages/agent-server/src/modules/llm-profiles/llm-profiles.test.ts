@@ -279,3 +279,18 @@ test('references follow a rename and prevent removal', async () => {
   users.clear()
   expect(await profiles.remove('b')).toBe(true)
 })
+
+test('a rename replaces no profile that another server has saved meanwhile', async () => {
+  using store = await openProfiles()
+  for (const name of ['a', 'b']) await store.profiles.save(name, createLlm({ model: `openai/${name}` }))
+  using elsewhere = temporaryDirectory()
+  const cipher = await Cipher.open({ directory: elsewhere.path, secretKey: undefined })
+  const documents = {
+    ...fileDocuments(dirname(store.path)),
+    list: async () => ['profiles/a.json'],
+  }
+  const settings = new ServerSettings({ documents: fileDocuments(elsewhere.path), cipher })
+  const other = new LlmProfiles({ documents, cipher, settings })
+  await expect(other.rename('a', 'b')).rejects.toThrow("Profile 'b' already exists")
+  expect(await store.profiles.get('b')).toMatchObject({ model: 'openai/b' })
+})

@@ -3,7 +3,7 @@ import { Mutex } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import type { Cipher } from '@slipway/storage'
 import type { ModelSource } from '../../core/conversations/parts.ts'
-import type { ServerDocuments } from '../../core/documents/configured-documents.ts'
+import { assertWritable, type ServerDocuments } from '../../core/documents/configured-documents.ts'
 import { unreadableDocument } from '../../core/documents/document.ts'
 import { isAcp, type ServerSettings, withAgentLlm } from '../settings/module.ts'
 import { openSecrets, sealSecrets } from './profile-secrets.ts'
@@ -142,11 +142,15 @@ export class LlmProfiles implements ModelSource {
       const names = await this.#listNames()
       if (!names.includes(name)) throw profileNotFound(name)
       if (name === newName) return
-      if (names.includes(newName)) throw new Problem('conflict', `Profile '${newName}' already exists`)
+      assertWritable(this.#options.documents, documentName(name))
       // First, because the settings may be unreadable.
       const isActive = (await this.#readActiveName()) === name
       // The profile has both names until no reference uses the old one: a crash leaves no dangling reference.
-      await this.#write(newName, await this.#read(name))
+      const bytes = await this.#read(name)
+      await this.#options.documents.update('', documentName(newName), (old) => {
+        if (old !== undefined) throw new Problem('conflict', `Profile '${newName}' already exists`)
+        return bytes
+      })
       try {
         await this.#options.links?.references?.renameReferences(name, newName)
       } catch (error) {
@@ -165,6 +169,7 @@ export class LlmProfiles implements ModelSource {
   async remove(name: string): Promise<boolean> {
     return await this.#mutex.runExclusive(async () => {
       if (!(await this.#listNames()).includes(name)) return false
+      assertWritable(this.#options.documents, documentName(name))
       const users = (await this.#options.links?.references?.findReferences(name)) ?? []
       if (users.length > 0)
         throw new Problem(
