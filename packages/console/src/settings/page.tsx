@@ -71,7 +71,7 @@ function Models() {
     <>
       <Cards
         remove={remove.mutate}
-        cards={list.map(({ name, model, api_key_set }) => ({
+        cards={list.map(({ name, model, api_key_set, read_only_file: file }) => ({
           key: name,
           title: (
             <>
@@ -81,6 +81,7 @@ function Models() {
           detail: (
             <span className="mono">
               {model} · {api_key_set ? 'with a key' : 'without a key'}
+              {file !== undefined && ` · read-only: set by ${file}`}
             </span>
           ),
           buttons: (

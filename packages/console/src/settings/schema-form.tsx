@@ -39,6 +39,7 @@ export function SchemaForm({ part }: { readonly part: 'agent' | 'conversation' }
   if (schema.isPending || settings.isPending) return <Loading />
   if (schema.isError || settings.isError) return <ErrorState error={schema.error ?? settings.error} />
   const values = part === 'agent' ? settings.data.agent_settings : settings.data.conversation_settings
+  const { read_only_file: file } = settings.data
   const submit = (event: FormEvent) => {
     event.preventDefault()
     save.mutate()
@@ -46,11 +47,16 @@ export function SchemaForm({ part }: { readonly part: 'agent' | 'conversation' }
   const isEditable = ({ value_type }: Field) => value_type !== 'array' && value_type !== 'object'
   return (
     <form className="stack" onSubmit={submit}>
+      {file !== undefined && (
+        <p>
+          Read-only: set by <code>{file}</code> on the machine of the server.
+        </p>
+      )}
       {schema.data.sections.map(({ key, label, fields }) => {
         const shown = fields.filter((field) => isEditable(field) && (isAll || field.prominence !== 'minor'))
         if (shown.length === 0) return null
         return (
-          <fieldset key={key}>
+          <fieldset key={key} disabled={file !== undefined}>
             <legend>{label}</legend>
             {shown.map((field) => (
               <FieldInput
