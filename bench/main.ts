@@ -8,7 +8,7 @@ import { findGoalsWithoutFloor, formatTable, type ResultRow } from './support/re
 
 /**
  * `npm run bench [-- name ...] [--quick] [--profile DIRECTORY]`: measurements, each with a floor of the same
- * run. Each benchmark runs in a process of its own, after a calibration; one that cannot run prints the
+ * run. Each benchmark runs in its own process, after a calibration; one that cannot run prints the
  * reason. The table is always printed. Exits with 1 when a benchmark has failed, a missed goal is no failure.
  */
 const usage = `npm run bench [-- name ...] [--quick] [--profile DIRECTORY]

@@ -9,7 +9,7 @@ export type Outcome =
   | { readonly failed: string }
 
 /**
- * Runs a program in a process of its own and returns the outcome that it sends. A program that ends without
+ * Runs a program in its own process and returns the outcome that it sends. A program that ends without
  * one has failed. Neither a crash nor the heap of one benchmark affects the next.
  */
 export async function runIsolated(program: URL, args: readonly string[]): Promise<Outcome> {

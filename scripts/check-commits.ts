@@ -6,7 +6,7 @@ const maxSubject = 71
 const pattern = /^[a-z]+(?:\([\w./, -]+\))?!?: (?<first>[a-z][\w-]*)(?![\w-])/
 /** Words that begin a sentence about what is, not an order. */
 const noOrder = new Set(
-  'a all an and another any both each every it its more most no nobody none not nothing one only other same some that the their there these they this those three two what when where which who'.split(
+  'a all an and another any both each every it its more most no no one none not nothing one only other same some that the their there these they this those three two what when where which who'.split(
     ' ',
   ),
 )

@@ -14,10 +14,11 @@ const steps = [
   ['sizes', 'node scripts/check-sizes.ts'],
   ['commit subjects', 'node scripts/check-commits.ts'],
   ['waits of tests', 'node scripts/check-waits.ts'],
+  ['words', 'node scripts/check-words.ts'],
 ] as const
 
 /** Steps whose output is of use when they succeed, too. */
-const printed: readonly string[] = ['sizes', 'commit subjects']
+const printed: readonly string[] = ['sizes', 'commit subjects', 'words']
 
 const startedAt = performance.now()
 const codes = await Promise.all(

@@ -88,7 +88,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
     'agent-server/src/modules/mcp/mcp-oauth-jobs.ts',
   ],
   'node:https': ['agent/src/tools/web/'],
-  // On a thread of its own: see HtmlThread.
+  // On its own thread: see HtmlThread.
   'html-to-text': ['agent/src/tools/web/html-text.ts'],
   'node:sqlite': ['storage/src/sqlite/'],
   pg: ['storage/src/postgres/'],
@@ -152,9 +152,9 @@ export const compileCacheFile = 'shared/src/process/compile-cache.js'
  */
 export const bodyReaders: readonly string[] = [
   'shared/src/async/read-limited.ts',
-  // A request of its own.
+  // A separate request.
   'agent/src/tools/web/public-fetch.ts',
-  // A form of its own.
+  // A separate form.
   'sandbox-server/src/sandboxes/sandbox-exec.ts',
 ]
 
@@ -240,7 +240,7 @@ export const timerUsers: Readonly<Record<string, string>> = {
     'bounds and repeats requests to a source of secrets',
   'agent-server/src/modules/mcp/mcp-oauth-jobs.ts': 'bounds a sign-in, which a person does',
   'http/src/core/http-server.ts': 'looks for idle connections of the kernel while it closes',
-  'http/src/telemetry/': 'bounds the last export of a library that has timers of its own',
+  'http/src/telemetry/': 'bounds the last export of a library that has its own timers',
 }
 
 /** Tests that wait for longer than half a second although their suffix does not say so, each with its reason. */

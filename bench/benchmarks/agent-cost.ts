@@ -24,7 +24,7 @@ const charactersPerToken = 4
 /**
  * Modelled cost of what the agent sends, from the requests that it would send to each provider: 100 steps
  * direct and through gateways (at most 1.1 times), the uncached share of the input at 1 to 18 parallel calls
- * (at most 5 percent), and a condensation at the end of the conversation beside one by a request of its own
+ * (at most 5 percent), and a condensation at the end of the conversation beside one by its own request
  * (at most a quarter).
  */
 export async function agentCost(bench: BenchContext): Promise<ResultRow[]> {
@@ -56,7 +56,7 @@ export async function agentCost(bench: BenchContext): Promise<ResultRow[]> {
 }
 
 /**
- * The requests for summaries: at the end of the conversation, and by a model of their own with the same
+ * The requests for summaries: at the end of the conversation, and by their own model with the same
  * prices.
  */
 async function measureCondensation(bench: BenchContext): Promise<ResultRow[]> {
@@ -66,8 +66,8 @@ async function measureCondensation(bench: BenchContext): Promise<ResultRow[]> {
   const inPlace = await measure(bench, provider, { ...plan, maxTokens, only: 'summaries' })
   const apart = await measure(bench, provider, { ...plan, maxTokens, only: 'summaries', hasOwnModel: true })
   const each = (use: readonly CacheUse[]) => dollars(use) / Math.max(1, use.length)
-  const floor = Floor.of('a request of its own', [each(apart)])
-  return [atMost('input of a condensation beside a request of its own', '$', each(inPlace), floor, 0.25)]
+  const floor = Floor.of('its own request', [each(apart)])
+  return [atMost('input of a condensation beside its own request', '$', each(inPlace), floor, 0.25)]
 }
 
 function dollars(use: readonly CacheUse[]): number {

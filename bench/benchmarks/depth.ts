@@ -119,7 +119,7 @@ async function collectPageIds(
 }
 
 /**
- * First pages, each with a time bound of its own before or after the whole log, so that none was requested
+ * First pages, each with its own time bound before or after the whole log, so that none was requested
  * before; and pages at depth: at random page ids and at random instants alternately, only instants where
  * there are few pages.
  */

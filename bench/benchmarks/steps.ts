@@ -17,7 +17,7 @@ import { atMost, Floor, information, median, type ResultRow } from '../support/r
 /**
  * The overhead of the agent loop for each step of a conversation, with a model that replies at once and a
  * tool that does nothing: the request is built from the history, and the call and its result are written
- * durably, each in a transaction of its own. With a condenser that holds the view at 40 to 80 events, a step
+ * durably, each in its own transaction. With a condenser that holds the view at 40 to 80 events, a step
  * after 100,000 events takes at most 1.5 times as long as one after 100, in wall time and in user CPU time.
  * Both run alternately, on the same machine.
  */
@@ -110,7 +110,7 @@ async function measureRun(
   const usage = process.cpuUsage()
   await conversation.send({
     role: 'user',
-    content: [{ type: 'text', text: 'Go on.', cache_prompt: false }],
+    content: [{ type: 'text', text: 'Continue.', cache_prompt: false }],
     run: true,
     sender: undefined,
     extended_content: undefined,
@@ -130,7 +130,7 @@ async function measureRun(
   return { wallUs: (wallMs * 1000) / done, cpuUs: user / done }
 }
 
-/** A storage of its own, and the other dependencies of conversations. */
+/** A separate storage, and the other dependencies of conversations. */
 class StepsFixture implements AsyncDisposable {
   readonly #directory: string
   readonly #storage: Storage

@@ -10,7 +10,7 @@ process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL')
 })
 
-/** A server in a process of its own, stopped on disposal. */
+/** A server in its own process, stopped on disposal. */
 export interface Server extends AsyncDisposable {
   readonly pid: number
   readonly port: number
@@ -39,7 +39,7 @@ export function adoptProcess(child: ChildProcess, port: number): Server {
   }
 }
 
-/** A program in a process of its own, and its first line of output. */
+/** A program in its own process, and its first line of output. */
 export interface Program extends Omit<Server, 'port'> {
   readonly firstLine: string
 }

@@ -32,7 +32,7 @@ test('a throughput passes when the median ratio of its pairs reaches the goal', 
   expect(atLeast('x', '/s', measured, 0.9)).toMatchObject({ holds: false })
 })
 
-test('a figure passes when it does not exceed its floor so many times, and its unit says "at most"', () => {
+test('a figure passes when it does not exceed its floor that many times, and its unit says "at most"', () => {
   const row = atMost('x', 'ms', 30, floor(10), 3)
   expect(row).toMatchObject({ unit: 'ms, at most', ratio: 3, goal: 3, holds: true, floor: 10 })
   expect(atMost('x', 'ms', 31, floor(10), 3)).toMatchObject({ ratio: 3.1, holds: false })

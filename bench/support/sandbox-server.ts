@@ -21,7 +21,7 @@ export interface SandboxInfo {
   readonly exposed_urls: readonly { readonly name: string; readonly url: string }[] | null
 }
 
-/** A sandbox server in a process of its own, called through its API. All of its sandboxes end with it. */
+/** A sandbox server in its own process, called through its API. All of its sandboxes end with it. */
 export class ControlPlane implements AsyncDisposable {
   readonly data: string
   readonly #env: Readonly<Record<string, string>>

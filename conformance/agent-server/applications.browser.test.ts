@@ -7,7 +7,7 @@ import { Applications } from '../map/extensions/application.ts'
 import { OwnMapServer } from '../map/map-server.ts'
 import { openBrowser } from '../support/shared-browser.ts'
 
-/** Two applications at origins of their own in a real browser: each attacks the other and the server. */
+/** Two applications at their own origins in a real browser: each attacks the other and the server. */
 const chromiumPath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(
   existsSync,
 )

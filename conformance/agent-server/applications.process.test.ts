@@ -61,7 +61,7 @@ test('a program with {socket} listens where the user of the server alone may con
   expect((folder.mode & 0o777).toString(8)).toBe('700')
 })
 
-test('another machine, or a proxy, has no origin of its own', async () => {
+test('another machine, or a proxy, has no separate origin', async () => {
   const path = '/api/canvas-extensions/installed/on-socket/link'
   const ask = (headers: Record<string, string>) =>
     new Promise((done, fail) => {

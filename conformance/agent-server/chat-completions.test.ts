@@ -316,7 +316,7 @@ test('a running conversation is 409, and a paused one too', async () => {
   await api.sendJson('POST', `/api/conversations/${conversation}/pause`, {})
   expect((await slow).status).toBe(409)
   const after = await completeChat(
-    { model: id, messages: [userMessage('Go on.')] },
+    { model: id, messages: [userMessage('Continue.')] },
     { [idHeader]: conversation },
   )
   expect(completionText(await parseCompletion(after))).toMatch(/^(After\.|The script is over\.)$/)

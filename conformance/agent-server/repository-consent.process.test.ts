@@ -142,7 +142,7 @@ test('after consent it runs, also after a restart, and changed content needs ano
   ])
   await writeAttack('second')
   const second = await converse(client)
-  // Somebody relies on hooks that were allowed: the run does not go on without them.
+  // Somebody relies on hooks that were allowed: the run does not continue without them.
   await expect.poll(() => status(client, second), patience).toBe('waiting_for_confirmation')
   const list = await client.call('listRepositoryConsents', {})
   expect(list.items.map(({ decision }) => decision)).toEqual(['pending', 'allowed'])
@@ -152,7 +152,7 @@ test('after consent it runs, also after a restart, and changed content needs ano
   expect([mark('hook', 'second'), mark('mcp', 'second')].map(existsSync)).toEqual([false, false])
 })
 
-test('a run waits for a decision, cannot be waved through, and goes on after it', async () => {
+test('a run waits for a decision, cannot be waved through, and continues after it', async () => {
   const client = await start('ask')
   const id = await converse(client)
   await expect.poll(() => status(client, id), patience).toBe('waiting_for_confirmation')
@@ -202,7 +202,7 @@ test('the command shows what would run before it allows it, lists and revokes', 
   expect(unclear.stdout).toContain('nothing to decide until that is corrected')
 })
 
-test('a denied repository does not run, and the conversation goes on', async () => {
+test('a denied repository does not run, and the conversation continues', async () => {
   const client = await start('ask')
   const id = await converse(client, { repository_consent: 'deny' })
   await expect.poll(() => status(client, id), patience).toMatch(/finished|error/)

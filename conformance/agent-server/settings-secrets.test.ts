@@ -110,7 +110,7 @@ test('secrets of settings, profiles and the list of secrets reach a conversation
   await driver.post(id, 'generate_title', { llm: profile })
   expect(far.requests.at(-1)?.headers.authorization).toBe(`Bearer ${plantSecret('profile')}`)
   far.replies = [{ text: 'Bye.' }]
-  await driver.sendMessage(id, 'Go on.')
+  await driver.sendMessage(id, 'Continue.')
   await driver.waitUntilIdle(id)
   expect(far.requests.at(-1)?.headers.authorization).toBe(`Bearer ${plantSecret('profile')}`)
   expect((await driver.getInfo(id)).agent).toMatchObject({ llm: { api_key: null } })

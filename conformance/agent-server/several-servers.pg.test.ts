@@ -194,7 +194,7 @@ describe.skipIf(!isPostgres)('several agent servers on one database', () => {
     expect((await b.api.fetch(path, { method: 'POST', headers })).status).toBe(401)
   })
 
-  test('a server that stops gives its runs to another, which goes on with them', async () => {
+  test('a server that stops gives its runs to another, which continues with them', async () => {
     await using own = await ServerGroup.open(2)
     const [a, b] = [own.member(0), own.member(1)]
     const script = [...Array.from({ length: 15 }, (_, n) => bashStep(`echo ${n}`)), finishStep()]
@@ -210,7 +210,7 @@ describe.skipIf(!isPostgres)('several agent servers on one database', () => {
     expect((await own.ownerOf(id))?.name).toBe(b.name)
   })
 
-  test('while the database is away calls are refused as retryable, and afterwards the runs go on', async () => {
+  test('while the database is away calls are refused as retryable, and afterwards the runs continue', async () => {
     await using own = await ServerGroup.open(2)
     const [a, b] = [own.member(0), own.member(1)]
     const script = [...Array.from({ length: 15 }, (_, n) => bashStep(`echo ${n}`)), finishStep()]

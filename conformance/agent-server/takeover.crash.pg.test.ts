@@ -89,7 +89,7 @@ async function runGroup(count: number, delays: number[]): Promise<{ acknowledged
 }
 
 /**
- * Kills or freezes the server that has a run, waits until another goes on with it, and brings the server
+ * Kills or freezes the server that has a run, waits until another continues with it, and brings the server
  * back. Returns the milliseconds from the end of the lease to the first event of the next owner.
  */
 async function endOwner(group: ServerGroup, id: string, signal: 'SIGKILL' | 'SIGSTOP'): Promise<number> {

@@ -12,7 +12,7 @@ import { AgentServerApi } from '../support/agent-server-api.ts'
 import { readSeries } from '../support/metrics.ts'
 
 const key = 'telemetry-session-key-0123456789'
-const prompt = 'a prompt that nobody else may see'
+const prompt = 'a prompt that no one else may see'
 const receiverKey = 'key-of-the-receiver-0123456789'
 const modelKey = 'sk-of-the-model-0123456789'
 

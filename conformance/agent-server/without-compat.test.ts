@@ -37,7 +37,7 @@ test('a profile is validated and a directory created', async () => {
   })
 })
 
-test('the routes of the reference alone are not there, and not in the document', async () => {
+test('the routes of the reference alone are missing, and not in the document', async () => {
   await using server = await open()
   const { api } = server
   const document = await api.requestJson<{ paths: Record<string, object> }>('/openapi.json')

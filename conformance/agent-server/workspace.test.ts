@@ -309,7 +309,7 @@ describe('files', () => {
   })
 
   test.each(['/proc/none', '/proc/none/such', '/dev/fd/none/such'])(
-    'a directory that the system cannot create is refused, and the server goes on: %s',
+    'a directory that the system cannot create is refused, and the server continues: %s',
     async (path) => {
       const { status } = await api.sendJson('POST', '/api/file/create_directory', { path })
       expect([400, 403, 404]).toContain(status)

@@ -150,7 +150,7 @@ userStep('a reload shows the history, and a further message goes over the socket
   await user.page.reload()
   await user.waitForText('All done: made.txt is there.')
   mockProvider.replies = [{ text: 'And here is more.' }]
-  await user.sendMessage('Go on')
+  await user.sendMessage('Continue')
   await user.waitForText('And here is more.')
   await user.screenshot('4-reload')
 })

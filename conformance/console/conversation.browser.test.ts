@@ -146,7 +146,7 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     await page.locator('details.call', { hasText: 'sleep 600' }).waitFor()
     await page.getByRole('button', { name: 'Interrupt' }).click()
     await page.locator('.status', { hasText: 'Paused' }).waitFor()
-    await page.getByLabel('Message', { exact: true }).fill('Go on.')
+    await page.getByLabel('Message', { exact: true }).fill('Continue.')
     await page.getByRole('button', { name: 'Send' }).click()
     await page.getByText('First.').waitFor()
     await page.context().close()
@@ -170,7 +170,7 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     await visit(page, id)
     const approve = page.getByRole('button', { name: 'Approve' })
     await approve.waitFor()
-    await page.getByText('rejected by itself in').waitFor()
+    await page.getByText('rejected automatically in').waitFor()
     await waitUntil(async () => (await page.title()).startsWith('(!)'), 'the title says that it waits')
     const visible = long.replace('\u202e', '\\u{202e}')
     const command = page.locator('.confirmation .command')
@@ -190,7 +190,7 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     await page.locator('.confirmation', { hasText: 'echo never' }).waitFor()
     await page.getByLabel('Reason for a rejection').fill('Not on this machine.')
     await page.getByRole('button', { name: 'Reject' }).tap()
-    // The agent goes on when it is told to.
+    // The agent continues when it is told to.
     await page.getByRole('button', { name: 'Run', exact: true }).tap()
     await page.getByText('Understood.').waitFor()
     const events = await fixture.driver.getEvents(id)

@@ -98,7 +98,7 @@ describe.runIf(chromiumPath !== undefined)('the pages of the console', { timeout
     await page.getByRole('menuitem', { name: 'Delete' }).click()
     await waitUntil(
       async () => (await fixture.api.fetch(`/api/conversations/${ids[1]}`)).status === 404,
-      'it is deleted when nobody took it back',
+      'it is deleted when no one took it back',
     )
     await page.locator('input[type=file]').setInputFiles({
       name: 'again.jsonl',
@@ -238,7 +238,7 @@ describe.runIf(chromiumPath !== undefined)('the pages of the console', { timeout
     ]) {
       await page.setViewportSize(viewport)
       await checkNothingRan(page)
-      // What is wider than the timeline is cut or has a scroll bar of its own.
+      // What is wider than the timeline is cut or has its own scroll bar.
       const tooWide = await page
         .locator('.timeline-scroller')
         .evaluate((scroller) =>

@@ -49,12 +49,12 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
     await page.getByText('READY').first().waitFor()
     await page.getByRole('link', { name: 'From the sandbox' }).click()
     await page.getByText('Answer 0.').waitFor()
-    await page.getByLabel('Message').fill('Do you go on?')
+    await page.getByLabel('Message').fill('Do you continue?')
     await page.getByRole('button', { name: 'Send', exact: true }).click()
     await page.getByText('Answer 1.').waitFor()
-    await page.getByLabel('Search in this log').fill('go on')
+    await page.getByLabel('Search in this log').fill('continue')
     await page.getByText('Answer 1.').waitFor({ state: 'hidden' })
-    await page.getByText('Do you go on?').waitFor()
+    await page.getByText('Do you continue?').waitFor()
 
     // The history is there without its sandbox.
     await user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/pause`)

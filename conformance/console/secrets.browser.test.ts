@@ -138,7 +138,7 @@ describe.runIf(chromiumPath !== undefined)('secrets in the console', { timeout: 
         await page.waitForLoadState('networkidle').catch(() => {})
         await traces.take(page)
       }
-      // What the key may not do is said, and what is of administrators is not there.
+      // What the key may not do is said, and what is of administrators is missing.
       expect(await page.getByRole('link', { name: 'Audit' }).count()).toBe(0)
       await page.goto(`${server.url}/fleet/sandboxes`)
       await page.getByRole('button', { name: 'Start' }).click()

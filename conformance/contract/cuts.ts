@@ -40,7 +40,7 @@ export const cuts: Guarantee = {
   },
 }
 
-/** The client's own `follow`, which reconnects by itself. */
+/** The client's own `follow`, which reconnects on its own. */
 async function followByClient(
   url: string,
   id: string,

@@ -8,7 +8,7 @@ import { MessageLedger } from './message-ledger.ts'
 /** SIGSTOP and SIGCONT while messages are written; a second server tries the directory of the frozen one. */
 export const freezes: Guarantee = {
   promise:
-    'A server that was frozen goes on where it was, and no second server opens its directory meanwhile.',
+    'A server that was frozen continues where it was, and no second server opens its directory meanwhile.',
   round:
     'stops the process for up to 300 ms under load; each 20th time a second server is started on its directory',
   partRounds: 200,

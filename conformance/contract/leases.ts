@@ -15,7 +15,7 @@ const pollMs = 20
 export const leases: Guarantee = {
   promise: 'A server that lost its lease acknowledges nothing that the owner does not have.',
   round:
-    'freezes the owner of a conversation under load until another server has the conversation, and lets it go on',
+    'freezes the owner of a conversation under load until another server has the conversation, and lets it continue',
   share: 0.05,
   roundSeconds: 4,
   whyUnavailable: () =>
@@ -46,7 +46,7 @@ export const leases: Guarantee = {
   },
 }
 
-/** What the owner was doing when it was frozen goes on after the end of its lease. */
+/** What the owner was doing when it was frozen continues after the end of its lease. */
 async function exchangeOwner(group: ServerGroup, id: string): Promise<void> {
   const { member, epoch } = await until(() => group.leaseOf(id), 'no server has the conversation')
   const pid = member.process.pid ?? 0

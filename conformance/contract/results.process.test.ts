@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { guarantees } from './guarantees.ts'
 import { keptRounds, type Outcome, readOutcomes, resultTable } from './results.ts'
 
-test('a recorded run goes on after its last rounds', { timeout: 180_000 }, async () => {
+test('a recorded run continues after its last rounds', { timeout: 180_000 }, async () => {
   const directory = await mkdtemp(join(tmpdir(), 'slipway-results-'))
   try {
     const results = join(directory, 'results', 'all.jsonl')

@@ -62,7 +62,7 @@ export const soak: Guarantee = {
   },
 }
 
-/** Runs of two steps in conversations of their own. Returns how many. */
+/** Runs of two steps in their own conversations. Returns how many. */
 async function runAgents(server: OwnAgentServer, signal: AbortSignal): Promise<number> {
   let runs = 0
   for (; !signal.aborted; runs++) {

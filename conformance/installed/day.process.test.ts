@@ -283,7 +283,7 @@ hour('the private server', async () => {
   expect((await day.run(['run', 'hello'], { cwd })).stdout).toContain('Hello to you.')
   expect((await day.run(['ls'], { cwd })).stdout).toMatch(/^[0-9a-f]{8} +finished/m)
   expect((await day.run(['stop'], { cwd })).stdout).toBe(
-    'The private server does not run: it stops by itself after the last session.\n',
+    'The private server does not run: it stops on its own after the last session.\n',
   )
   provider.replies = [terminal('sleep 500')]
   const [left] = await day.json(['run', 'Sleep on', '--detach'], { cwd })

@@ -109,7 +109,7 @@ test.each(moments)(
         SLIPWAY_LOG_LEVEL: 'error',
         ...program.env,
       },
-      // A group of its own, as a shell gives to each of its commands.
+      // A separate group, as a shell gives to each of its commands.
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
     })

@@ -300,7 +300,7 @@ export class OwnMapServer extends MapClient implements AsyncDisposable {
     await this.start(env)
   }
 
-  /** For clients that come back by themselves. */
+  /** For clients that come back on their own. */
   async restartAtSamePort(): Promise<void> {
     const { port } = new URL(this.url)
     await this.stop()
@@ -326,7 +326,7 @@ export async function waitForFrames<T = ApiEvent>(
     throw new Error(`the socket closed: ${code} ${reason}`)
   })
   const late = sleep(15_000, undefined, { ref: false }).then(() => {
-    throw new Error(`waited in vain: ${socket.frames.join('\n').slice(0, 2000)}`)
+    throw new Error(`timed out: ${socket.frames.join('\n').slice(0, 2000)}`)
   })
   ended.catch(() => {})
   late.catch(() => {})
@@ -339,7 +339,7 @@ export async function waitFor<T>(ask: () => Promise<T>, isExpected: (answer: T) 
   for (const end = Date.now() + 30_000; ; await sleep(50)) {
     const answer = await ask()
     if (isExpected(answer)) return answer
-    if (Date.now() > end) throw new Error(`waited in vain: ${JSON.stringify(answer).slice(0, 2000)}`)
+    if (Date.now() > end) throw new Error(`timed out: ${JSON.stringify(answer).slice(0, 2000)}`)
   }
 }
 

@@ -66,7 +66,7 @@ beforeAll(async () => {
   await mkdir(join(runner.directory, 'project'))
   await symlink(join(root, 'examples'), join(runner.directory, 'examples'))
   await copyFile(join(root, 'examples/sample-log/sample.jsonl'), join(runner.directory, 'log.jsonl'))
-  // With a key of its own, where the commands look for it.
+  // With its own key, where the commands look for it.
   const { directory } = runner
   const { path: data } = await usualDataDirectory('agent', { env: { HOME: directory }, directory })
   server = await startAgentServer(data, { SLIPWAY_NO_KEY: '' })

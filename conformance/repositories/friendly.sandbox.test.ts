@@ -15,7 +15,7 @@ import {
 import { AgentServerApi, type ApiEvent } from '../support/agent-server-api.ts'
 import { type CommandServer, testUsers, UserPrograms } from '../support/user-programs.ts'
 
-/** What a user has set up goes on working in their own repository, beside the walls against foreign ones. */
+/** What a user has set up continues working in their own repository, beside the walls against foreign ones. */
 
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 })
 
@@ -81,7 +81,7 @@ function prepare(): void {
   git(root, 'add', '-A')
   git(root, 'commit', '-qm', 'first')
   user.install('own/place.mjs', placeServer)
-  // Stands for ssh: it lets nobody in without the key of the user.
+  // Stands for ssh: it lets no one in without the key of the user.
   user.install(
     'bin/ssh',
     '#!/bin/sh\n[ -r "$HOME/.ssh/id" ] || exit 255\nfor last; do :; done\nexec sh -c "$last"\n',

@@ -74,7 +74,7 @@ const userServers = () => ({
   },
 })
 
-/** Data of a server whose author left a run that goes on with a command at the next start. */
+/** Data of a server whose author left a run that continues with a command at the next start. */
 async function writeState(): Promise<void> {
   const data = join(clone.root, '.slipway')
   const server = await startProcess([agentServerMain, '--port', '0', '--data', data], { SLIPWAY_NO_KEY: '1' })

@@ -18,7 +18,7 @@ const { SLIPWAY_TEST_COMPOSE: composeProgram = '' } = process.env
 const postgresImage = 'slipway.invalid/postgres:1'
 const serverImage = 'slipway-sandbox-server'
 
-/** `deploy/compose.yaml` with Docker Compose, an engine and ports of its own. */
+/** `deploy/compose.yaml` with Docker Compose, its own engine and ports. */
 class ComposeProject implements AsyncDisposable {
   readonly key = `sk-${randomBytes(12).toString('hex')}`
   readonly #name = `slipway-${randomBytes(4).toString('hex')}`

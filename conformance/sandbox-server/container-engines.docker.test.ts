@@ -110,8 +110,8 @@ function defineEngineTests(name: string, engine: TestEngine): void {
       expect(revived.session_api_key).toBe(sandbox.session_api_key)
       expect(await runInSandbox(revived, `cat ${sandbox.working_dir}/kept`)).toBe('kept\n')
       expect(await waitForTicks(revived, after.length)).not.toHaveLength(0)
-      expect(await user.sendMessage(id, 'Do you go on?')).toMatchObject({ status: 200 })
-      await user.waitForMessage(id, 'Do you go on?')
+      expect(await user.sendMessage(id, 'Do you continue?')).toMatchObject({ status: 200 })
+      await user.waitForMessage(id, 'Do you continue?')
       await waitFor('it answers', async () => {
         const { items } = await user.get<ListPage<{ source: string }>>(
           `/api/v1/conversation/${id}/events/search?kind__eq=MessageEvent&sort_order=TIMESTAMP_DESC&limit=1`,
@@ -238,7 +238,7 @@ const tickingCommand = command(
 )
 const textSteps = Array.from({ length: 9 }, (_, n) => ({ text: `Answer ${n}.` }))
 
-/** Starts a conversation with a scripted model in a sandbox of its own. */
+/** Starts a conversation with a scripted model in its own sandbox. */
 async function createConversation(
   { user }: TestContext,
   script: readonly object[],

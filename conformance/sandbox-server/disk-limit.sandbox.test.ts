@@ -21,7 +21,7 @@ test.skipIf(!canRun).each(isRoot ? ['root', 'an ordinary user'] : ['an ordinary 
     await server.start()
     const [ann, bea] = [await createUser(server), await createUser(server)]
     const [attacker, victim] = [await ann.startRunningSandbox(), await bea.startRunningSandbox()]
-    // Ends by itself when nobody stops it.
+    // Ends on its own when no one stops it.
     const fill = 'for i in $(seq 200); do head -c 2097152 /dev/zero >> filling || exit; sleep 0.1; done'
     await runInSandbox(attacker, `cd ${attacker.working_dir} && (setsid sh -c '${fill}' > /dev/null 2>&1 &)`)
     // What others free meanwhile may hide what it writes: it is measured each minute in any case.

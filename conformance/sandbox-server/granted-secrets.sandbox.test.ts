@@ -79,7 +79,7 @@ test(
     const alone = await ann.startRunningSandbox()
     const before = await listNames(sandbox)
     expect(before).toEqual(expect.arrayContaining(['ONE', 'TWO', 'THREE']))
-    // No conversation uses the provider; the owner who starts a sandbox of their own gives it everything.
+    // No conversation uses the provider; the owner who starts their own sandbox gives it everything.
     expect(before).not.toContain('github_token')
     expect(await listNames(alone)).toEqual([...before, 'github_token'])
     await saveSecret('LATER')

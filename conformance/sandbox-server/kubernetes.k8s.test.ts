@@ -64,8 +64,8 @@ function defineTests(cluster: TestCluster): void {
       expect(again.session_api_key).toBe(sandbox.session_api_key)
       expect((await at.pod(sandbox_id)).metadata?.uid).not.toBe(metadata?.uid)
       expect(await runInSandbox(again, `cat ${sandbox.working_dir}/kept`)).toBe('kept\n')
-      expect(await user.sendMessage(id, 'Do you go on?')).toMatchObject({ status: 200 })
-      await user.waitForMessage(id, 'Do you go on?')
+      expect(await user.sendMessage(id, 'Do you continue?')).toMatchObject({ status: 200 })
+      await user.waitForMessage(id, 'Do you continue?')
 
       await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${sandbox_id}`)
       await timed('a removal', at.waitUntilGone())
@@ -111,7 +111,7 @@ function defineTests(cluster: TestCluster): void {
     const [second] = await Promise.all([user.startRunningSandbox(), apiServer.restart()])
     expect((await user.getSandbox(id))?.status).toBe('RUNNING')
     expect(await runInSandbox(second, 'echo here')).toBe('here\n')
-    // Watches go on.
+    // Watches continue.
     const name = (await at.pod(id)).metadata?.name ?? ''
     await cluster.core.deleteNamespacedPod({ namespace: namespace.name, name })
     await user.waitForSandbox(id, 'ERROR')

@@ -111,7 +111,7 @@ describe.for(users)('the server runs as %s', ([, uid]) => {
     await remove(server, second.id)
   })
 
-  test('each start of the processes has a key of its own; a pause keeps it', limit, async (context) => {
+  test('each start of the processes has its own key; a pause keeps it', limit, async (context) => {
     requireNetworks(context)
     const box = await server.startRunningSandbox()
     await server.requestJson('POST', `/api/v1/sandboxes/${box.id}/pause`)

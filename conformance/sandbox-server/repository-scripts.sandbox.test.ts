@@ -50,7 +50,7 @@ async function startWaiting(name: string): Promise<{ id: string; finish: () => P
   }
   const { id } = await user.requestOrThrow<StartTask>('POST', '/api/v1/app-conversations', request)
   const until = (isEnough: (task: StartTask) => boolean) =>
-    waitFor('the start goes on', async () => {
+    waitFor('the start continues', async () => {
       const [task] = await user.get<StartTask[]>(`/api/v1/app-conversations/start-tasks?ids=${id}`)
       return task !== undefined && isEnough(task) ? task : undefined
     })

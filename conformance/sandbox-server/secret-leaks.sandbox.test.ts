@@ -474,7 +474,7 @@ test('no reply, log, file, task, event or process list contains a secret', async
   ids.push(await startWithRepositories(sandbox))
   await expectEntitledAccess(sandbox)
 
-  // A sandbox that ends by itself and prints everything it knows, alone and in a start.
+  // A sandbox that ends on its own and prints everything it knows, alone and in a start.
   const { id: crashing } = await ann.requestOrThrow<{ id: string }>(
     'POST',
     '/api/v1/sandboxes?sandbox_spec_id=crashing',

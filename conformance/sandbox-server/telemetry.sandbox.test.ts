@@ -7,7 +7,7 @@ import { createUser, openSandboxServer, textModel } from '../support/sandbox-ser
 
 /** Metrics, traces and audit of a sandbox server, and who may read them. */
 
-const privateMessage = 'a message that nobody else may see'
+const privateMessage = 'a message that no one else may see'
 
 test('a start appears in metrics and audit, for authorized callers', {
   timeout: 120_000,

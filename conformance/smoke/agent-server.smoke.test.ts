@@ -23,7 +23,7 @@ test.each(['SQLite', ...(hasTestDatabase ? ['PostgreSQL'] : [])])(
   { timeout: 60_000 },
   async (engine) => {
     const server = await openServer(engine)
-    const script = [bashStep('echo first'), bashStep('sleep 2; echo second'), finishStep('It goes on.')]
+    const script = [bashStep('echo first'), bashStep('sleep 2; echo second'), finishStep('It continues.')]
     const { id } = await server.driver.createScripted(script)
     const socket = server.driver.openSocket(`/sockets/events/${id}?resend_mode=all`)
     await socket.waitUntil((events) => JSON.stringify(events).includes('echo second'))
@@ -34,9 +34,11 @@ test.each(['SQLite', ...(hasTestDatabase ? ['PostgreSQL'] : [])])(
     await server.driver.waitUntilIdle(id)
     const kept = await server.driver.getEvents(id)
     expect(kept.slice(0, acknowledged.length)).toEqual(acknowledged)
-    const { status } = await server.driver.sendMessage(id, [{ type: 'text', text: 'Go on.' }], { run: true })
+    const { status } = await server.driver.sendMessage(id, [{ type: 'text', text: 'Continue.' }], {
+      run: true,
+    })
     expect(status).toBe(200)
-    await server.driver.waitForEvent(id, (event) => JSON.stringify(event).includes('It goes on.'))
+    await server.driver.waitForEvent(id, (event) => JSON.stringify(event).includes('It continues.'))
     expect(findLogIssues(await server.driver.waitUntilIdle(id))).toEqual([])
   },
 )

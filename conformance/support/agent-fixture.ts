@@ -39,7 +39,7 @@ export interface OwnAgentServerOptions {
 }
 
 /**
- * A server of the working tree with a data directory of its own, which a test can stop, kill and start again.
+ * A server of the working tree with its own data directory, which a test can stop, kill and start again.
  */
 export class OwnAgentServer implements AsyncDisposable {
   /** The data directory; no symbolic link. */

@@ -101,7 +101,7 @@ async function release(directory: string): Promise<string> {
   return directory
 }
 
-/** Whether this process has made a folder that was not there. */
+/** Whether this process has made a folder that was missing. */
 async function isMade(path: string): Promise<boolean> {
   return await mkdir(path).then(
     () => true,

@@ -47,7 +47,7 @@ export class ExampleRunner implements AsyncDisposable {
     this.#env = env
   }
 
-  /** `env` is the environment of the examples besides `PATH` and a `HOME` of their own. */
+  /** `env` is the environment of the examples besides `PATH` and their own `HOME`. */
   static async open(env: Readonly<Record<string, string>>): Promise<ExampleRunner> {
     const runner = new ExampleRunner(await realpath(await mkdtemp(join(tmpdir(), 'slipway-readme-'))), env)
     await mkdir(runner.directory)

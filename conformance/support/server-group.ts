@@ -22,7 +22,7 @@ interface Lease {
   readonly epoch: number
 }
 
-/** Several agent servers on a schema of their own, with one directory of workspaces. */
+/** Several agent servers on their own schema, with one directory of workspaces. */
 export class ServerGroup implements AsyncDisposable {
   readonly members: Member[] = []
   readonly db: pg.Client

@@ -23,7 +23,7 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   }
 }
 
-/** Runs a statement on a connection of its own. */
+/** Runs a statement on its own connection. */
 export async function runSql(
   url: string | undefined,
   sql: string,

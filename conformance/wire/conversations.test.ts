@@ -900,7 +900,7 @@ wireCase(
   },
 )
 
-wireCase('ALL titles', 'come by themselves after the first message, unless autotitle is false', async () => {
+wireCase('ALL titles', 'come on their own after the first message, unless autotitle is false', async () => {
   const script = [finishStep(), { side: true, text: 'A fine title' }]
   const titled = await wire.driver.create(
     { llm: scriptedModel(script) },

@@ -49,7 +49,7 @@ wireCase(
     })
     const id = String(first.headers.get(header))
     expect(await wire.requestStatus('GET', `/api/conversations/${id}`)).toBe(200)
-    const second = await completeChat({ model: name, messages: userMessages('Go on.') }, { [header]: id })
+    const second = await completeChat({ model: name, messages: userMessages('Continue.') }, { [header]: id })
     expect(second.body).toMatchObject({ choices: [{ message: { content: 'Two.' } }] })
     expect(second.headers.get(header)).toBe(id)
   },

@@ -202,7 +202,7 @@ wireCase(
   },
 )
 
-wireCase('ALL A.1 run', 'that fails ends with error in an update of its own, and over REST', async () => {
+wireCase('ALL A.1 run', 'that fails ends with error in its own update, and over REST', async () => {
   const { id } = await create([{ error: { code: 'LLMBadRequestError', detail: 'No.' } }])
   await using client = await connect(id)
   await wire.requestOrThrow('POST', path(id, '/events'), {

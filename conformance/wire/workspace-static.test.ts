@@ -5,7 +5,7 @@ import { openWireServer, unknownId, wireCase, wireCaseWithKey } from './wire-ser
 
 const wire = openWireServer()
 
-/** Creates a conversation with a folder of its own and some files. */
+/** Creates a conversation with its own folder and some files. */
 async function createWithFiles(): Promise<{ id: string; path: string }> {
   const path = `${wire.directory}/${randomUUID()}`
   await wire.upload(`${path}/index.html`, '<p>index</p>')

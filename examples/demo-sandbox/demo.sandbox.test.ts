@@ -15,7 +15,7 @@ const mainPath = fileURLToPath(new URL('../../packages/cli/src/main.js', import.
 let directory: string
 let count = 0
 
-/** The demo with a temporary directory of its own. */
+/** The demo with its own temporary directory. */
 async function spawnDemo(env: Record<string, string> = {}) {
   const temporary = join(directory, String(++count))
   await mkdir(temporary)

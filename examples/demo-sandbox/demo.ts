@@ -52,7 +52,7 @@ function hangUpSignal(): AbortSignal {
   return hangUp.signal
 }
 
-/** Runs the demo on a server of its own; afterwards the server has stopped and its sandboxes are gone. */
+/** Runs the demo on its own server; afterwards the server has stopped and its sandboxes are gone. */
 async function runOnTemporaryServer({ env, ...options }: TemporaryServerOptions): Promise<void> {
   const { root } = options
   const data = join(root, 'data')

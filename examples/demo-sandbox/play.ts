@@ -35,7 +35,7 @@ export async function runSandboxDemo(stage: SandboxDemoContext): Promise<void> {
 
 async function showStart(stage: SandboxDemoContext): Promise<SandboxConversation> {
   const { client, isFast, signal, root } = stage
-  await printHeading(stage, 'A conversation in a sandbox of its own')
+  await printHeading(stage, 'A conversation in its own sandbox')
   await print('The model is scripted, its shell is real. Each state of the start, live:\n')
   const secretFile = join(root, 'outside', 'secret')
   await writeFile(secretFile, `${outsideText}\n`, { mode: 0o644 })

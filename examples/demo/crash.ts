@@ -18,7 +18,7 @@ interface CrashOptions {
 const finalText = 'The server was killed, the log has every step, and the work is done.'
 
 /**
- * Kills a server of its own in the middle of a tool call, starts it again on the same data and continues the run.
+ * Kills its own server in the middle of a tool call, starts it again on the same data and continues the run.
  * The model is scripted, so that the moment is certain.
  */
 export async function showCrash(stage: DemoContext, { root, env }: CrashOptions): Promise<void> {

@@ -50,7 +50,7 @@ export async function demoCommand(options: {
   await print(`Start your own with "${commandName} serve", then "${commandName} run --help".\n`)
 }
 
-/** Runs the demo on a server of its own, which has stopped afterwards. Returns its address. */
+/** Runs the demo on its own server, which has stopped afterwards. Returns its address. */
 async function runOnTemporaryServer(
   options: Parameters<typeof demoCommand>[0],
   root: string,

@@ -37,7 +37,7 @@ test('leaves out guards that throw or return, as checks and not as errors too', 
   ])
 })
 
-test('a branch that goes on, or has an alternative, is no guard', () => {
+test('a branch that continues, or has an alternative, is no guard', () => {
   const kinds = findMutations('x.ts', 'if (a()) b()\nif (c()) return\nelse d()').map(({ kind }) => kind)
   expect(kinds).toEqual(['condition', 'condition'])
 })

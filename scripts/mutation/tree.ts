@@ -78,7 +78,7 @@ export class Tree {
     if (!ok) throw new Error(`${testFile} fails without a fault:\n${output.slice(-2000)}`)
   }
 
-  /** Runs a program of Node with a temporary folder of its own, and ends what it leaves. */
+  /** Runs a program of Node with its own temporary folder, and ends what it leaves. */
   async #run(args: readonly string[], maxMs: number): Promise<Outcome> {
     // A name that no other path has: the reaper ends what belongs to it.
     const temporary = mkdtempSync(join(this.#folder, 'run-'))

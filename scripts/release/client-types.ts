@@ -134,7 +134,7 @@ function printObject({ properties = {}, required = [], additionalProperties }: S
     return `${comment}${JSON.stringify(name)}${isRequired ? '' : '?'}: ${printType(schema)}${isRequired ? '' : ' | undefined'}\n`
   })
   if (members.length === 0) return isOpen ? `{ [name: string]: ${others} }` : '{}'
-  // Beside members with types of their own the others are of any type.
+  // Beside members with their own types the others are of any type.
   return `{\n${members.join('')}${isOpen ? '[name: string]: unknown\n' : ''}}`
 }
 

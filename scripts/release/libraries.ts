@@ -6,7 +6,7 @@ import { rolldown } from 'rolldown'
 import { listFiles, root } from './files.ts'
 
 /**
- * Libraries that stay packages of their own: they bring machine code for one platform, or are fetched when
+ * Libraries that stay their own packages: they bring machine code for one platform, or are fetched when
  * something needs them (`playwright-core`).
  */
 export const separateLibraries: ReadonlySet<string> = new Set([

@@ -15,7 +15,7 @@ import { dailyProjects, latePasses, needs, nightlyFiles } from './suites.ts'
 //
 // A run keeps everything in one temporary folder, also the programs that its tests start: they inherit it as
 // TMPDIR. A reaper removes both when the run ends, however it does. Of all tests it has the compiled code
-// too: a test with a home directory of its own would compile each server and command again, which is half of
+// too: a test with its own home directory would compile each server and command again, which is half of
 // the time of a start. The tests of a person start few programs, and the cache costs Vitest itself more.
 
 const [mode = 'daily', ...args] = process.argv.slice(2)
@@ -35,7 +35,7 @@ const reaper = startReaper(folder)
 const [program = '', ...programArgs] = [...postgres(), process.execPath, ...testArgs()]
 const child = spawn(program, programArgs, {
   cwd: root,
-  // A group of its own: a signal reaches the wrappers, Vitest and its workers alike.
+  // A separate group: a signal reaches the wrappers, Vitest and its workers alike.
   detached: true,
   stdio: ['ignore', 'inherit', 'inherit'],
   env: {

@@ -8,7 +8,7 @@ import { isRecord, parseJson } from '@slipway/shared/json'
 
 // A run of tests or of a benchmark leaves nothing behind, however it ends: SIGKILL of its runner included.
 //
-// The runner keeps all files below one temporary folder and starts a reaper, a program in a session of its own
+// The runner keeps all files below one temporary folder and starts a reaper, a program in its own session
 // that waits for the end of its input: the kernel closes that pipe whatever kills the runner. Then the reaper
 // 1. ends the runner's child, if one was named, with SIGTERM to its process group: wrappers of that child may
 //    remove what no folder shows (containers, network interfaces);

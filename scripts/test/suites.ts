@@ -9,7 +9,7 @@ export const needs = {
   model: 'a real model server',
   pg: 'a PostgreSQL server',
   slow: 'time',
-  process: 'servers and programs of its own',
+  process: 'its own servers and programs',
 } as const
 
 export const suffixes = Object.keys(needs)

@@ -18,7 +18,7 @@ async function startVitest(source: string) {
   const { SLIPWAY_TEST_RESULTS: _, ...env } = process.env
   const args = [vitest, 'run', '--no-color']
   const child = spawn(process.execPath, args, { cwd: directory, detached: true, env })
-  // Errors have a pipe of their own, which may be read later.
+  // Errors have their own pipe, which may be read later.
   let output = ''
   child.stdout.on('data', (chunk) => (output += chunk))
   child.stderr.resume()

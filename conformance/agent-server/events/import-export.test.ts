@@ -102,7 +102,7 @@ test('a log without updates of its status has the status in which its run ended'
   const finish =
     '{"kind":"ObservationEvent","tool_name":"finish","tool_call_id":"c","action_id":"a","observation":{"kind":"FinishObservation","content":[]}}'
   const failure = '{"kind":"ConversationErrorEvent","source":"environment","code":"LLMError","detail":"x"}'
-  const message = messageLine('m', '2026-01-01T00:00:00', 'Go on')
+  const message = messageLine('m', '2026-01-01T00:00:00', 'Continue')
   const update = '{"kind":"ConversationStateUpdateEvent","key":"execution_status","value":"stuck"}'
   for (const [status, ...lines] of [
     ['finished', finish, pause],

@@ -88,7 +88,7 @@ test('title, tags and names of secrets reach every stream when they change, and 
   expect(await driver.getEvents(id)).toEqual([])
 })
 
-test('a title that comes by itself reaches every stream', { timeout: 120_000 }, async () => {
+test('a title that comes on its own reaches every stream', { timeout: 120_000 }, async () => {
   const { id } = await driver.create({ llm: scriptedModel([finishStep()]) }, { autotitle: true })
   await using streams = await openStreams(id)
   await driver.sendMessage(id, [{ type: 'text', text: 'Paint the shed.' }])

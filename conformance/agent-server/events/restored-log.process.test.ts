@@ -128,7 +128,7 @@ async function readCursors(position: number): Promise<typeof kept> {
 
 const head = common + lost + 10
 
-test('readers of what the restored log has go on where they were', async () => {
+test('readers of what the restored log has continue where they were', async () => {
   expect(kept.sse).toMatch(/^120\.[0-9a-f]{8}$/)
   expect(kept.socket).toBe(kept.sse)
   const events = await readStream('?until=idle', { 'last-event-id': kept.sse })

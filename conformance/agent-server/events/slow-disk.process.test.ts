@@ -14,7 +14,7 @@ const appendingMs = 500
 const maxMs = 0.75 * syncMs
 /** Of half of the answers. */
 const usualMs = 100
-/** After so many syncs those of a disk of this machine are made on the event loop, if it is fast. */
+/** After that many syncs those of a disk of this machine are made on the event loop, if it is fast. */
 const fastAppends = 40
 /** 60 pages of the write-ahead log; a burst has more than are moved into the database together. */
 const largeText = 'a long text '.repeat(20_000)

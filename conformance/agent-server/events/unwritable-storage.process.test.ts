@@ -19,7 +19,7 @@ const canMount =
 const sizeLimitTest = test.skipIf(!canLimit)
 const mountTest = test.skipIf(!canMount)
 
-/** A server on a data directory of its own; with `diskMiB` the directory is a disk of that size. */
+/** A server on its own data directory; with `diskMiB` the directory is a disk of that size. */
 async function openServer({
   diskMiB,
   directory,
@@ -88,7 +88,7 @@ async function waitUntilWritable(server: Server, id: string): Promise<void> {
 }
 
 sizeLimitTest(
-  'after I/O errors writes go on without a restart, and nothing acknowledged is lost',
+  'after I/O errors writes continue without a restart, and nothing acknowledged is lost',
   limit,
   async () => {
     await using server = await openServer()
@@ -102,7 +102,7 @@ sizeLimitTest(
       status: 503,
       body: { message: expect.stringContaining('log.db') },
     })
-    // Reads go on, also after the server's own attempts to write again.
+    // Reads continue, also after the server's own attempts to write again.
     for (let n = 0; n < 10; n++) {
       expect(await server.metric('slipway_storage_writable')).toBe(0)
       expect(await server.metric('slipway_storage_refused_writes_total')).toBeGreaterThan(0)
@@ -171,7 +171,7 @@ sizeLimitTest('an import that fails lets go of its conversation', limit, async (
 })
 
 mountTest(
-  'a full disk answers 507, also to an import and a removal, and writes go on when it has room',
+  'a full disk answers 507, also to an import and a removal, and writes continue when it has room',
   limit,
   async () => {
     await using server = await openServer({ diskMiB: 24 })
@@ -212,7 +212,7 @@ import fcntl, os, struct, sys
 fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))`
 
 mountTest(
-  'after a device failed and is mounted again, writes go on without a restart',
+  'after a device failed and is mounted again, writes continue without a restart',
   limit,
   async ({ skip }) => {
     const base = mkdtempSync(join(tmpdir(), 'slipway-device-'))
@@ -272,7 +272,7 @@ test('a foreign lock that stays refuses writes with 503 until it is gone', limit
 })
 
 mountTest(
-  'a data directory that becomes read-only refuses changes with its reason, and goes on when it is writable again',
+  'a data directory that becomes read-only refuses changes with its reason, and continues when it is writable again',
   limit,
   async (context) => {
     await using server = await openServer({ diskMiB: 24 })

@@ -109,13 +109,13 @@ test('a backup under load is restored on another path with byte-identical export
     expect((await other.requestJson(`/api/conversations/${removed}`)).status).toBe(404)
     const names = await other.requestJson('/api/settings/secrets')
     expect(JSON.stringify(names.body)).toContain('TOKEN')
-    // The restored log goes on, also with new conversations.
+    // The restored log continues, also with new conversations.
     await addMessages(other, ledger.conversations[0] ?? '', 2, 'after')
     await addMessages(other, await other.import(''), 2)
   })
 })
 
-test('a killed backup leaves the steps before it whole, and the next one goes on', async () => {
+test('a killed backup leaves the steps before it whole, and the next one continues', async () => {
   await using server = await OwnAgentServer.open()
   const id = await server.api.import('')
   const backup = newPath()
@@ -237,7 +237,7 @@ test('what would overwrite something is refused with the next step', async () =>
   await refused(['backup', join(server.data, 'b'), '--data', server.data], /inside of the data directory/)
   await refused(['backup', newPath(), '--data', newPath()], /is no data directory.*--data/)
 
-  // Another history: an earlier copy of the directory that went on differently, and another server.
+  // Another history: an earlier copy of the directory that continued differently, and another server.
   const restored = newPath()
   await runJson(['restore', backup, '--data', restored])
   await refused(['backup', backup, '--data', restored], /one of another log/)

@@ -153,7 +153,7 @@ test('du names what takes space; deleting gives it back while the server runs; c
   expect((await server.api.export(small)).equals(before)).toBe(true)
 })
 
-test('compact gives space back while the server runs, and appends go on meanwhile', async () => {
+test('compact gives space back while the server runs, and appends continue meanwhile', async () => {
   await using server = await OwnAgentServer.open()
   const small = await importBytes(server, 5)
   await server.stop()

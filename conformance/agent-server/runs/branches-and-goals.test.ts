@@ -52,7 +52,7 @@ test('a conversation continues from another event: every event stays, and the br
   expect((await api.requestJson(`/api/conversations/${id}/agent_final_response`)).body).toEqual({
     response: '',
   })
-  await driver.sendMessage(id, 'Anew.')
+  await driver.sendMessage(id, 'Again.')
   const anew = (await driver.waitUntilIdle(id)).slice(all.length)
   expect(anew.map(eventLabel)).toEqual(
     expect.arrayContaining(['SystemPromptEvent', 'message:user', 'message:agent']),

@@ -95,12 +95,12 @@ function external(script: object, more: object = {}): object {
 
 const isCall = ({ kind }: ApiEvent) => kind === 'ACPToolCallEvent'
 
-test('after a kill of the server the program is gone, its calls end once, and the session goes on', async () => {
+test('after a kill of the server the program is gone, its calls end once, and the session continues', async () => {
   await using server = await OwnAgentServer.open()
   const sessions = join(server.directory, 'sessions.json')
   const pidFile = join(server.directory, 'pids')
   const script = {
-    turns: [[{ text: 'I start.' }, started('a'), { hang: true }], [{ text: 'Went on.' }]],
+    turns: [[{ text: 'I start.' }, started('a'), { hang: true }], [{ text: 'Continued.' }]],
     sessions,
     pidFile,
     // It does not notice that its reader is gone.
@@ -116,7 +116,7 @@ test('after a kill of the server the program is gone, its calls end once, and th
   const events = await server.driver.getEvents(id)
   expect(events.filter(isCall).map(({ status }) => status)).toEqual(['in_progress', 'failed'])
   const answers = events.filter(({ kind, source }) => kind === 'MessageEvent' && source === 'agent')
-  expect(answers.map(({ llm_message }) => llm_message)).toMatchObject([{ content: [{ text: 'Went on.' }] }])
+  expect(answers.map(({ llm_message }) => llm_message)).toMatchObject([{ content: [{ text: 'Continued.' }] }])
   expect(new Set(events.map((event) => event.id)).size).toBe(events.length)
   // An orderly end, unlike the disposal, ends the second program too.
   const laterPids = await findPids(pidFile)

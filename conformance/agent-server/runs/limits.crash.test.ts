@@ -49,7 +49,7 @@ test('limits are set, shown, reached and raised by REST', async () => {
   expect(bad.status).toBe(422)
 }, 60_000)
 
-test('what a run has used survives a kill at any step: the same run goes on', async () => {
+test('what a run has used survives a kill at any step: the same run continues', async () => {
   for (const killAt of [0, 4, 7]) {
     const script = steps.map((step, index) => (index === killAt ? { ...bashStep('sleep 60'), usage } : step))
     const { id } = await server.driver.createScripted(script, { limits: { run: { tokens: 1000 } } })

@@ -48,7 +48,7 @@ async function runReplies(
 async function expectNextMessageAnswered(id: string): Promise<ApiEvent[]> {
   const before = (await driver.getEvents(id)).length
   mockProvider.replies = [terminalReply('echo on'), finishReply('After all.')]
-  await driver.sendMessage(id, 'Go on.')
+  await driver.sendMessage(id, 'Continue.')
   const events = await driver.waitUntilIdle(id)
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
   expect(events.slice(before).map(eventLabel)).toContain('result:finish')

@@ -56,7 +56,7 @@ describe.each(modelServers)('$name', ({ isInstalled, open }) => {
     for (const server of [small, large]) await server?.[Symbol.asyncDispose]()
   })
 
-  realTest('a conversation that fills the window again and again goes on', patience, async () => {
+  realTest('a conversation that fills the window again and again continues', patience, async () => {
     const text = `${'The old harbour has nine boats and two cranes. '.repeat(5)}Say hello.`
     const { id, events } = await run({ llm: { ...small.llm, ...oneSentence } }, text)
     const answers = [answerOf(events)]

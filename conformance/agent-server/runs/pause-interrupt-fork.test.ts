@@ -269,7 +269,7 @@ test('policy and analyzer can be changed during a conversation and are returned'
   const analyzer = { kind: 'LLMSecurityAnalyzer' }
   expect((await driver.post(id, 'security_analyzer', { security_analyzer: analyzer })).status).toBe(200)
   expect(await driver.getInfo(id)).toMatchObject({ confirmation_policy: policy, security_analyzer: analyzer })
-  await driver.sendMessage(id, 'Go on.')
+  await driver.sendMessage(id, 'Continue.')
   const events = await driver.waitUntilIdle(id)
   expect(events.at(-1)).toMatchObject({ value: 'waiting_for_confirmation' })
   expect(events.find(({ key }) => key === 'confirmation_policy')?.value).toEqual(policy)
@@ -362,7 +362,7 @@ test('condense without a condenser is 409; with one the middle is summarised, an
   const forgotten = new Set(condensation?.forgotten_event_ids as string[])
   expect(forgotten.size).toBeGreaterThan(2)
   expect(events.filter(({ id: event }) => forgotten.has(event))).toHaveLength(forgotten.size)
-  await driver.sendMessage(id, 'Go on.')
+  await driver.sendMessage(id, 'Continue.')
   expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'finished' })
 })
 
@@ -463,7 +463,7 @@ test('a fork has the same events byte for byte, the settings, and a title; it is
   ])
   const [source, copy] = [(await api.export(id)).toString(), (await api.export(fork.id)).toString()]
   expect(copy.startsWith(source)).toBe(true)
-  await driver.sendMessage(fork.id, 'Go on.')
+  await driver.sendMessage(fork.id, 'Continue.')
   expect((await driver.waitUntilIdle(fork.id)).at(-1)).toMatchObject({ value: 'finished' })
   expect(await driver.getEvents(id)).toHaveLength(events.length)
 })
@@ -489,7 +489,7 @@ test('a fork at an event ends there; a call without a result is answered, and th
   expect(findLogIssues(copied)).toEqual([])
   expect((await driver.post(id, 'fork', { id: forkId })).status).toBe(409)
   expect((await driver.post(id, 'fork', { from_event_id: 'nowhere' })).status).toBe(404)
-  await driver.sendMessage(forkId, 'Go on.')
+  await driver.sendMessage(forkId, 'Continue.')
   expect((await driver.waitUntilIdle(forkId)).at(-1)).toMatchObject({ value: 'finished' })
 })
 

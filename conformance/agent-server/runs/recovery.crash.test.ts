@@ -75,7 +75,7 @@ const restOfRun = [
   'execution_status=finished',
 ]
 
-test('SIGKILL during a tool: its call is answered once, and the run goes on to its end', async () => {
+test('SIGKILL during a tool: its call is answered once, and the run continues to its end', async () => {
   const mark = `slipway-crash-${randomUUID()}`
   const id = await startLongCall(mark)
   const before = await driver.getEvents(id)
@@ -132,7 +132,7 @@ test('without recoveries a run that was cut is an error, and run continues it', 
   expect(findLogIssues(ended)).toEqual([])
 })
 
-test('a run whose server dies again and again is continued three times, another run anew', {
+test('a run whose server dies again and again is continued three times, another run again', {
   timeout: 120_000,
 }, async () => {
   const { id } = await driver.createScripted(
@@ -287,7 +287,7 @@ test('with another key the secrets are unreadable, and the conversation continue
   })
   await driver.waitUntilIdle(id)
   await restart('SIGTERM', { SLIPWAY_SECRET_KEY: 'another key than before' })
-  expect((await driver.sendMessage(id, 'Go on.')).status).toBe(200)
+  expect((await driver.sendMessage(id, 'Continue.')).status).toBe(200)
   expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'finished' })
   expect((await driver.post(id, 'fork')).status).toBe(201)
 })

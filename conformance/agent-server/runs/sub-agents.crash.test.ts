@@ -21,7 +21,7 @@ afterAll(async () => await server[Symbol.asyncDispose]())
 const { directory } = server
 const tasks = new SubAgentDriver(server)
 
-test('after a kill during a task the call is answered, the task is paused, its parent goes on, and nothing is done twice', async () => {
+test('after a kill during a task the call is answered, the task is paused, its parent continues, and nothing is done twice', async () => {
   const name = `killed-${randomUUID()}`
   await tasks.createProfile('worker', [
     bashStep(`echo x >> ${name}; sleep 300`),

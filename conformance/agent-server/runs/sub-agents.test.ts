@@ -56,7 +56,7 @@ test('agents are listed: those of a project, and the built-in ones', async () =>
   expect(bad).toMatchObject({ status: 422, body: { detail: [{ loc: ['body', 'project_dir'] }] } })
 })
 
-test('a task is a conversation of its own, linked from its parent; its events are served on every transport', async () => {
+test('a task is its own conversation, linked from its parent; its events are served on every transport', async () => {
   expect((await api.requestJson<string[]>('/api/tools/')).body).toContain('task_tool_set')
   await tasks.createProfile('helper', [bashStep('echo made > by-helper'), finishStep('It is made.')])
   const parent = await driver.create(

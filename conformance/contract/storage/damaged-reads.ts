@@ -154,7 +154,7 @@ function idsOf(originals: Reads): readonly string[] {
 
 /**
  * The text of an answer; undefined when the server refuses, breaks off or says in the stream that it cannot
- * go on.
+ * continue.
  */
 async function read(api: AgentServerApi, path: string): Promise<string | undefined> {
   try {

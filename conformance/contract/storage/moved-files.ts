@@ -119,5 +119,5 @@ async function expectRefusedStart(data: string): Promise<void> {
 
 async function waitFor(check: () => boolean): Promise<void> {
   for (const deadline = Date.now() + 60_000; !check(); await sleep(20))
-    if (Date.now() > deadline) throw new Error('the server did not go on within 60 s')
+    if (Date.now() > deadline) throw new Error('the server did not continue within 60 s')
 }

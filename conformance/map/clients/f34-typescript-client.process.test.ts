@@ -469,7 +469,7 @@ mapCase(
   { hasOwnServer: true },
 )
 for (const [id, promise, isNative] of [
-  ['F34.event-stream-reconnect', 'a socket comes back by itself', false],
+  ['F34.event-stream-reconnect', 'a socket comes back on its own', false],
   ['F34.event-stream-reconnect-native', 'the same with the socket of Node', true],
 ] as const)
   mapCase(

@@ -180,25 +180,21 @@ async function makeRepository(name: string, client: MapClient = server): Promise
   return path
 }
 
-mapCase(
-  'F04.create-worktree',
-  'a conversation in a worktree of its own, on a branch of its own',
-  async () => {
-    const working_dir = await makeRepository('worktree-source')
-    const info = await server.createConversation(undefined, { workspace: { working_dir }, worktree: true })
-    const own = (info.workspace as { working_dir: string }).working_dir
-    expect(own).not.toBe(working_dir)
-    expect(own.endsWith(`/${info.id}/worktree-source`)).toBe(true)
-    expect((await server.runCommand(`git -C '${own}' branch --show-current`)).trim()).toBe(
-      `openhands/${info.id}`,
-    )
-    expect(await server.runCommand(`cat '${own}/a.txt'`)).toBe('one\n')
-    expect(await server.requestStatus('DELETE', `/api/conversations/${info.id}`)).toBe(200)
-    expect(await server.runCommand(`ls -d '${own}' 2>/dev/null; true`)).toBe('')
-    expect(await server.runCommand(`git -C '${working_dir}' worktree list | wc -l`)).toMatch(/^\s*1\n$/)
-    expect(await server.runCommand(`git -C '${working_dir}' branch --list 'openhands/*'`)).toContain(info.id)
-  },
-)
+mapCase('F04.create-worktree', 'a conversation in its own worktree, on its own branch', async () => {
+  const working_dir = await makeRepository('worktree-source')
+  const info = await server.createConversation(undefined, { workspace: { working_dir }, worktree: true })
+  const own = (info.workspace as { working_dir: string }).working_dir
+  expect(own).not.toBe(working_dir)
+  expect(own.endsWith(`/${info.id}/worktree-source`)).toBe(true)
+  expect((await server.runCommand(`git -C '${own}' branch --show-current`)).trim()).toBe(
+    `openhands/${info.id}`,
+  )
+  expect(await server.runCommand(`cat '${own}/a.txt'`)).toBe('one\n')
+  expect(await server.requestStatus('DELETE', `/api/conversations/${info.id}`)).toBe(200)
+  expect(await server.runCommand(`ls -d '${own}' 2>/dev/null; true`)).toBe('')
+  expect(await server.runCommand(`git -C '${working_dir}' worktree list | wc -l`)).toMatch(/^\s*1\n$/)
+  expect(await server.runCommand(`git -C '${working_dir}' branch --list 'openhands/*'`)).toContain(info.id)
+})
 
 mapCase('F04.create-observability', 'headers of observability are validated', async () => {
   const body = server.conversationRequest(undefined)

@@ -188,7 +188,7 @@ mapCase('F05.control-errors', '401 and 422 touch nothing', async () => {
   expect(await kinds(id, 'PauseEvent')).toEqual([])
 })
 
-mapCase('F05.run-conflict', 'a second run is 409 and the first goes on', async () => {
+mapCase('F05.run-conflict', 'a second run is 409 and the first continues', async () => {
   const { id, held, model } = await hanging()
   expect(await server.post(id, 'run')).toMatchObject({
     status: 409,
@@ -215,7 +215,7 @@ async function runWhilePausing() {
 differs(
   'F05.pause-running',
   'a pause in a model call answers at once; run stays 409',
-  'run while the model call of a paused run goes on',
+  'run while the model call of a paused run continues',
   async () => {
     const { id, status, model } = await runWhilePausing()
     expect(status).toBe(200)
@@ -379,7 +379,7 @@ differs(
 mapCase('F05.stuck-new-input', 'a new message makes a stuck conversation idle, and it runs', async () => {
   const { id, model } = await stuck()
   model.replies = [finishReply()]
-  await server.sendMessage(id, 'Go on.')
+  await server.sendMessage(id, 'Continue.')
   expect((await server.getConversation(id)).execution_status).toBe('idle')
   await server.post(id, 'run')
   await server.waitForStatus(id, 'finished')

@@ -28,7 +28,7 @@ const respond = (id: string, body: unknown, on: MapClient = server) =>
   on.post(id, 'events/respond_to_confirmation', body)
 const kinds = async (id: string, on: MapClient = server) => (await on.getEvents(id)).map(({ kind }) => kind)
 
-/** A conversation in a folder of its own, asked for confirmation of everything, with a message that runs. */
+/** A conversation in its own folder, asked for confirmation of everything, with a message that runs. */
 async function waiting(on: MapClient = server, ...replies: readonly ScriptedReply[]) {
   const folder = await mkdtemp(join(on.directory, 'confirm-'))
   const model = await server.openModel(...replies)
@@ -83,7 +83,7 @@ mapCase('F08.always-confirm-wait', 'the next action waits and is not run', async
   expect(await exists(join(folder, 'ran.txt'))).toBe(false)
 })
 
-mapCase('F08.confirm-accept', 'accept runs the command and the run goes on', async () => {
+mapCase('F08.confirm-accept', 'accept runs the command and the run continues', async () => {
   const { id, folder } = await waiting(server, commandReply('echo x > ran.txt'), finishReply())
   expect((await respond(id, { accept: true })).status).toBe(200)
   const status = await server.waitForStatus(id, 'finished', 'waiting_for_confirmation')

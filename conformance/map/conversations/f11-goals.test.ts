@@ -215,7 +215,7 @@ mapCase('F11.goal-busy', 'a goal in a round refuses goals and runs; the default 
   held.release()
 })
 
-mapCase('F11.goal-stop', 'a stop ends the loop and lets the round go on', async () => {
+mapCase('F11.goal-stop', 'a stop ends the loop and lets the round continue', async () => {
   const { id, held } = await inRound()
   expect((await server.post(id, 'goal/stop')).status).toBe(200)
   expect((await waitForGoal(id, 'interrupted')).at(-1)).toMatchObject({
@@ -269,7 +269,7 @@ mapCase('F11.goal-busy-run', 'goals are refused in a run', async () => {
   held.release()
 })
 
-mapCase('F11.goal-resume', 'a resumed goal goes on with a prompt of its own', async () => {
+mapCase('F11.goal-resume', 'a resumed goal continues with its own prompt', async () => {
   const { id, held } = await inRound()
   await server.post(id, 'interrupt')
   await waitForGoal(id, 'interrupted')

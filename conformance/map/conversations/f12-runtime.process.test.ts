@@ -164,7 +164,7 @@ mapCase(
 
 mapCase(
   'F12.sandbox-pause-websocket',
-  'sockets are closed or go on',
+  'sockets are closed or continue',
   async () => {
     await using other = await OwnMapServer.open({ key: 'k' })
     const { id } = await other.createConversation(undefined, plain)
@@ -192,7 +192,7 @@ async function bind(
   return await client.request<Json>('PUT', binding(id), { body: { url, headers } })
 }
 
-/** A conversation of an external agent that has the credential in a secret of its own. */
+/** A conversation of an external agent that has the credential in its own secret. */
 async function createCodex(client: MapClient, more: object = {}): Promise<string> {
   const { id } = await client.createConversation(undefined, {
     ...plain,

@@ -145,7 +145,7 @@ mapCase('F27.hooks-conversation', 'hooks of the request run and are stored', asy
   expect(JSON.stringify(events.filter(({ kind }) => kind === 'HookExecutionEvent'))).toContain('hook-ran')
   expect(info.hook_config).toMatchObject(hook_config ?? {})
 })
-mapCase('F27.hooks-not-automatic', 'hooks of a project do not run by themselves', async () => {
+mapCase('F27.hooks-not-automatic', 'hooks of a project do not run on their own', async () => {
   const at = await project('quiet', { post_tool_use: command('echo hook-ran') })
   const model = await map.openModel(commandReply('true'), finishReply())
   const { events } = await converse(model, { workspace: { working_dir: at } })
@@ -286,7 +286,7 @@ mapCase('F27.agent-definitions', 'definitions of the request can be delegated to
   expect(JSON.stringify(events.filter(({ kind }) => kind === 'ObservationEvent'))).toContain('map-helper')
   expect(await names({})).not.toContain('map-helper')
 })
-const noPython = 'the server runs no Python: tools of its own come from MCP servers and plugins'
+const noPython = 'the server runs no Python: its own tools come from MCP servers and plugins'
 notApplicable('F27.custom-tool-modules', 'Python modules with tools', noPython)
 notApplicable('F27.import-modules', 'Python modules at the start', noPython)
 notApplicable('F27.custom-tool-missing-on-resume', 'a Python module that is gone', noPython)

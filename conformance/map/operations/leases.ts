@@ -307,7 +307,7 @@ export function defineLeaseCases(): void {
       const { id } = await first.createConversation(undefined, untitled)
       expect((await patchTitle(first, id, 'First')).status).toBe(200)
       servers.signal(0, 'SIGSTOP')
-      // Answered when the server goes on, which finds its lease gone then.
+      // Answered when the server continues, which finds its lease gone then.
       const late = patchTitle(first, id, 'Late')
       await servers.rename(second, id, 'Of the next owner')
       servers.signal(0, 'SIGCONT')

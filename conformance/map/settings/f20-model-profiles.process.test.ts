@@ -437,7 +437,7 @@ mapCase(
 )
 mapCase(
   'F20.corrupt-files',
-  'a file that is no profile is not listed, 400, and mended by a save; damaged settings are 409',
+  'a file that is no profile is not listed, 400, and repaired by a save; damaged settings are 409',
   async () => {
     await using server = await OwnMapServer.open({ key: 'map-key-2' })
     for (const name of ['map-good', 'map-cut', 'map-list', 'map-empty', 'map-later'])

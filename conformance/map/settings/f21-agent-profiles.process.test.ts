@@ -407,7 +407,7 @@ mapCase('F21.acp-skill-sourcing', 'an ACP profile has no skills of the server by
 })
 mapCase(
   'F21.dangling-llm-report',
-  'a model profile that is not there is named by a member',
+  'a model profile that is missing is named by a member',
   async () => {
     await draft(
       { agent_kind: 'openhands', llm_profile_ref: 'map-none' },

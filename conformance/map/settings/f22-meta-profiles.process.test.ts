@@ -223,7 +223,7 @@ async function openRouting(server: MapClient, answer: string) {
       const { agent_settings } = await server.requestOrThrow<Json>('GET', '/api/settings', { headers })
       const body = { agent_settings, workspace: { working_dir: server.directory }, autotitle: false }
       const made = await server.requestOrThrow<MapConversation>('POST', '/api/conversations', { body })
-      await server.sendMessage(made.id, 'Go on.', true)
+      await server.sendMessage(made.id, 'Continue.', true)
       const after = await server.waitForStatus(made.id, 'finished')
       const events = await server.getEvents(made.id)
       const observation = events.find(({ kind }) => kind === 'ObservationEvent')?.observation
@@ -239,7 +239,7 @@ async function openRouting(server: MapClient, answer: string) {
 }
 const usage = (conversation: Json) =>
   Object.keys(Object((conversation.stats as Json | undefined)?.usage_to_metrics))
-mapCase('F22.route-classes', 'an agent asks for a route and goes on with that model', async () => {
+mapCase('F22.route-classes', 'an agent asks for a route and continues with that model', async () => {
   const routing = await openRouting(map, '1')
   const { made, after, events, observation } = await routing.converse(config)
   expect(made.agent).toMatchObject({
@@ -279,7 +279,7 @@ mapCase('F22.route-direct', 'the answer of the classifier names the model', asyn
   })
   expect(after.agent).toMatchObject({ llm: { model: 'openai/map-strong' } })
   const question = JSON.stringify(routing.fast.requests.at(-1)?.body)
-  for (const part of ['Go on.', 'map-strong: all']) expect(question).toContain(part)
+  for (const part of ['Continue.', 'map-strong: all']) expect(question).toContain(part)
   await routing.close()
 })
 mapCase('F22.route-missing-profile', 'an unknown model is an error of the tool only', async () => {
@@ -349,7 +349,7 @@ const saveOn = (on: MapClient, name: string, status = 201) =>
 const own = { hasOwnServer: true }
 mapCase(
   'F22.corrupt-files',
-  'a damaged rule is not listed, 400, and mended by a save',
+  'a damaged rule is not listed, 400, and repaired by a save',
   async () => {
     const { server, file } = await openWithRules()
     await using _ = server

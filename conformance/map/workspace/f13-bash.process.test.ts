@@ -82,7 +82,7 @@ mapCase('F13.execute-sync', 'the answer is the last output, with both streams', 
     expect(await server.requestStatus('POST', '/api/bash/execute_bash_command', { body })).toBe(422)
 })
 
-mapCase('F13.global-cwd', 'any directory; one that is not there is an output with -1', async () => {
+mapCase('F13.global-cwd', 'any directory; one that is missing is an output with -1', async () => {
   expect((await execute('pwd', { cwd: '/tmp' })).stdout).toBe('/tmp\n')
   expect((await execute('pwd')).exit_code).toBe(0)
   const output = await execute('pwd', { cwd: '/nonexistent/map' })
@@ -297,7 +297,7 @@ mapCase('F13.scoped-cwd', 'commands of a conversation run in its workspace', asy
     })
 })
 
-mapCase('F13.scoped-routes', 'a conversation has a history of its own', async () => {
+mapCase('F13.scoped-routes', 'a conversation has its own history', async () => {
   const { id } = await server.createConversation()
   const { body } = await scoped(id, 'execute_bash_command', { command: 'echo SCOPED' })
   expect((await scoped(id, `bash_events/${hex(body.id)}`)).body).toMatchObject({ stdout: 'SCOPED\n' })
@@ -392,7 +392,7 @@ mapCase('F13.scoped-bad-id', 'a malformed conversation id is 422', async () => {
 
 mapCase(
   'F13.scoped-idle-eviction',
-  'a command goes on while its conversation is not used',
+  'a command continues while its conversation is not used',
   async () => {
     await using other = await OwnMapServer.open({ key: 'k', env: { SLIPWAY_CONVERSATION_IDLE_SECONDS: '1' } })
     const { id } = await other.createConversation()

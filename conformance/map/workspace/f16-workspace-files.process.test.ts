@@ -110,7 +110,7 @@ mapCase('F16.content-types', 'types follow the extension', async () => {
   }
 })
 
-mapCase('F16.dir-index', 'directories serve their index; what is not there is 404', async () => {
+mapCase('F16.dir-index', 'directories serve their index; what is missing is 404', async () => {
   const { id } = await withFiles()
   for (const path of ['/sub', '/sub/']) expect((await get(id, path)).body).toContain('map-sub')
   expect(await get(id, '/empty')).toMatchObject({

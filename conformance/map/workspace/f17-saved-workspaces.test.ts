@@ -170,7 +170,7 @@ mapCase('F17.add-parents', 'parents are added once and leave workspaces', async 
   expect(body.workspaces).toEqual(before.workspaces)
 })
 
-mapCase('F17.parent-children', 'a parent adds no children by itself', async () => {
+mapCase('F17.parent-children', 'a parent adds no children on its own', async () => {
   const parent = `${server.directory}/parent`
   await server.runCommand(`mkdir -p '${parent}/alpha'`)
   await addParents([item(parent)])

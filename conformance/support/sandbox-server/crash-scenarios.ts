@@ -144,7 +144,7 @@ interface StartTask {
   readonly detail: string | null
 }
 
-/** A conversation is started in a sandbox of its own, and deleted with it. */
+/** A conversation is started in its own sandbox, and deleted with it. */
 export const conversationScenario: CrashScenario = {
   name: 'conversation',
   env: { LLM_MODEL: 'scripted/test', SLIPWAY_DAILY_CONVERSATION_LIMIT: '100000' },

@@ -52,7 +52,7 @@ export class DirectAddress implements AsyncDisposable {
   }
 }
 
-/** Each start of the processes has a socket of its own. */
+/** Each start of the processes has its own socket. */
 async function newestSocket(folder: string): Promise<string | undefined> {
   const names = (await readdir(folder).catch(() => [])).filter((name) => name.endsWith('.sock'))
   const found = await Promise.all(

@@ -67,7 +67,7 @@ export interface ServerProgram {
 }
 
 /**
- * A sandbox server of the working tree in a process and a directory of its own, which a test may kill and
+ * A sandbox server of the working tree in a process and its own directory, which a test may kill and
  * start again at the same address. Disposal deletes all of its sandboxes and rejects when anything is left of
  * them.
  */
@@ -191,7 +191,7 @@ export class SandboxServer implements AsyncDisposable {
     this.#child?.kill(name)
   }
 
-  /** Resolves when it has ended by itself. */
+  /** Resolves when it has ended on its own. */
   async waitForExit(): Promise<number | string | null> {
     if (this.isRunning && this.#child !== undefined) await once(this.#child, 'exit')
     return this.#child?.exitCode ?? this.#child?.signalCode ?? null

@@ -32,7 +32,7 @@ async function linkMissing(from: string, to: string): Promise<void> {
   const draft = await mkdtemp(join(to, '.draft-'))
   for (const name of missing) {
     const copy = (flags: string) => promisify(execFile)('cp', [flags, join(from, name), join(draft, name)])
-    // A data directory may be a mount of its own.
+    // A data directory may be its own mount.
     await copy('-al').catch(() => copy('-aT'))
     // Another worker may have copied it meanwhile.
     await rename(join(draft, name), join(to, name)).catch(() => undefined)

@@ -33,7 +33,7 @@ export const textModel = {
   script: Array.from({ length: 50 }, (_, n) => ({ text: `Answer ${n}.` })),
 }
 
-/** A user of a sandbox server with a key of their own. */
+/** A user of a sandbox server with their own key. */
 export class User {
   readonly id: string
   readonly key: string

@@ -52,7 +52,7 @@ async function firstLines(child: ChildProcess, count: number): Promise<string[]>
   return printed.split('\n').slice(0, count)
 }
 
-/** Imports the sample anew, with `flags`, and answers the conversation's id. */
+/** Imports the sample again, with `flags`, and answers the conversation's id. */
 async function importSample(...flags: string[]): Promise<string> {
   const { stdout, stderr } = await runCli(['import', samplePath, '--json', ...flags])
   expect(stderr).toBe('')
@@ -125,7 +125,7 @@ test('a bad line is told with file, line and place, and nothing is imported', as
 })
 
 test.concurrent.each([
-  ['a file that is not there', ['import', 'nowhere.jsonl'], '', 'slipway: Cannot read nowhere.jsonl: '],
+  ['a file that is missing', ['import', 'nowhere.jsonl'], '', 'slipway: Cannot read nowhere.jsonl: '],
   ['a directory', ['import', '.'], '', 'slipway: Cannot read .: it is a directory'],
   ['a damaged gzip file', ['import', '-'], gzipSync(sample).subarray(0, 900), 'slipway: Cannot read -: '],
   [
@@ -405,7 +405,7 @@ test('an older Node starts the one that is installed, or says in one line what t
   expect(refused.error).toMatch(/^Slipway needs Node 24\.12 or newer .*install Node 24.*\n$/)
 })
 
-test('a server whose output nobody reads any more stops', async () => {
+test('a server whose output no one reads any more stops', async () => {
   const child = spawnCli(['demo'])
   const end = exitCode(child)
   const out = must(child.stdout, 'stdout')

@@ -69,7 +69,7 @@ export class RequestLifecycle {
     this.#observer = observer
   }
 
-  /** Ends the streams that have no end of their own. */
+  /** Ends the streams that have no separate end. */
   stop(): void {
     this.isStopping = true
     for (const res of this.#endless) this.activeControllers.get(res)?.abort()

@@ -67,7 +67,7 @@ export interface CoreOptions {
 
 /**
  * The value of `SLIPWAY_SERVER` in the environment of all programs that this server starts, except those of
- * applications, which have a `HOME` of their own in the data directory.
+ * applications, which have their own `HOME` in the data directory.
  */
 async function serverMarker(directory: string): Promise<string> {
   const path = await realpath(directory)
@@ -76,7 +76,7 @@ async function serverMarker(directory: string): Promise<string> {
 
 /**
  * Ends the programs that the last process on this directory left running, and removes their folders and the
- * temporary folders of processes that have ended. `findHomes`: those of programs with a `HOME` of their own.
+ * temporary folders of processes that have ended. `findHomes`: those of programs with their own `HOME`.
  */
 export async function killLeftovers(
   directory: string,

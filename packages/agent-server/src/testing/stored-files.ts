@@ -45,7 +45,7 @@ export const otherSources = {
   'agent-server/src/core/documents/json-file.ts': 'the files of others, by openJsonFile',
   'agent-server/src/modules/extensions/source-cache.ts': 'a cache, which is fetched again',
   'agent-server/src/core/conversations/lifecycle/message-images.ts': 'copies of pictures for programs',
-  'agent-server/src/modules/maintenance/backup-manifest.ts': 'backups, with a checksum of their own',
+  'agent-server/src/modules/maintenance/backup-manifest.ts': 'backups, with their own checksum',
   'sandbox-server/src/accounts/user-documents.ts': 'documents in control.db',
   'sandbox-server/src/backends/process/sandbox-record.ts': 'tested beside it',
   'storage/src/documents/file-document-store.ts': 'the files of others',

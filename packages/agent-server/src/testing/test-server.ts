@@ -5,7 +5,7 @@ import { agentServerOpenApi, type RouteTable } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import { temporaryDirectory } from './fixtures.ts'
 
-/** Routes alone, on a directory of their own, for one test. */
+/** Routes alone, on their own directory, for one test. */
 export interface TestServer extends AsyncDisposable {
   readonly url: string
   readonly directory: string

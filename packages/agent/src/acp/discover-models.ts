@@ -36,7 +36,7 @@ export async function discoverAcpModels(
       },
     }
     const session = await AcpSession.open(
-      // What it would choose by itself is asked for.
+      // What it would choose on its own is asked for.
       {
         agent: { ...agent, acp_session_mode: undefined, acp_resume_session_id: undefined },
         ...{

@@ -149,7 +149,7 @@ async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Pr
   }
   const launch = await prepareLaunch(agent, place, signal).catch((error: unknown) => {
     if (!(error instanceof Problem)) throw error
-    throw new AcpError('ACPAuthRequired', `The sign-in of the external agent is not there: ${error.message}`)
+    throw new AcpError('ACPAuthRequired', `The sign-in of the external agent is missing: ${error.message}`)
   })
   let process: LineProcess | undefined
   try {
@@ -167,7 +167,7 @@ async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Pr
       'initialize',
       {
         protocolVersion,
-        // It reads and writes files and runs commands by itself, inside of the same walls.
+        // It reads and writes files and runs commands on its own, inside of the same walls.
         clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
         clientInfo: { name: 'slipway', title: 'Slipway', version: ownPackage.version },
       },
@@ -234,7 +234,7 @@ async function openSession(
   let models = readModels(result)
   const { acp_model: model, acp_session_mode: modeId } = agent
   if (model !== undefined && models?.current !== model) {
-    // What a program offers depends on the account: it goes on with its own model otherwise.
+    // What a program offers depends on the account: it continues with its own model otherwise.
     const isSet = await setModel(rpc, { id, models, model }, signal).then(
       () => true,
       (error: unknown) => {

@@ -5,7 +5,7 @@
  * and attributes that somebody else wrote, have others within it, and be too large. Restoring must not lose
  * what is there now.
  *
- * Idea: git with a directory of its own and the workspace as its work tree. Its index says what the workspace
+ * Idea: git with its own directory and the workspace as its work tree. Its index says what the workspace
  * had at the last checkpoint, so storing looks at changed files alone.
  *
  * Invariants:

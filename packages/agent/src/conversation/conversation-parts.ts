@@ -10,6 +10,6 @@ export interface ConversationParts {
   readonly runtimes: RuntimeLoader
   readonly runs: RunControl
   readonly titles: Titles
-  /** Answers where the agent is a program of its own. */
+  /** Answers where the agent is its own program. */
   readonly external: ExternalAgent
 }

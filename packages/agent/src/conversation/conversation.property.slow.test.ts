@@ -318,7 +318,7 @@ async function live(commands: readonly (readonly Command[])[], seed: number, pol
   await storage.conversations.create({ id: life.id })
   await life.begin()
   for (const together of commands) {
-    // What is asked at the same moment is decided in an order that nobody chooses.
+    // What is asked at the same moment is decided in an order that no one chooses.
     const work = together
       .filter(({ kind }) => kind !== 'crash' && kind !== 'reopen')
       .map((one) => life.do(one).catch(onlyConflicts))

@@ -47,7 +47,7 @@ import { Titles } from './titles.ts'
 
 /**
  * An open conversation: state, runtime and agent loop. Methods resolve when their effect is durable; a run
- * that they start continues in the background.
+ * that they start runs in the background.
  */
 export class Conversation implements AsyncDisposable {
   readonly id: string
@@ -121,7 +121,7 @@ export class Conversation implements AsyncDisposable {
     )
   }
 
-  /** Something that its tools have started goes on, such as a program in the background of the terminal. */
+  /** Something that its tools have started continues, such as a program in the background of the terminal. */
   async isOccupied(): Promise<boolean> {
     return (await (await this.#parts.runtimes.opened())?.isOccupied()) ?? false
   }
@@ -209,7 +209,7 @@ export class Conversation implements AsyncDisposable {
     await this.#track(sendMessage(this.#parts, runRequest(objective), { goal }))
   }
 
-  /** Ends the goal; its round goes on. Does nothing without an active goal. */
+  /** Ends the goal; its round continues. Does nothing without an active goal. */
   async stopGoal(): Promise<void> {
     await stopGoal(this.#parts)
   }

@@ -26,7 +26,7 @@ export interface ViewDescription {
 
 interface BranchStart {
   readonly position: number
-  /** The event that the log goes on from; null: it begins again. */
+  /** The event that the log continues from; null: it begins again. */
   readonly from_position: number | null
 }
 

@@ -5,7 +5,7 @@ import { assertCanStartGoal, endGoalEvents, goalReminder, goalUpdateEvent } from
 import { closeAbandonedActions } from './navigate.ts'
 import { transition } from './state/status.ts'
 
-/** Ends the goal; the round under way goes on to its end. */
+/** Ends the goal; the round under way continues to its end. */
 export async function stopGoal({ context }: ConversationParts): Promise<void> {
   await context.append(endGoalEvents)
 }

@@ -36,12 +36,12 @@ test('the model sees the branch and nothing of the others', async () => {
   await life.sendAndWait('Third.')
   expect(askedLast(player)).toEqual(['First.', 'One.', 'Third.'])
   await life.conversation.navigate(null)
-  await life.sendAndWait('Anew.')
-  expect(askedLast(player)).toEqual(['Anew.'])
+  await life.sendAndWait('Again.')
+  expect(askedLast(player)).toEqual(['Again.'])
   expect(await life.eventsOfKind('SystemPromptEvent')).toHaveLength(2)
   await life.reopen()
   await life.sendAndWait('And on.')
-  expect(askedLast(player).slice(0, 1)).toEqual(['Anew.'])
+  expect(askedLast(player).slice(0, 1)).toEqual(['Again.'])
 })
 
 test('to go to a message and run asks the model about it again', async () => {

@@ -6,7 +6,7 @@ import { leafMoveTarget } from './state/branch.ts'
 import type { ConversationState } from './state/state.ts'
 import { transition } from './state/status.ts'
 
-const navigatedText = 'The call was not done: the conversation went on from another event.'
+const navigatedText = 'The call was not done: the conversation continued from another event.'
 const otherBranchText = 'The call was not done here: it belongs to another branch of the conversation.'
 
 /** Moves the leaf to an event, null for none; actions without a result on the old branch get an error. */
@@ -20,7 +20,7 @@ export function navigateEvents(now: ConversationState, value: string | null): Ev
   ]
 }
 
-/** Actions left on another branch get an error before this branch goes on. */
+/** Actions left on another branch get an error before this branch continues. */
 export function closeAbandonedActions(now: ConversationState): EventDraft[] {
   return now.abandonedActions().map((call) => agentErrorEvent(call, otherBranchText))
 }

@@ -148,7 +148,7 @@ export class RunControl {
   }
 
   /**
-   * A slot for a run that is about to begin; `none` when it gets one by itself: it joins the active run, or
+   * A slot for a run that is about to begin; `none` when it gets one on its own: it joins the active run, or
    * waits. Undefined when all slots are taken. Pass it to `startWith`.
    */
   reserveSlot(): RunSlot | undefined {
@@ -183,7 +183,7 @@ export class RunControl {
     else releaseSlot(slot)
   }
 
-  /** Runs the agent loop while the status is `running`; an active run just goes on. */
+  /** Runs the agent loop while the status is `running`; an active run just continues. */
   start(slot: RunSlot = 'none'): void {
     const context = this.#context
     this.#deadline.schedule(undefined)
@@ -267,7 +267,7 @@ export class RunControl {
   async interrupt(): Promise<void> {
     await this.#abortStep((now) => {
       const status = transition(now.status, 'interrupt')
-      // A pause lets the current step go on: that step is interrupted.
+      // A pause lets the current step continue: that step is interrupted.
       if (status === undefined) {
         const isWorking = this.#isRunActive && now.status === 'paused'
         if (!isWorking) return []
@@ -413,7 +413,7 @@ function runOutcome({ status }: ConversationState): WorkOutcome {
   return { outcome: status, isFailure: status === 'error' || status === 'stuck' }
 }
 
-/** The run goes on now or after a confirmation. */
+/** The run continues now or after a confirmation. */
 function isRunUnfinished({ status }: ConversationState): boolean {
   return status === 'running' || status === 'waiting_for_confirmation'
 }

@@ -32,8 +32,8 @@ export function stopEvents(now: ConversationState, reason: string): EventDraft[]
 }
 
 /**
- * What a conversation that is opened again gets first. A pause lets the current calls go on, so when the
- * process died after it nobody knows whether they were done: they are not done a second time.
+ * What a conversation that is opened again gets first. A pause lets the current calls continue, so when the
+ * process died after it no one knows whether they were done: they are not done a second time.
  */
 export function reopenEvents(now: ConversationState, cutRun: CutRun): EventDraft[] {
   if (now.status === 'running') return cutRunEvents(now, cutRun)

@@ -10,7 +10,7 @@ const promptLength = 1000
 const instruction =
   'Give the conversation that begins with the following message a title. Answer with the title alone: a few words in the language of the message, without quotes, of at most'
 
-/** Titles of a conversation: on request, and once by itself after its first message. */
+/** Titles of a conversation: on request, and once on its own after its first message. */
 export class Titles {
   readonly #context: ConversationContext
   readonly #runtimes: RuntimeLoader
@@ -34,7 +34,7 @@ export class Titles {
     return await this.#generate(text, { model, maxLength }, signal)
   }
 
-  /** Sets a title for a conversation that has none. Failures are logged. */
+  /** Sets a title for a conversation without one. Failures are logged. */
   setInBackground(text: string): void {
     const { id, deps, store, settings } = this.#context
     if (store.title === undefined || !settings.current.autotitle || this.#hasTried) return
@@ -53,7 +53,7 @@ export class Titles {
     if (!signal.aborted && title !== '') await store.set(title)
   }
 
-  /** None where an external agent asks models by itself. */
+  /** None where an external agent asks models on its own. */
   async #model(llm: Llm | undefined): Promise<Model | undefined> {
     if (llm === undefined && isAcpAgent(this.#context.settings.current.agent)) return undefined
     const runtime = await this.#runtimes.open()

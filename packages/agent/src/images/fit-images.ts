@@ -152,7 +152,7 @@ function base64Bytes(url: string): Buffer | undefined {
   return isBase64 ? Buffer.from(url.slice(comma + 1), 'base64') : undefined
 }
 
-/** The most bytes of an image whose data URL has so many characters. */
+/** The most bytes of an image whose data URL has that many characters. */
 function bytesInDataUrl(chars: number): number {
   return Math.floor((chars - headChars) / 4) * 3
 }

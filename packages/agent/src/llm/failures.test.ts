@@ -255,7 +255,7 @@ test.each([
     'HTTP 400: body.n: Field required',
   ],
   [{ detail: [{ loc: ['a', 0], msg: 'x' }, { msg: 'y' }] }, 'HTTP 400: a.0: x; y'],
-])('%j says why in a form of its own', (body, detail) => {
+])('%j says why in its own form', (body, detail) => {
   expect(classifyFailure(refused(400, body)).detail).toBe(detail)
 })
 

@@ -85,7 +85,7 @@ export interface ModelReply {
   readonly usageId: string
   /** `refusal`: the provider's content policy. `length`: cut at the output limit. */
   readonly stop: 'stop' | 'tool_calls' | 'length' | 'refusal'
-  /** Of `length`: the provider paused the reply by itself, no limit cut it. */
+  /** Of `length`: the provider paused the reply on its own, no limit cut it. */
   readonly isPaused?: boolean
   /** If the provider sent them. */
   readonly tokenIds?: { readonly prompt: readonly number[]; readonly response: readonly number[] } | undefined

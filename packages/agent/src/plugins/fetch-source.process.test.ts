@@ -327,7 +327,7 @@ test('credentials appear in no issue and no file of the fetch', async () => {
   expect(JSON.stringify(result)).not.toContain('s3cret')
 })
 
-/** A server with a certificate that nobody trusts, and what it gets of credentials. */
+/** A server with a certificate that no one trusts, and what it gets of credentials. */
 async function openHttpsServer(answer: (url: string, response: ServerResponse) => void) {
   const [key, certificate] = [join(base, 'key.pem'), join(base, 'certificate.pem')]
   const request = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']

@@ -63,7 +63,7 @@ async function readPart(parts: PluginContext, manifestValue: unknown, defaultPat
   const read = await readJson(join(parts.root, path), parts.root)
   if (read !== undefined && 'value' in read) return read.value
   if (read !== undefined) parts.issues.push(`${path}: ${read.issue}`)
-  else if (typeof manifestValue === 'string') parts.issues.push(`${path.slice(0, 200)}: is not there`)
+  else if (typeof manifestValue === 'string') parts.issues.push(`${path.slice(0, 200)}: is missing`)
   return undefined
 }
 

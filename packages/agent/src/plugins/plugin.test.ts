@@ -139,7 +139,7 @@ test.each([
 ])('a folder with the manifest %.20j is not a plugin', async (text, issue) => {
   if (text !== undefined) await writeFixture('plugin.json', text)
   expect(await readPlugin(root, neverAborted)).toEqual({ issue: expect.stringMatching(issue) })
-  expect(await readPlugin(join(root, 'nothing'), neverAborted)).toEqual({ issue: 'is not there' })
+  expect(await readPlugin(join(root, 'nothing'), neverAborted)).toEqual({ issue: 'is missing' })
 })
 
 test('an invalid part is skipped with an issue; the others are loaded', async () => {

@@ -118,7 +118,7 @@ async function readSkills(parts: PluginContext, signal: AbortSignal): Promise<Lo
   return skills.map((skill) => ({ ...skill, content: substituteRootText(skill.content, root) }))
 }
 
-/** A manifest of agent-plugins.org: what belongs to one host is in a folder of its own. */
+/** A manifest of agent-plugins.org: what belongs to one host is in its own folder. */
 function isAgentPlugin({ $schema }: Readonly<Record<string, unknown>>): boolean {
   return typeof $schema === 'string' && $schema.startsWith('https://agent-plugins.org/')
 }

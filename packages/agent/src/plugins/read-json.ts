@@ -58,7 +58,7 @@ export async function readManifest<T>(
   { readonly root: string; readonly manifest: T; readonly file: string } | { readonly issue: string }
 > {
   const root = await realpath(directory).catch(() => undefined)
-  if (root === undefined) return { issue: 'is not there' }
+  if (root === undefined) return { issue: 'is missing' }
   const file = await readFirstJson(root, names)
   if (file === undefined) return { issue: `has no ${ellipsize(names.at(-1) ?? '', 200)}` }
   if ('issue' in file) return file

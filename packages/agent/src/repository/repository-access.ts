@@ -7,7 +7,7 @@ import { loadHooks } from './hooks-file.ts'
 import { hooksFile, type RepositoryCode, readHooksHash, readRepositoryCode } from './repository-code.ts'
 
 /**
- * `trusted`: no consent is needed. `pending`: the run waits. `skipped`: without a decision it goes on
+ * `trusted`: no consent is needed. `pending`: the run waits. `skipped`: without a decision it continues
  * without.
  */
 export type RepositoryVerdict = 'trusted' | 'allowed' | 'denied' | 'pending' | 'skipped'
@@ -34,7 +34,7 @@ interface RepositoryAccessOptions {
   readonly homeDirectory: string | undefined
   /** Without it nothing of a repository runs. */
   readonly consents: RepositoryConsents | undefined
-  /** The conversation may wait for a decision; otherwise it goes on without what is undecided. */
+  /** The conversation may wait for a decision; otherwise it continues without what is undecided. */
   readonly mayWait: boolean
   readonly usesHooks: boolean
   readonly usesAgents: boolean

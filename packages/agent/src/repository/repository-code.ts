@@ -24,7 +24,7 @@ export interface RepositoryCode {
   readonly repository: string
   /** SHA-256 of all of it, as it was read, with the files of the repository that its commands name. */
   readonly hash: string
-  /** The same of its hooks alone; undefined when it has none. */
+  /** The same of its hooks alone; undefined without one. */
   readonly hooksHash: string | undefined
   /** What would run, for people. At most 200; longer commands are cut, and show it. */
   readonly items: readonly RepositoryCodeItem[]

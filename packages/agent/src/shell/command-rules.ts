@@ -6,7 +6,7 @@ import { unknownText } from './words.ts'
 const maxLength = 32 * 1024
 
 /**
- * What rules say about a shell text; undefined when they say nothing. Each simple command counts by itself,
+ * What rules say about a shell text; undefined when they say nothing. Each simple command counts on its own,
  * those in substitutions, wrappers and texts for other shells too. One denied command denies the text, one to
  * ask about asks. It is allowed only when every command fits a rule that allows, sets no variables and
  * writes no file by redirection. A text that cannot be read is asked about when a rule denies or asks.

@@ -87,7 +87,7 @@ function scriptRisk({ calls, functions, isForkBomb, isTooDeep, isTooLong }: Shel
 function callRisk(call: ShellCall, functions: ReadonlySet<string>): SecurityRisk {
   if (isAlwaysConfirmed(call) || executesOutputOf(call, isDecoder) || leaksSecrets(call)) return 'HIGH'
   if ([...call.writes, ...call.reads].some((path) => /^\/dev\/(?:tcp|udp)\//.test(path))) return 'HIGH'
-  // The calls of a function's body are rated by themselves.
+  // The calls of a function's body are rated on their own.
   const unknownProgram = functions.has(call.name) ? 'LOW' : 'MEDIUM'
   const risks = [nameRisk(call), fileRisk(call), assignmentRisk(call), programRisk(call) ?? unknownProgram]
   return risks.reduce(maxRisk)

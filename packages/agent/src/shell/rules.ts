@@ -122,7 +122,7 @@ export const interpreterPrograms =
   /^(?:(?:ba|da|z|k|a|fi|c|tc|rba)?sh|pypy\d?|python[\d.]*|perl[\d.]*|ruby[\d.]*|node|nodejs|deno|bun|tsx|php[\d.]*|lua[\d.]*|luajit|osascript|pwsh|tclsh|expect|Rscript)$/
 
 /**
- * Programs and builtins without a risk of their own: tools for texts and files, then builtins, then builds.
+ * Programs and builtins without their own risk: tools for texts and files, then builtins, then builds.
  */
 const harmlessPrograms =
   'echo printf cat ls pwd cd test [ true false : C-c C-d C-z less more man head tail wc sort uniq cut paste tr nl tac rev fold fmt pr column comm join diff cmp sdiff diffstat grep egrep fgrep rg ag tree stat file du df basename dirname realpath readlink seq yes sleep date cal uptime uname whoami id groups hostname nproc arch tty ps top free lsof pgrep pidof ss netstat which whereis whatis locate type hash md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum base32 base64 basenc xxd od hexdump strings openssl gpg gzip gunzip zcat bzip2 bunzip2 bzcat xz unxz xzcat zstd unzstd lz4 zip jq yq xmllint bc dc expr factor shuf split csplit tsort numfmt expand unexpand iconv dos2unix mktemp mkfifo sync tput clear reset env printenv uudecode export unset set shopt declare typeset local readonly read mapfile readarray let eval source . alias unalias trap wait jobs fg bg disown break continue return exit shift getopts umask ulimit pushd popd dirs times compgen logout watch script make gmake cmake ninja meson pkg-config ldd gcc g++ cc c++ clang clang++ clang-format clang-tidy ld ar nm objdump readelf size strip rustc rustfmt clippy-driver gofmt goimports golangci-lint golint javac java jar mvn mvnw gradle gradlew ant kotlinc scalac sbt swift swiftc tsc ts-node vitest jest mocha ava playwright cypress eslint biome prettier stylelint oxlint webpack rollup vite esbuild swc next turbo nx lerna pytest tox nox mypy pyright ruff black isort flake8 pylint coverage rspec rake rubocop rails phpunit phpstan ctest cppcheck shellcheck shfmt hadolint yamllint markdownlint pre-commit protoc buf rustdoc javadoc pdflatex pandoc dot convert identify ffprobe'
@@ -142,7 +142,7 @@ export function isDecoder({ name }: ShellCall): boolean {
   return decoderPrograms.test(name)
 }
 
-/** The risk of a program by itself; undefined for unknown programs. */
+/** The risk of a program on its own; undefined for unknown programs. */
 export function programRisk(call: ShellCall): SecurityRisk | undefined {
   const option = Object.hasOwn(runningOptions, call.name) ? runningOptions[call.name] : undefined
   if (option !== undefined && call.args.some((arg) => option.test(arg))) return 'HIGH'

@@ -7,7 +7,7 @@ import { gitCommandTexts, hasScriptFile, remoteCommand, wrappedPrograms } from '
 export interface ShellProcess {
   /** It starts in the directory of this one. */
   readonly outer: ShellProcess | undefined
-  /** The call that starts it, with options of its own for the directory. */
+  /** The call that starts it, with its own options for the directory. */
   readonly starter?: ShellCall | undefined
 }
 

@@ -12,7 +12,7 @@ type Issue = { readonly issue: string }
 export class FrontMatterBudget {
   #left = maxTotal
 
-  /** False when there is no room for so many characters. */
+  /** False when there is no room for that many characters. */
   take(characters: number): boolean {
     if (characters > this.#left) return false
     this.#left -= characters

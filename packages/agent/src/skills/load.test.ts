@@ -120,7 +120,7 @@ test('skills of the older form are single Markdown files, deeper ones in the old
   ])
 })
 
-test('the skill of the request goes before that of the project, and that before the user’s; what is disabled is not there', async () => {
+test('the skill of the request goes before that of the project, and that before the user’s; what is disabled is missing', async () => {
   for (const [base, by] of [
     [directory, 'project'],
     [homeDirectory, 'user'],
@@ -155,7 +155,7 @@ test('only what the context asks for is loaded', async () => {
   expect(issue).toContain('load_public_skills')
 })
 
-test('a workspace that is not there has no skills', async () => {
+test('a workspace that is missing has no skills', async () => {
   directory = join(directory, 'missing')
   expect(await loadTestSkills()).toEqual({ skills: [], issues: [] })
 })

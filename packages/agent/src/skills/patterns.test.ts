@@ -21,7 +21,7 @@ test('a keyword is found exactly when it is a word of the text, and never inside
   )
 })
 
-test('a keyword is found as a word of its own, in any case, with anything but words around it', () => {
+test('a keyword is found as its own word, in any case, with anything but words around it', () => {
   const around = fc.stringMatching(/^[\s.,;:!?()"'`/-]{0,4}$/)
   fc.assert(
     fc.property(word, around, around, (keyword, before, after) => {

@@ -90,7 +90,7 @@ export class SkillReader {
   }
 
   /**
-   * The skills below a folder: a `SKILL.md` in a folder of its own, and Markdown files at the top.
+   * The skills below a folder: a `SKILL.md` in its own folder, and Markdown files at the top.
    * `allowsNested`: Markdown files in nested folders are skills too.
    */
   async *#skillFiles(folder: string, allowsNested: boolean, depth = 0): AsyncGenerator<SkillFile> {

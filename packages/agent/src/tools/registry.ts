@@ -30,7 +30,7 @@ const loadFactory: Readonly<Record<string, () => Promise<ToolFactory>>> = {
 const toolKinds = Object.keys(toolDefinitions)
 const browserToolNames = toolKinds.filter((kind) => /^Browser.*Tool$/.test(kind)).map(toolName)
 
-/** By registry name. A single browser tool has an entry too, with a browser of its own. */
+/** By registry name. A single browser tool has an entry too, with its own browser. */
 export const registry: ReadonlyMap<string, OpenTools> = new Map(
   Object.entries(loadFactory).flatMap(([name, load]): [string, OpenTools][] => {
     const open: OpenTools = async (...to) => [await (await load())(...to)].flat()

@@ -38,7 +38,7 @@ test.each(['the program', 'the workspace'])(
   },
 )
 
-test('a program that is not there is not started', async () => {
+test('a program that is missing is not started', async () => {
   await using workspace = await Workspace.open({ directory, env })
   const { isStarted } = await workspace.openProgram('/nothing/there', [])
   expect(await isStarted).toBe(false)

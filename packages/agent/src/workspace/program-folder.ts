@@ -16,7 +16,7 @@ interface ProgramPlace {
 /**
  * An empty folder (0700) to start a program of the user in. In the workspace it would pick up what the author
  * of a repository has put there: `npx` a `node_modules/.bin` and an `.npmrc`, Python a module of the name.
- * Programs also look into the folders above: the folder is in `~/.cache/slipway/programs`, where nobody but
+ * Programs also look into the folders above: the folder is in `~/.cache/slipway/programs`, where no one but
  * the user and root can put files above it, or else it is `/`. Never in the data directory, which may be in
  * a cloned repository, nor in a shared directory of temporary files.
  */
@@ -49,7 +49,7 @@ export class ProgramFolder implements AsyncDisposable {
   }
 }
 
-/** A folder that must exist, and the parts below it. Each server has a folder of its own. */
+/** A folder that must exist, and the parts below it. Each server has its own folder. */
 function parentOf(env: ProgramPlace['env']): [string, ...string[]] {
   const { XDG_CACHE_HOME: cache = '', HOME: home = homedir(), SLIPWAY_SERVER: server = 'unmarked' } = env
   const base = isAbsolute(cache) ? cache : join(home, '.cache')

@@ -120,7 +120,7 @@ test.each([{ TZ: 'UTC' }, {}])(
   },
 )
 
-test('what goes on in the background is read on, and not handed on', async () => {
+test('what runs in the background is read on, and not handed on', async () => {
   await using it = await openWorkspace()
   let sizeBytes = 0
   const take = (_: string, bytes: Buffer) => {
@@ -130,7 +130,7 @@ test('what goes on in the background is read on, and not handed on', async () =>
   const mark = `5${process.pid}.5`
   const ending = await it.follow(`echo a; (sleep 1; echo late; exec sleep ${mark}) &`, take)
   expect(ending.exitCode).toBe(0)
-  // It has printed, and nobody ended it for that.
+  // It has printed, and no one ended it for that.
   await waitUntil(() => countProcesses(`sleep\0${mark}`) === 1)
   expect(sizeBytes).toBe(2)
 })

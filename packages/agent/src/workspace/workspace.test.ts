@@ -118,7 +118,7 @@ test('what is readable besides the workspace is read and not written', async () 
   await expect(workspace.resolve('out/deeper', 'read')).rejects.toBeInstanceOf(PathNotAllowedError)
 })
 
-test('a readable directory that is not there yet is found behind links', async () => {
+test('a readable directory that does not exist yet is found behind links', async () => {
   const other = await Workspace.open({ directory, env, readable: [join(directory, 'out/later')] })
   expect(await other.resolve(join(outside, 'later/x'), 'read')).toBe(join(outside, 'later/x'))
 })
@@ -173,7 +173,7 @@ test.each([
   expect((await workspace.run('sh', ['-c', script])).exitCode).toBe(exitCode)
 })
 
-test('a program that is not there, cannot be started or cannot be one exits with 127', async () => {
+test('a program that is missing, cannot be started or cannot be one exits with 127', async () => {
   for (const command of ['no-such-program', './file', 'nul\0', '']) {
     const exit = await workspace.run(command, [])
     expect(exit.exitCode).toBe(127)

@@ -43,7 +43,7 @@ interface WorkspaceOptions {
   readonly sandbox?: ActiveSandbox | undefined
 }
 
-/** A program on a terminal of its own. */
+/** A program on its own terminal. */
 export interface Terminal {
   readonly pty: IPty
   /** Whether programs run in it besides `shell`, a process id, and its ancestors; true without /proc. */

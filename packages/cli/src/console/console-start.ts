@@ -10,7 +10,7 @@ interface StartedConsole {
 }
 
 /**
- * Undefined where there can be no console. Progress and failures are notes to people; the server goes on without
+ * Undefined where there can be no console. Progress and failures are notes to people; the server continues without
  * a console.
  */
 export function startConsole(options: {

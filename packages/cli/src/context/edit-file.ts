@@ -13,7 +13,7 @@ interface EditOptions {
 }
 
 /**
- * Opens a file in an editor and returns its text afterwards. A file that is not there begins with `text`,
+ * Opens a file in an editor and returns its text afterwards. A file that is missing begins with `text`,
  * mode 0600. A Problem when the editor fails.
  */
 export async function editFile(path: string, text: string, options: EditOptions): Promise<string> {

@@ -43,7 +43,7 @@ interface Holder {
   readonly pid: number
   /** Its command line, for people; empty where the system does not show it. */
   readonly command: string
-  /** It is a server, which may be stopped: not a repair or a copy that goes on. */
+  /** It is a server, which may be stopped: not a repair or a copy that continues. */
   readonly isServer: boolean
 }
 

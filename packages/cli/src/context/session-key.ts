@@ -21,7 +21,7 @@ export async function findSessionKey(url: string, dataDirectory: string): Promis
   )
 }
 
-/** Whether this user, root or nobody listens at a loopback address: it may get a key of `config.toml`. */
+/** Whether this user, root or no one listens at a loopback address: it may get a key of `config.toml`. */
 export async function isOwnAddress(url: string): Promise<boolean> {
   return isLoopbackUrl(url) && (await findForeignListener(url)) === undefined
 }

@@ -12,7 +12,7 @@ export interface PendingAction {
   /** What it does: all of it in one line. */
   readonly text: string
   readonly risk: string
-  /** What a question shows of it, in rows of so many columns; without them the terminal wraps. */
+  /** What a question shows of it, in rows of that many columns; without them the terminal wraps. */
   lines(columns?: number): readonly string[]
 }
 

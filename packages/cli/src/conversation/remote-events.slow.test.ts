@@ -12,7 +12,7 @@ interface ConversationStatus {
   execution_status: string | null
 }
 
-/** A sandbox server with one conversation, whose log grows by so many events before each look at it. */
+/** A sandbox server with one conversation, whose log grows by that many events before each look at it. */
 class FakeSandboxServer {
   readonly #log: readonly object[]
   readonly #eventsPerRead: readonly number[]
@@ -130,7 +130,7 @@ test('events whose moments cannot be read are given once too', async () => {
   expect(found.map(([, one]) => one)).toEqual(['e1', 'odd', 'e3', 'e4'])
 })
 
-test('a conversation that is not there is told', async () => {
+test('a conversation that is missing is told', async () => {
   const client = new SandboxServerClient({ url: 'http://far', fetch: async () => Response.json([null]) })
   await expect(getAppConversation(client, id, AbortSignal.timeout(10_000))).rejects.toThrow(
     'no such conversation',

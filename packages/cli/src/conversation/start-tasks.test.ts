@@ -51,7 +51,7 @@ test('a start whose stream breaks is asked for until it is over, and nothing is 
   expect(await collectStatuses(stream, later)).toEqual(['WORKING', 'WAITING_FOR_SANDBOX', 'READY'])
 })
 
-test('a stream that ends too early goes on the same way', async () => {
+test('a stream that ends too early continues the same way', async () => {
   const stream = (response: ServerResponse) => response.end(`[\n${JSON.stringify(task('WORKING', 1))}`)
   expect(await collectStatuses(stream, [task('ERROR', 2)])).toEqual(['WORKING', 'ERROR'])
 })

@@ -33,7 +33,7 @@ async function isFree(port: number): Promise<boolean> {
 }
 
 /**
- * Whether the server of the model answers. Only one with an address of its own is asked, for its list of
+ * Whether the server of the model answers. Only one with its own address is asked, for its list of
  * models: that costs nothing.
  */
 export async function examineModel(model: ModelConfig | SavedModel): Promise<Finding[]> {

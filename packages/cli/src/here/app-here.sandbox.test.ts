@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { SandboxServerFixture } from '../testing/sandbox-server-fixture.ts'
 
-// Each command is a process of its own, each sandbox several, and the machine may have others to run.
+// Each command is its own process, each sandbox several, and the machine may have others to run.
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 })
 
 let fixture: SandboxServerFixture

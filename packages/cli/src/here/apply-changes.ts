@@ -41,7 +41,7 @@ export async function applyToWorkingTree(
     [
       'The changes do not fit your working tree, so nothing was changed. In conflict:',
       ...(names.length > 0 ? names : [`  ${sanitizeLine(stderr).slice(0, 300)}`]),
-      'Bring them to a branch of their own instead: slipway app apply ID --branch NAME',
+      'Bring them to their own branch instead: slipway app apply ID --branch NAME',
     ].join('\n'),
   )
 }

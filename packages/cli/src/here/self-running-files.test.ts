@@ -28,7 +28,7 @@ const running = [
   '.gemini/settings.json',
 ]
 
-test('files that programs run by themselves are found', () => {
+test('files that programs run on their own are found', () => {
   const others = [
     'src/a.ts',
     'README.md',

@@ -1,4 +1,4 @@
-/** JSON members of unknown shape: stored events of other versions have kinds of their own. */
+/** JSON members of unknown shape: stored events of other versions have their own kinds. */
 export type JsonObject = Readonly<Record<string, unknown>>
 
 /** Describes an action: its command, file or text. May have several lines; not safe to print. */

@@ -12,7 +12,7 @@ import { sanitizeLine, truncate } from './sanitize.ts'
 
 /** An event in one line for people, safe to print. */
 export interface EventLine {
-  /** Its timestamp as it is, empty when it has none. */
+  /** Its timestamp as it is, empty without one. */
   readonly time: string
   readonly kind: string
   /** Its own, or the default of its kind. */

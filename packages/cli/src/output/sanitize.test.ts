@@ -21,7 +21,7 @@ test('no text keeps a control character or a line end', () => {
   )
 })
 
-test('a cut text has at most so many characters and none of them in half', () => {
+test('a cut text has at most that many characters and none of them in half', () => {
   fc.assert(
     fc.property(
       fc.string({ unit: 'binary', maxLength: 30 }),

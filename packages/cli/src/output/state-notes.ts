@@ -9,7 +9,7 @@ export interface StateNote {
 }
 
 /**
- * What a hook did; nothing when it let everything go on. `execution`: of a state update or an
+ * What a hook did; nothing when it let everything continue. `execution`: of a state update or an
  * event.
  */
 export function hookNote(execution: JsonObject): StateNote | undefined {

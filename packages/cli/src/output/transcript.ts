@@ -54,7 +54,7 @@ export class TranscriptRenderer {
     return this.#streamText('reasoning', reasoning_content) + this.#streamText('content', content)
   }
 
-  /** Accepts any JSON value: stored events of other versions have kinds and shapes of their own. */
+  /** Accepts any JSON value: stored events of other versions have their own kinds and shapes. */
   renderEvent(event: unknown): string {
     const members = asObject(event)
     const text = this.#render(event, members)
@@ -238,7 +238,7 @@ export class TranscriptRenderer {
     return this.#remarkLine(words, value === 'waiting_for_confirmation' ? 'yellow' : 'dim')
   }
 
-  /** The conversation goes on from an earlier event: what the user takes back. */
+  /** The conversation continues from an earlier event: what the user takes back. */
   #navigation(target: unknown): string {
     this.#streamedText = ''
     const at = this.#userMessages.findIndex(({ before }) => before === (target ?? null))

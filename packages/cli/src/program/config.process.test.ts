@@ -155,7 +155,7 @@ shared_database = true
 `
   await writeFile(path, text, { mode: 0o600 })
   try {
-    // It has started and has answered with a key of its own; there is no model.
+    // It has started and has answered with its own key; there is no model.
     const printed = await runCli(['--print', 'hello'])
     expect(printed).toMatchObject({ code: 1, stderr: expect.stringContaining('There is no model yet') })
   } finally {

@@ -58,7 +58,7 @@ export function addConversationCommands(slipway: Command, { source, find }: Conv
     .command('logs')
     .description('print the steps of a conversation as text')
     .argument('<id>', idText)
-    .option('-f, --follow', 'go on with what comes, until Ctrl-C', false)
+    .option('-f, --follow', 'continue with what comes, until Ctrl-C', false)
     .option('--after <cursor>', 'start after this position', cursorFlag, '0')
     .action(async (text: string, { follow, after }: { follow: boolean; after: string }) => {
       const { context, id } = await find(text)

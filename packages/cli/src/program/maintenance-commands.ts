@@ -131,7 +131,7 @@ function addDocumentCommands(slipway: Command, { env, dataDirectory }: Config): 
     )
   group
     .command('rm')
-    .description('remove a document: the server goes on without what it has')
+    .description('remove a document: the server continues without what it has')
     .argument('<name>', 'its name')
     .action(async (name: string) => (await load()).removeDocumentCommand(await findPlace(), name, isJson()))
 }
@@ -142,7 +142,7 @@ function addMigrateCommand(slipway: Command, isJson: () => boolean): void {
     .description('copy a data directory into PostgreSQL, or back; no server may run')
     .requiredOption('--from <place>', 'data directory, or postgres://…')
     .requiredOption('--to <place>', 'the other one')
-    .addHelpText('after', '\nRepeat an interrupted migration: it goes on. The source stays as it is.')
+    .addHelpText('after', '\nRepeat an interrupted migration: it continues. The source stays as it is.')
     .action(async (places: { from: string; to: string }) => {
       const { migrateCommand } = await import('../commands/server/backup.ts')
       await migrateCommand(places, isJson())

@@ -96,7 +96,7 @@ test('paths of the command are those of the current directory, and a missing fil
   expect((await runCli(['ls', '--json'])).stdout).toBe('')
 })
 
-test('what does not answer is not added, unless nobody tests it', async () => {
+test('what does not answer is not added, unless no one tests it', async () => {
   const refused = await runCli(['add', 'broken', '--', process.execPath, '-e', '0'])
   expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('does not answer') })
   expect((await runCli(['ls', '--json'])).stdout).toBe('')

@@ -29,7 +29,7 @@ const startingCommands = ['run', 'import', 'mcp', 'secrets', 'trust']
 /** What commands for conversations use where nothing names a server or a directory. */
 const usualServer = 'the server of this directory, else your private one'
 
-/** For commands that end what they started when nobody reads their output any more. */
+/** For commands that end what they started when no one reads their output any more. */
 const cleanupMs = 60_000
 
 /** Runs the command line; returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 waits for an answer. */
@@ -208,7 +208,9 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     })
   slipway
     .command('accept-log')
-    .description('go on with the log that a data directory has now, such as an older copy, as a new history')
+    .description(
+      'continue with the log that a data directory has now, such as an older copy, as a new history',
+    )
     .option(
       '--data <directory>',
       'data directory of the logs (or SLIPWAY_DATA_DIRECTORY); default: see "slipway data"',

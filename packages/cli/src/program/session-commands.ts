@@ -85,7 +85,7 @@ export function addSessionCommands(
     })
   slipway
     .command('stop')
-    .description('stop the private server of the sessions; runs that go on are paused')
+    .description('stop the private server of the sessions; runs that continue are paused')
     .action(async () => {
       const { stopCommand } = await import('../session/stop-command.ts')
       await stopCommand(config.env, slipway.opts<{ json: boolean }>().json)

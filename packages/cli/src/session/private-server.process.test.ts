@@ -93,7 +93,7 @@ const variables: readonly (readonly [string, Env])[] = [
   ['flags of Node that it refuses', { NODE_OPTIONS: '--no-such-flag' }],
   ['a heap that is too small', { NODE_OPTIONS: '--max-old-space-size=8' }],
   ['NODE_ENV', { NODE_ENV: 'production' }],
-  ['a certificate that is not there', { NODE_EXTRA_CA_CERTS: '/nowhere.pem', SSL_CERT_FILE: '/nowhere.pem' }],
+  ['a certificate that is missing', { NODE_EXTRA_CA_CERTS: '/nowhere.pem', SSL_CERT_FILE: '/nowhere.pem' }],
   ['a temporary directory that is missing', { TMPDIR: '/dev/null/tmp' }],
   ['a temporary directory that cannot be written', { TMPDIR: '/dev/null' }],
   ['a relative XDG_CONFIG_HOME', { XDG_CONFIG_HOME: 'config' }],

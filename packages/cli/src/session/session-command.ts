@@ -52,5 +52,5 @@ export async function sessionCommand(
   }
   if (session.id === undefined) return
   const isOpen = session.isRunning || session.status === 'waiting_for_confirmation'
-  printNote(`${isOpen ? 'It goes on. ' : ''}Come back with: slipway attach ${session.id.slice(0, 8)}`)
+  printNote(`${isOpen ? 'It continues. ' : ''}Come back with: slipway attach ${session.id.slice(0, 8)}`)
 }

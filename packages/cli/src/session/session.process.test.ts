@@ -295,7 +295,7 @@ test.skipIf(!hasTmux)('messages wait while the agent works, and Escape interrupt
   await screen.expectNoWrap()
 })
 
-test.skipIf(!hasTmux)('a server that is killed comes back, and the session goes on', async () => {
+test.skipIf(!hasTmux)('a server that is killed comes back, and the session continues', async () => {
   const screen = await openScreen([], { env: fixture.modelEnv })
   await screen.until(/\n› *\n/)
   await screen.enter('slow one')
@@ -307,7 +307,7 @@ test.skipIf(!hasTmux)('a server that is killed comes back, and the session goes 
     timeout: 60_000,
     interval: 200,
   })
-  // The run that was cut goes on: the model is asked again.
+  // The run that was cut continues: the model is asked again.
   await vi.waitFor(() => expect(fixture.requestCount).toBeGreaterThan(before), {
     timeout: 60_000,
     interval: 200,
@@ -356,7 +356,7 @@ test.skipIf(!hasTmux)('sessions that are killed leave no server', async () => {
   await expectEnd(pid)
 })
 
-test('a run that was left alone goes on without a session, and then its server ends', async () => {
+test('a run that was left alone continues without a session, and then its server ends', async () => {
   await fixture.runCli('run', 'brief', '--detach')
   const pid = await fixture.serverPid()
   expect(await fixture.sessionPids()).toEqual([])

@@ -144,7 +144,7 @@ export class Session {
     await this.#follow(Math.max(0, count - maxShown))
   }
 
-  /** Sends a message: at once, or when the run that goes on has ended. */
+  /** Sends a message: at once, or when the run that continues has ended. */
   async send(text: string): Promise<void> {
     if (this.isRunning) {
       this.queue.push(text)
@@ -240,7 +240,7 @@ export class Session {
     await client.call('setConfirmationPolicy', { params, body: { policy }, signal })
   }
 
-  /** Copies the conversation and goes on in the copy; returns its id. */
+  /** Copies the conversation and continues in the copy; returns its id. */
   async fork(): Promise<string> {
     const { client, signal } = this.#options
     const params = { conversation_id: this.#conversationId() }

@@ -45,7 +45,7 @@ const commands: ReadonlyMap<string, SlashCommand> = new Map<string, SlashCommand
           ['Esc', 'interrupt the run'],
           ['Ctrl-O', 'show the last result in full'],
           ['Up, Down', 'earlier messages'],
-          ['Ctrl-D', 'leave; a run goes on'],
+          ['Ctrl-D', 'leave; a run continues'],
         ].map(([key = '', text = '']) => `  ${key.padEnd(26)} ${text}\n`)
         terminal.print(
           `${paint('bold', 'Commands')}\n${lines.join('')}${paint('bold', 'Keys')}\n${keys.join('')}`,
@@ -100,7 +100,7 @@ const commands: ReadonlyMap<string, SlashCommand> = new Map<string, SlashCommand
     '/fork',
     {
       usage: '/fork',
-      description: 'go on in a copy of the conversation',
+      description: 'continue in a copy of the conversation',
       async run(_, { session, terminal }) {
         const id = await session.fork()
         terminal.print(paint('yellow', `· now in the copy ${id}\n`))
@@ -148,7 +148,11 @@ const commands: ReadonlyMap<string, SlashCommand> = new Map<string, SlashCommand
   ],
   [
     '/exit',
-    { usage: '/exit', description: 'leave; a run goes on', run: async (_, { terminal }) => terminal.close() },
+    {
+      usage: '/exit',
+      description: 'leave; a run continues',
+      run: async (_, { terminal }) => terminal.close(),
+    },
   ],
 ])
 

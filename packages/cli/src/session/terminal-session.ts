@@ -119,7 +119,7 @@ export class TerminalSession implements SessionScreen {
       }, escapeDelayMs)
     }
     const resize = () => this.update()
-    // The seconds of a run go on.
+    // The seconds of a run continue.
     const ticker = setInterval(() => session.isRunning && this.update(), 1_000)
     stdin.setRawMode(true)
     stdin.on('data', read)

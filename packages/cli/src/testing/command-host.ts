@@ -3,7 +3,7 @@ import { runCli } from '../program/program.ts'
 import type { HostedCommand, HostedResult } from './command-process.ts'
 
 // A process that runs commands one after the other, each with a working directory, an environment and streams
-// of its own: a command that is a process of its own spends half a second with loading what it needs.
+// of its own: a command that is its own process spends half a second with loading what it needs.
 
 /** What the program of the command adds to the process, which ends after a command. */
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const

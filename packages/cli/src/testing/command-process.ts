@@ -37,7 +37,7 @@ type CommandInput = CommandOptions & { readonly input?: string | Uint8Array }
 
 /**
  * Runs a command to its end, in a process that has run others where that makes no difference; at night each
- * is a process of its own.
+ * is its own process.
  */
 export async function runCommand(
   args: readonly string[],
@@ -100,7 +100,7 @@ afterAll(async () => {
   idleHosts.length = 0
 })
 
-/** Commands that run at the same time have hosts of their own. */
+/** Commands that run at the same time have their own hosts. */
 async function runHosted(command: HostedCommand): Promise<HostedResult> {
   const host = idleHosts.pop() ?? startHost()
   const ended = once(host, 'exit').then(([code]) => {

@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync } from 'node:fs'
 
 /**
  * The settings with which a sandbox server starts here: without pasta, or where this user may not open the device
- * that pasta needs, sandboxes have no network of their own, and the server refuses to start.
+ * that pasta needs, sandboxes have no separate network, and the server refuses to start.
  */
 export function sandboxNetworkEnv(): Record<string, string> {
   return existsSync('/usr/bin/pasta') && mayOpenTun() ? {} : { SLIPWAY_SANDBOX_NETWORK: 'shared' }

@@ -203,7 +203,7 @@ function serveRestoredLog(starts: string[]): RequestListener {
   }
 }
 
-test('who follows a log that goes on in another history is told, and reads that history from its beginning', async () => {
+test('who follows a log that continues in another history is told, and reads that history from its beginning', async () => {
   const starts: string[] = []
   await withServer(serveRestoredLog(starts), async (client) => {
     const seen: unknown[] = []

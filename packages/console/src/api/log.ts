@@ -58,7 +58,7 @@ export async function* followLog(
   }
   const { signal } = options
   for (let { after } = options; ; await sleep(pollMs, signal)) {
-    // While the server does not answer, the console says so; this goes on when it is back.
+    // While the server does not answer, the console says so; this continues when it is back.
     const head = await readHead(id, signal).catch(() => after)
     if (head < after) options.onResync?.()
     after = Math.min(after, head)
@@ -125,7 +125,7 @@ let hasFind: boolean | undefined
 
 /**
  * The positions of events that match, at most `limit`, the nearest first, from a position on in a direction.
- * `next` is where to go on: undefined at the end. Undefined when the server cannot search by position.
+ * `next` is where to continue: undefined at the end. Undefined when the server cannot search by position.
  */
 export async function findPositions(
   id: string,

@@ -24,7 +24,7 @@ export function Shell() {
       <TopBar session={session} openHelp={() => setHelpOpen(true)} />
       {!isOnline && session.status === 'ready' && (
         <p className="banner" role="status">
-          The server does not answer. What you see is what was read last; this page goes on by itself.
+          The server does not answer. What you see is what was read last; this page continues on its own.
         </p>
       )}
       <main id="main" tabIndex={-1}>

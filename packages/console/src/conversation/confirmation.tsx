@@ -103,5 +103,7 @@ function Deadline({ until }: { readonly until: number }) {
     const timer = setInterval(() => setNow(Date.now()), 1_000)
     return () => clearInterval(timer)
   }, [])
-  return <span className="deadline">rejected by itself in {formatDuration(Math.max(0, until - now))}</span>
+  return (
+    <span className="deadline">rejected automatically in {formatDuration(Math.max(0, until - now))}</span>
+  )
 }

@@ -135,7 +135,7 @@ function ExternalCallRow({ item, isExpanded }: { readonly item: LogEvent; readon
   )
 }
 
-/** Where the log goes on from an earlier event, with a link to it. */
+/** Where the log continues from an earlier event, with a link to it. */
 function BranchRow({ item }: { readonly item: LogEvent }) {
   const view = use(ModelViewContext)
   const branch = view?.branches.find(({ position }) => position === item.position)
@@ -147,7 +147,7 @@ function BranchRow({ item }: { readonly item: LogEvent }) {
         text={
           from === null
             ? 'The log begins again; what is above is another branch'
-            : 'The log goes on from an earlier event; what is between is another branch'
+            : 'The log continues from an earlier event; what is between is another branch'
         }
       />
       {typeof from === 'number' && (

@@ -112,7 +112,7 @@ function ModelDialog({ id, onClose }: { readonly id: string; readonly onClose: (
     (name: string) =>
       agentServer.call('switchProfile', { params: { conversation_id: id }, body: { profile_name: name } }),
     (_, name) => {
-      showToast({ text: `Goes on with ${name}` })
+      showToast({ text: `Continues with ${name}` })
       onClose()
     },
   )

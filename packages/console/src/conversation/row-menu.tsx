@@ -9,7 +9,7 @@ import { Icon } from '../ui/icon.tsx'
 import { LongText } from '../ui/long-text.tsx'
 import { Menu } from '../ui/menu.tsx'
 
-/** What can be done with a row: copy, look at the JSON, and go on from here. */
+/** What can be done with a row: copy, look at the JSON, and continue from here. */
 export function RowMenu(props: {
   readonly events: readonly LogEvent[]
   readonly conversationId: string | undefined
@@ -58,7 +58,7 @@ export function RowMenu(props: {
             ? [
                 { label: 'Fork from here', run: () => void act('Forked', fork) },
                 {
-                  label: 'Go on from here',
+                  label: 'Continue from here',
                   run: () => void act('The next message follows this event', goBack),
                 },
               ]

@@ -68,7 +68,7 @@ export function Timeline(props: {
     if (scrollTop < clientHeight * readAhead && from > 1) void log.more('before')
     else if (below < clientHeight * readAhead) void log.more('after')
   }, [log])
-  // A short page does not scroll, so it asks by itself for what is missing.
+  // A short page does not scroll, so it asks on its own for what is missing.
   useEffect(() => {
     if (state.loading === undefined && state.error === undefined) check()
   }, [state, check])

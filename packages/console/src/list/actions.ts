@@ -56,7 +56,7 @@ async function importFile(file: File): Promise<{ conversation_id: string; import
   try {
     return await agentServer.importEvents(file)
   } catch (error) {
-    // Logs of other versions have kinds and members of their own.
+    // Logs of other versions have their own kinds and members.
     if (!(error instanceof CallError && error.status === 422)) throw error
     return await agentServer.importEvents(file, { unknown: 'keep' })
   }

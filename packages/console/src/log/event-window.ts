@@ -23,7 +23,7 @@ const streamPerSecond = 200
 const streamMs = 250
 /** Numbers of jumps, so that those of two windows differ. */
 let jumpCount = 0
-/** Most events that one search for matches reads before it asks whether to go on. */
+/** Most events that one search for matches reads before it asks whether to continue. */
 export const scanLimit = 20_000
 
 interface WindowState {
@@ -230,7 +230,7 @@ export class EventWindow {
     return { events: retained, edge: cut?.position ?? position }
   }
 
-  /** Like a scan, by the server's own search; undefined when it has none. */
+  /** Like a scan, by the server's own search; undefined without one. */
   async #find(
     scan: { readonly direction: 'before' | 'after'; readonly edge: number; readonly count: number },
     filter: ServerFilter,

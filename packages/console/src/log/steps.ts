@@ -20,7 +20,7 @@ const resultKinds = new Set(['ObservationEvent', 'UserRejectObservation', 'Agent
 
 /**
  * Groups events: actions of one model response are one step, and each has its result beside it. A result
- * whose action is not among the events is a row of its own.
+ * whose action is not among the events is its own row.
  */
 export function groupSteps(events: readonly LogEvent[]): Row[] {
   const rows: (Row & { calls?: Call[] })[] = []

@@ -109,7 +109,7 @@ function Models() {
   )
 }
 
-/** Notifications are asked for by a button, never by themselves. */
+/** Notifications are asked for by a button, never on their own. */
 function Notifications() {
   const [permission, setPermission] = useState('Notification' in window ? Notification.permission : 'denied')
   if (permission !== 'default') return null

@@ -35,7 +35,7 @@ export function Skills() {
   return (
     <>
       <p>
-        Instructions that agents load when a task needs them. Those of a workspace are found by themselves.
+        Instructions that agents load when a task needs them. Those of a workspace are found on their own.
       </p>
       {skills.length === 0 && <EmptyState icon="spark" title="No skills are installed" />}
       <Cards

@@ -65,7 +65,7 @@ test('a message on a socket counts no longer than the key that opened it', async
   expect(received).toEqual(['before'])
 })
 
-test('a silent socket and a stream end seconds after their key; those of a valid key go on', async () => {
+test('a silent socket and a stream end seconds after their key; those of a valid key continue', async () => {
   const { server, clock, connect, stream, signOut } = await openServer()
   await using _ = server
   const [ended, kept] = [await connect('session'), await connect('k')]

@@ -163,7 +163,7 @@ export class Guard {
     const { credential } = page
     if (credential === undefined || credential instanceof Problem) return isWeb && this.hasKeys
     if (!credential.isInAddress) return credential.origin === origin.toLowerCase()
-    // A sandboxed page has no origin of its own. It runs what it embeds and cannot read it.
+    // A sandboxed page has no separate origin. It runs what it embeds and cannot read it.
     return isWeb || (origin === 'null' && /^(script|style|font)$/.test(String(headers['sec-fetch-dest'])))
   }
 
@@ -232,7 +232,7 @@ export class Guard {
   }
 }
 
-/** Whether a page may have sent the request: programs do not send these headers by themselves. */
+/** Whether a page may have sent the request: programs do not send these headers on their own. */
 function isOfBrowser({ origin, cookie, 'sec-fetch-site': site }: IncomingHttpHeaders): boolean {
   return origin !== undefined || cookie !== undefined || site !== undefined
 }

@@ -55,7 +55,7 @@ export function consoleHandlers(options: ConsoleOptions) {
       if (isKey) tokens.assertMayTry(sender)
       const offered = body.token === undefined ? body.key : tokens.find(body.token)
       const user = offered === undefined ? undefined : await accounts.findUser(offered)
-      // A session makes no other by itself, or it would never end; its tokens do, for another browser.
+      // A session makes no other on its own, or it would never end; its tokens do, for another browser.
       const isSessionKey = isKey && isConsoleKey(offered ?? '')
       if (offered === undefined || user === undefined || isSessionKey) {
         if (isKey) tokens.countFailure(sender)

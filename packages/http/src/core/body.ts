@@ -82,7 +82,7 @@ export async function readBody(
     else chunks.push(chunk)
   }
   const onDisconnect = () => reject(new ClientDisconnectedError('The client went away'))
-  /** 'close' follows at once: it would cost every request an error that nobody sees. */
+  /** 'close' follows at once: it would cost every request an error that no one sees. */
   const onEnd = () => {
     raw.off('close', onDisconnect)
     resolve()

@@ -58,7 +58,7 @@ export type Reply =
   | (ReplyHead & {
       readonly chunks: AsyncIterable<Buffer | string>
       readonly contentType: string
-      /** The stream has no end of its own: the request's signal aborts as soon as the server stops. */
+      /** The stream has no separate end: the request's signal aborts as soon as the server stops. */
       readonly isEndless?: true
     })
   /** Like a thrown Problem, with additional headers. */

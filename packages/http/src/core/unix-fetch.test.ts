@@ -202,7 +202,7 @@ test.for(['before the call', 'before the answer', 'in the body'])(
 )
 
 test.for([
-  ['is not there', undefined],
+  ['is missing', undefined],
   ['closes', ''],
   ['does not speak HTTP', 'hello\r\n\r\n'],
   ['changes the protocol', 'HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'],

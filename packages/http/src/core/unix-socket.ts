@@ -12,7 +12,7 @@ export function unixSocketUrl(path: string): string {
   return `http+unix://${encodeURIComponent(resolve(path))}`
 }
 
-/** The socket path in a URL of `http+unix:`. Throws a TypeError when it has none. */
+/** The socket path in a URL of `http+unix:`. Throws a TypeError without one. */
 export function unixSocketPath(url: URL): string {
   const path = decodePercent(url.hostname) ?? ''
   if (!isAbsolute(path) || path.includes('\0') || url.port !== '' || url.username !== '') {

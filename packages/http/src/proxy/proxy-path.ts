@@ -35,7 +35,7 @@ export interface ProxyTarget {
 /** Forwards everything below a path to another server: requests of all methods, and WebSockets. */
 export interface ProxyRoute {
   /**
-   * What the targets serve is not trusted: their pages get an opaque origin of their own (CSP sandbox), no
+   * What the targets serve is not trusted: their pages get their own opaque origin (CSP sandbox), no
    * cookies and no service worker, so that they cannot act as pages of this server.
    */
   readonly isUntrusted?: boolean

@@ -143,7 +143,7 @@ async function createProxyFixture(
   }
 }
 
-/** A relay to one address; a sandbox named `none` is not there. */
+/** A relay to one address; a sandbox named `none` is missing. */
 function proxyTo(
   url: string,
   requests: ProxyRequest[] = [],

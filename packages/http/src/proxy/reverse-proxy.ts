@@ -15,12 +15,12 @@
  *   client is cut off, so that it cannot take half an answer for a whole one (`#forwardResponse`).
  * - An untrusted target gets an opaque origin for its pages (`opaqueOrigin`), and sets nothing for the origin
  *   that it is seen at (`originHeaders`). A redirect of a target behind a bridge is a 502.
- * - Each request has a connection of its own (`singleUseAgent`), so no answer can reach another request.
+ * - Each request has its own connection (`singleUseAgent`), so no answer can reach another request.
  * - A client that leaves ends the request at the target, also before an upgrade (`watchDisconnect`).
  * - 101 is sent when the target has accepted. Until then a WebSocket is refused by an ordinary answer, once
  *   (`#rejectUpgrade`).
  * - When one end of a WebSocket has closed, the other has `closeMs` for what remains (`#closeBoth`).
- * - A stop ends event streams and WebSockets, which have no end of their own; other answers may finish.
+ * - A stop ends event streams and WebSockets, which have no separate end; other answers may finish.
  * - `raw` is changed for the library (address, headers, method); its method is set back at once.
  *
  * If you change this: pages of a sandbox that act as the user, and requests that hang or are left open at the
@@ -78,7 +78,7 @@ export class ReverseProxy {
   readonly #options: ReverseProxyOptions
   /** The clients' connections of proxied WebSockets. */
   readonly #sockets = new Set<Duplex>()
-  /** Event streams, which have no end of their own. */
+  /** Event streams, which have no separate end. */
   readonly #streams = new Set<ServerResponse>()
   #isStopping = false
 

@@ -223,7 +223,7 @@ export class SocketServer {
     route.serve(socket, request).then(() => socket.close(1000, ''), failed)
   }
 
-  /** Whether a socket that this key has opened may go on; without a key it needs none. */
+  /** Whether a socket that this key has opened may continue; without a key it needs none. */
   #isStillValid(sessionKey: string | undefined): boolean {
     return sessionKey === undefined || this.#deps.guard.isValidKey(sessionKey)
   }

@@ -59,7 +59,7 @@ export class TestServer implements AsyncDisposable {
     return this.listening.port
   }
 
-  /** Sends a request over a connection of its own and reads the whole answer. */
+  /** Sends a request over its own connection and reads the whole answer. */
   call(path: string, { method = 'GET', headers = {}, body }: CallOptions = {}): Promise<TestResponse> {
     return new Promise((resolve, reject) => {
       const options = { host: '127.0.0.1', port: this.port, path, method, headers, agent: false }

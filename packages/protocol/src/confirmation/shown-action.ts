@@ -22,7 +22,7 @@ export interface ShownAction {
   readonly lines: readonly ShownLine[]
 }
 
-/** `event`: an ActionEvent; those of other versions have kinds and members of their own. */
+/** `event`: an ActionEvent; those of other versions have their own kinds and members. */
 export function shownAction(event: Members): ShownAction {
   const action = asMembers(event.action)
   const form = (areTexts(action) ? forms.get(asText(action.kind)) : undefined) ?? allMembers
@@ -40,7 +40,7 @@ interface Form {
   readonly lines: readonly ShownLine[]
 }
 
-/** Kinds whose members have places of their own; anything else shows all its members by name. */
+/** Kinds whose members have their own places; anything else shows all its members by name. */
 const forms = new Map<string, (action: Members) => Form>([
   [
     'TerminalAction',

@@ -64,7 +64,7 @@ export const messageToolCall = component('MessageToolCall', {
 })
 export type MessageToolCall = z.infer<typeof messageToolCall>
 
-/** Spec 2.4 Message. Unknown members are passed over: other writers add flags of their own. */
+/** Spec 2.4 Message. Unknown members are passed over: other writers add their own flags. */
 export const message = component('Message', {
   role: z.enum(['user', 'system', 'assistant', 'tool']),
   content: content.default([]),

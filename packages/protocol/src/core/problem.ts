@@ -75,7 +75,7 @@ export function invalidInput(loc: readonly (string | number)[], msg: string, typ
   return new Problem('invalid', msg, [{ loc, msg, type }])
 }
 
-/** Failures of a file system that pass: the server tries again by itself. */
+/** Failures of a file system that pass: the server tries again on its own. */
 const fileFailures: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
   EPERM: 'permission denied',

@@ -59,7 +59,7 @@ export const problem = component('Problem', {
     .meta({ description: 'Below /v1: the same as clients of such interfaces read it.' }),
 })
 
-/** The 422 of a route that also refuses valid input in words of its own. */
+/** The 422 of a route that also refuses valid input in its own words. */
 export function invalidOrRefused(description: string) {
   return { 422: { description, schema: z.union([httpValidationError, problem]) } }
 }

@@ -31,7 +31,7 @@ test.each([
   expect(issues(schema, value)).toEqual([{ loc: ['body'], msg, type }])
 })
 
-test('what is not there is missing, what is there and null is of a wrong type', () => {
+test('what is missing is missing, what is there and null is of a wrong type', () => {
   const schema = z.object({ a: z.array(z.object({ b: z.string(), c: z.enum(['x']), d: z.literal('y') })) })
   expect(issues(schema, { a: [{}] })).toEqual(
     ['b', 'c', 'd'].map((name) => ({ loc: ['body', 'a', 0, name], msg: 'Field required', type: 'missing' })),
@@ -44,7 +44,7 @@ test('what is not there is missing, what is there and null is of a wrong type', 
   expect(issues(schema, undefined)).toEqual([{ loc: ['body'], msg: 'Field required', type: 'missing' }])
 })
 
-test('each member too many is a fault of its own', () => {
+test('each member too many is its own fault', () => {
   expect(issues(z.strictObject({}), { a: 1, b: 2 })).toEqual(
     ['a', 'b'].map((name) => ({
       loc: ['body', name],

@@ -9,7 +9,7 @@ export function deadlineReason(seconds: number): string {
 }
 
 /**
- * Whether the server rejected an action by itself, by the reason: the sources of the specification are only
+ * Whether the server rejected an action on its own, by the reason: the sources of the specification are only
  * `user`, which such events have, and `hook`, where a hook blocked the action.
  */
 export function isAutomaticRejection(reason: unknown): boolean {

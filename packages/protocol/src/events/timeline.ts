@@ -21,7 +21,7 @@ const positionOut = z.int().meta({ description: 'Of an event: 1, 2, 3, ...' })
 export const eventRange = {
   summary: 'Events by position',
   description:
-    'From the position `first`, or from the first event at or after the moment `at`. The item i has the position first + i. At most 4 MiB, with at least one event: go on behind the last item.',
+    'From the position `first`, or from the first event at or after the moment `at`. The item i has the position first + i. At most 4 MiB, with at least one event: continue behind the last item.',
   query: z.object({
     first: emptyAsUndefined(position),
     at: queryMoment.optional(),
@@ -40,7 +40,7 @@ export const eventRange = {
 export const eventsOverview = {
   summary: 'Counts of the events by position',
   description:
-    'For a map of a long log. Counting goes on with each request: while covered is below head, ask again. Buckets above it are missing.',
+    'For a map of a long log. Counting continues with each request: while covered is below head, ask again. Buckets above it are missing.',
   query: z.object({ buckets: queryInteger(1, 1_000).default(200) }),
   responses: ok(
     'The counts.',
@@ -68,7 +68,7 @@ export const eventsOverview = {
 export const findEvents = {
   summary: 'Positions of events that match',
   description:
-    'At or after `from`, or at or before it, the nearest first. An answer may have no position and a next_from: go on there.',
+    'At or after `from`, or at or before it, the nearest first. An answer may have no position and a next_from: continue there.',
   query: eventFilter.extend({
     from: position.default(1),
     direction: z.enum(['next', 'previous']).default('next'),

@@ -41,7 +41,7 @@ export const appConversationRoutes = defineRoutes(
     startAppConversation: route.post('/api/v1/app-conversations', {
       summary: 'Start a conversation in a sandbox',
       description:
-        'Answers at once with a start task in WORKING; the rest goes on behind. Follow it by asking for the start task, or use stream-start.',
+        'Answers at once with a start task in WORKING; the rest continues behind. Follow it by asking for the start task, or use stream-start.',
       body: appConversationStartRequest,
       responses: { ...ok('The start task.', appConversationStartTask), ...startRefusals },
       example: { initial_message: { content: 'What is in this folder?' }, title: 'A first look' },
@@ -125,7 +125,7 @@ export const appConversationRoutes = defineRoutes(
       },
     }),
     switchAppProfile: route.post('/api/v1/app-conversations/{conversation_id}/switch_profile', {
-      summary: 'Go on with the model of a saved profile',
+      summary: 'Continue with the model of a saved profile',
       params: conversationParams,
       body: component('AppSwitchProfileRequest', { profile_name: z.string().min(1) }),
       responses: { ...successResponses, ...sandboxRefusals },
@@ -177,7 +177,7 @@ export const appConversationRoutes = defineRoutes(
       },
     }),
     addPendingMessage: route.post('/api/v1/conversations/{target}/pending-messages', {
-      summary: 'Leave a message for a conversation that is not there yet',
+      summary: 'Leave a message for a conversation that does not exist yet',
       description:
         'The target is the id of a conversation, or task- and the id of a start task. Delivered in order after READY.',
       params: z.object({ target: z.string().min(1).max(100) }),

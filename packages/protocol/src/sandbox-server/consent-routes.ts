@@ -19,14 +19,14 @@ export const scriptConsentRoutes = defineRoutes(
     }),
     decideScriptConsent: route.put('/api/v1/repository-consents/{consent_id}', {
       summary: 'Allow or deny the scripts of a repository',
-      description: 'Starts that wait for it go on. It holds for exactly this content.',
+      description: 'Starts that wait for it continue. It holds for exactly this content.',
       params: consentParams,
       body: decideRepositoryConsentRequest,
       responses: ok('The consent.', repositoryConsent),
     }),
     revokeScriptConsent: route.delete('/api/v1/repository-consents/{consent_id}', {
       summary: 'Forget a decision about scripts of a repository',
-      description: 'A start that waits for it goes on without the scripts.',
+      description: 'A start that waits for it continues without the scripts.',
       params: consentParams,
       responses: ok('What it was.', repositoryConsent),
     }),

@@ -5,7 +5,7 @@ import { component, strictComponent, timestamp } from '../core/schemas.ts'
  * - STARTING: its agent server does not answer yet
  * - RUNNING: its agent server answers
  * - PAUSED: stopped on request; it can be resumed
- * - ERROR: the start failed or it ended by itself (`status_detail`); resume restarts it on its files
+ * - ERROR: the start failed or it ended on its own (`status_detail`); resume restarts it on its files
  * - MISSING: nothing of it exists
  */
 export const sandboxStatus = z

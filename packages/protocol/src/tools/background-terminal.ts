@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { defineAction, defineBuiltInTool, defineObservation } from './tool.ts'
 
 /**
- * Commands in terminals of their own, several at a time. These kinds are outside the specification's closed
+ * Commands in their own terminals, several at a time. These kinds are outside the specification's closed
  * lists and in no union: only conversations created with `background_terminal` have them. `command`: what
  * `start` runs, or what `input` types.
  */
@@ -28,5 +28,5 @@ export const backgroundTerminalTool = defineBuiltInTool(
   'BackgroundTerminalTool',
   { action_type: 'BackgroundTerminalAction', observation_type: 'BackgroundTerminalObservation' },
   { destructive: true, openWorld: true },
-  'Runs commands in terminals of their own, several at a time, and gives their output by cursor.',
+  'Runs commands in their own terminals, several at a time, and gives their output by cursor.',
 )

@@ -88,7 +88,7 @@ export const browserTools = [
   defineBrowserTool('BrowserSwitchTab', {}, 'Goes to a tab by its id.', { tab_id }),
 ] as const
 
-/** All browser tools under one name; it has no action of its own. */
+/** All browser tools under one name; it has no separate action. */
 export const browserToolSet = {
   definition: defineToolSchema('BrowserToolSet', {}),
   listing: defineBuiltInTool(

@@ -23,5 +23,5 @@ export const classifyAndSwitchLlmTool = defineBuiltInTool(
   'ClassifyAndSwitchLLMTool',
   { action_type: 'ClassifyAndSwitchLLMAction', observation_type: 'ClassifyAndSwitchLLMObservation' },
   { readOnly: true, openWorld: true },
-  'Chooses the model that fits the task, and goes on with it.',
+  'Chooses the model that fits the task, and continues with it.',
 )

@@ -28,5 +28,5 @@ export const taskTool = defineBuiltInTool(
   'TaskTool',
   { action_type: 'TaskAction', observation_type: 'TaskObservation' },
   { destructive: true, openWorld: true },
-  'Gives a task to an agent of its own and waits for what comes of it.',
+  'Gives a task to its own agent and waits for what comes of it.',
 )

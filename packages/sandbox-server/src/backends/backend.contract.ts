@@ -10,7 +10,7 @@ export interface BackendUnderTest {
   /** One on the same place with the label of another ledger. */
   openForOtherLedger(): Promise<Backend>
   /**
-   * An order of which nothing is missing: an id of its own, the backend's own command, no limits that the
+   * An order of which nothing is missing: its own id, the backend's own command, no limits that the
    * host cannot keep.
    */
   createConfig(overrides?: Partial<SandboxConfig>): SandboxConfig
@@ -97,7 +97,7 @@ export function fetchText(address: string, path: string, body?: string): Promise
   })
 }
 
-/** What `list` says of one sandbox; fails when it is not there. */
+/** What `list` says of one sandbox; fails when it is missing. */
 export async function observe(backend: Backend, id: string): Promise<ObservedSandbox> {
   const [found, ...more] = await backend.list(id)
   if (found === undefined || more.length > 0)
@@ -111,7 +111,7 @@ export async function waitForValue<T>(look: () => Promise<T | undefined>, what: 
   for (;;) {
     const found = await look()
     if (found !== undefined) return found
-    if (Date.now() > deadline) throw new Error(`waited in vain: ${what}`)
+    if (Date.now() > deadline) throw new Error(`timed out: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
 }
@@ -161,7 +161,7 @@ do {
   used = process.cpuUsage(before)
 } while (used.user + used.system < 200_000)`
 
-/** What each Backend must keep. `open` makes an empty place of its own for each test. */
+/** What each Backend must keep. `open` makes its own empty place for each test. */
 export function backendContract(name: string, open: () => Promise<BackendUnderTest>, minutes = 4): void {
   const promise = (title: string, body: (at: BackendUnderTest) => Promise<void>) =>
     test(`${name}: ${title}`, { timeout: minutes * 60_000 }, async () => {
@@ -186,7 +186,7 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
     await expect(fetchText(address, '/alive')).rejects.toThrow()
   })
 
-  promise('every verb may be said twice, and to what is not there', async (at) => {
+  promise('every verb may be said twice, and to what is missing', async (at) => {
     const order = probe(at)
     await at.backend.pause('nobody')
     await at.backend.remove('nobody')
@@ -234,7 +234,7 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
   })
 
   promise(
-    'time stands still for all processes while it is paused, and goes on after the resume',
+    'time stands still for all processes while it is paused, and continues after the resume',
     async (at) => {
       const order = probe(at)
       await at.backend.start(order)
@@ -243,7 +243,7 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
       const stampedAfter = (momentMs: number) =>
         waitForValue(async () => {
           const { result } = await runInside(at.backend, order.id, readStamps)
-          // Where a pause ends processes they do not go on by themselves.
+          // Where a pause ends processes they do not continue on their own.
           if (at.pauseRounds !== undefined) return Array.isArray(result) ? result : undefined
           return Array.isArray(result) && result.some((each) => each > momentMs) ? result : undefined
         }, 'a stamp')

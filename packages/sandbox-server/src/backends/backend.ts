@@ -13,7 +13,7 @@ export interface Resources {
 }
 
 /**
- * - `private`: a network of its own with a way out, but not to this machine or to other sandboxes
+ * - `private`: its own network with a way out, but not to this machine or to other sandboxes
  * - `shared`: the network of this machine, or one that sandboxes share
  * - `none`: no network
  */
@@ -45,7 +45,7 @@ export interface SandboxConfig {
  * - `starting`: it is being created, or its state is not known yet
  * - `running`: its processes run; they may not answer yet
  * - `paused`: its processes are frozen, or were stopped by `pause`
- * - `stopped`: its processes have ended by themselves
+ * - `stopped`: its processes have ended on their own
  * - `broken`: it cannot be created or started; see `detail`
  */
 export interface ObservedSandbox {
@@ -102,7 +102,7 @@ export interface Backend {
   list(id?: string): Promise<readonly ObservedSandbox[]>
   /** Calls back once when the agent server of a starting sandbox may have begun to listen. */
   watchStart?(sandbox: ObservedSandbox, onChange: () => void): Disposable
-  /** Calls back with the id of each sandbox that changes by itself. Absent where only `list` shows it. */
+  /** Calls back with the id of each sandbox that changes on its own. Absent where only `list` shows it. */
   watchChanges?(onChange: (id: string) => void): Disposable
   /** Freezes its processes; files and, if possible, memory stay. Nothing when it does not run. */
   pause(id: string): Promise<void>

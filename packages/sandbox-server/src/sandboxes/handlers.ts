@@ -31,7 +31,7 @@ function ownedSandboxInfo(row: SandboxRow): OwnedSandbox {
 
 /**
  * Sandboxes of the caller, and the specs (wire 1.2, 1.3); sandboxes of others are missing. Administrators list
- * and delete those of all users by routes of their own.
+ * and delete those of all users by their own routes.
  */
 export function sandboxHandlers(deps: {
   readonly sandboxes: Sandboxes

@@ -59,7 +59,7 @@ test('an agent server that does not take the key never makes the sandbox RUNNING
   expect(row.detail).toContain('does not accept its session key')
 })
 
-test('pause freezes, resume goes on with the same key and the same processes', async () => {
+test('pause freezes, resume continues with the same key and the same processes', async () => {
   const at = await createFixture()
   const sandboxes = await at.open()
   const row = await startAndWait(sandboxes)
@@ -100,7 +100,7 @@ test('a sandbox that is deleted is out of sight at once and its things go behind
   await eventually(async () => expect(await at.controlPlane.sandboxes.get([row.id])).toEqual([undefined]))
 })
 
-test('one that ends by itself is an ERROR with the end of its output and without its secrets', async () => {
+test('one that ends on its own is an ERROR with the end of its output and without its secrets', async () => {
   const at = await createFixture([{ env: { DEPLOY_TOKEN: 'canary-7f3a', PLAIN: 'stays visible' } }])
   const sandboxes = await at.open()
   const row = await startAndWait(sandboxes)

@@ -63,7 +63,7 @@ test('an invalid kubeconfig is refused at the start, and an absent API server is
     }
     const backend = (await open(JSON.stringify(valid))).get('kubernetes')
     expect((await backend?.isolation())?.kind).toBe('container')
-    await expect(backend?.list()).rejects.toThrow('The Kubernetes API server does not do it')
+    await expect(backend?.list()).rejects.toThrow('The Kubernetes API server refuses it')
   } finally {
     remove(directory)
   }

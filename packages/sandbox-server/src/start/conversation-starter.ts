@@ -59,7 +59,7 @@ export class ConversationStarter implements AsyncDisposable {
 
   /**
    * Call it before serving requests: starts that the end of a process interrupted become ERROR. Among several
-   * servers it goes on looking for them.
+   * servers it continues looking for them.
    */
   async recover(): Promise<void> {
     const { startTasks, leases } = this.#deps.controlPlane

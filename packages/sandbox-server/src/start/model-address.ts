@@ -12,7 +12,7 @@ const defaultAddresses: readonly (readonly [prefix: RegExp, address: string])[] 
 ]
 
 /**
- * A process sandbox with a network of its own reaches of this machine's loopback addresses the ports of
+ * A process sandbox with its own network reaches of this machine's loopback addresses the ports of
  * `host_ports` alone, at 127.0.0.1. A model elsewhere there would fail after all attempts of its requests.
  */
 export function createModelAddressCheck(
@@ -40,7 +40,7 @@ function refusal(
   if (network === 'none') return `${start} have no network. Choose another network (SLIPWAY_SANDBOX_NETWORK).`
   if (isIpv6) return `${start} reach no IPv6 address of it. Name the model's address with 127.0.0.1.`
   const ports = [...new Set([...host_ports, port])].join(',')
-  return `${start}, which have a network of their own, do not reach it. Start the sandbox server with SLIPWAY_SANDBOX_HOST_PORTS=${ports}, or add the port to host_ports of the spec.`
+  return `${start}, which have their own network, do not reach it. Start the sandbox server with SLIPWAY_SANDBOX_HOST_PORTS=${ports}, or add the port to host_ports of the spec.`
 }
 
 function loopbackAddress({ model, base_url }: Llm) {

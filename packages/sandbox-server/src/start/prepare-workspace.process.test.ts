@@ -283,7 +283,7 @@ test('scripts of a repository run only after consent to their content, once for 
   const source = join(directory.path, 'source')
   await using stage = await openTestServer({ scriptTrust: 'skip' })
   let count = 0
-  /** Starts in a sandbox of its own, commits, and tells what ran. */
+  /** Starts in its own sandbox, commits, and tells what ran. */
   const start = async (more: object = {}) => {
     const task = await stage.start({ selected_repository: `file://${bare}`, ...more })
     expect(task.status).toBe('READY')
@@ -322,7 +322,7 @@ test('a start may deny the scripts of its repository where no consent is needed'
   expect(existsSync(join(project, '.git/setup-ran'))).toBe(false)
 })
 
-test('a start waits for consent to the scripts, says so, and goes on with the decision of its user', {
+test('a start waits for consent to the scripts, says so, and continues with the decision of its user', {
   timeout: 3 * slowTestTimeoutMs,
 }, async () => {
   using directory = temporaryDirectory()
@@ -330,7 +330,7 @@ test('a start waits for consent to the scripts, says so, and goes on with the de
   const source = join(directory.path, 'source')
   await using stage = await openTestServer({ scriptTrust: 'ask' })
   let count = 0
-  /** Starts in a sandbox of its own, and answers when it waits. */
+  /** Starts in its own sandbox, and answers when it waits. */
   const start = async () => {
     const { json } = await stage.call('POST', '/app-conversations', { selected_repository: `file://${bare}` })
     const sandbox = `sb-${++count}`

@@ -4,7 +4,7 @@ const instructions: Readonly<Record<string, string>> = {
   UNRESOLVED_COMMENTS:
     'It has unanswered review comments. Do what they ask for where it makes sense, answer each, and push the result to its branch.',
   OPEN_ISSUE:
-    'Find out what it needs, solve it on a branch of its own, check the solution, and open a pull request.',
+    'Find out what it needs, solve it on its own branch, check the solution, and open a pull request.',
   OPEN_PR: 'Read it, find what is still missing, and finish it on its branch.',
 }
 

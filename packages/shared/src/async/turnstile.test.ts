@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { Turnstile } from './turnstile.ts'
 
-test('so many pass in a turn, in order of the calls, and none is left behind', async () => {
+test('that many pass in a turn, in order of the calls, and none is left behind', async () => {
   const turnstile = new Turnstile(3)
   const passed: number[] = []
   const pass = async (n: number) => {

@@ -1,5 +1,5 @@
 /**
- * Lets so many pass in a turn of the event loop, in order of the calls: work that comes together, as the
+ * Lets that many pass in a turn of the event loop, in order of the calls: work that comes together, as the
  * replies of a model to many runs, does not hold the loop in one piece, and others are answered in between.
  */
 export class Turnstile {

@@ -11,7 +11,7 @@ const ignoreFile = '.gitignore'
 
 /**
  * Rejects with a plain Error when git tracks a data directory or a file in it. Whoever committed it chose
- * the settings, consents, keys and running commands that a server would go on with: a clone is not a data
+ * the settings, consents, keys and running commands that a server would continue with: a clone is not a data
  * directory. Nothing that the repository configures runs. Costs a git process where there is a repository.
  */
 export async function assertUntracked(directory: string): Promise<void> {

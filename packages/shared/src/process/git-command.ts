@@ -75,7 +75,7 @@ const subcommands: Readonly<Record<string, readonly string[]>> = {
   'write-tree': [],
 }
 
-/** Options before the subcommand that have a value of their own. */
+/** Options before the subcommand that have their own value. */
 const valueOptions = ['-C', '-c']
 
 export interface GitCommand {

@@ -98,7 +98,7 @@ testOnLinux('returnFreedMemory: what is freed does not wait for a trim', () => {
       import { loadLibc } from '${new URL('./libc.ts', import.meta.url)}'
       const libc = await loadLibc()
       ${prelude}
-      // Each is mapped by itself with the option; without it they lie in the heap of the library.
+      // Each is mapped on its own with the option; without it they lie in the heap of the library.
       const use = (count, bytes) => {
         Array.from({ length: count }, () => Buffer.allocUnsafeSlow(bytes).fill(1))
       }

@@ -36,7 +36,7 @@ export interface Libc {
    */
   becomeFileUser(uid: number, gid: number): boolean
   /**
-   * Opens a directory (openat2 with O_PATH) whose path has no link in any part, so that nobody who exchanges
+   * Opens a directory (openat2 with O_PATH) whose path has no link in any part, so that no one who exchanges
    * one leads it elsewhere. The descriptor, or a negative errno: ELOOP for a link, ENOSYS where the system
    * call is missing.
    */

@@ -46,7 +46,7 @@ function usual(
 
 const refused = 'is not known to be your own'
 
-test('each working directory has folders of its own, short and outside of it', async () => {
+test('each working directory has its own folders, short and outside of it', async () => {
   await mkdir(join(root, 'one/project'), { recursive: true })
   await mkdir(join(root, 'two/project'), { recursive: true })
   await symlink('one', join(root, 'link'))

@@ -13,7 +13,7 @@ import { userServersDirectory } from './user-directory.ts'
  * Which data directory a command means that names none.
  *
  * A data directory is more than data: its keys open the server, its settings and consents are in force, and
- * its unfinished runs go on. One that lies in the working directory may come from the author of that
+ * its unfinished runs continue. One that lies in the working directory may come from the author of that
  * directory: a clone, an unpacked archive, a shared folder. So each working directory has a folder in the
  * user's own data folder, beside that of the private server, whose backups and restores are of a whole
  * folder:

@@ -56,7 +56,7 @@ const fragmentChars = 20
 const keyLike = /^(?![/~.]|-----)(?!.*(?::\/\/|[;,]))(?!.*\.[a-z]{2,24}(?::\d+)?$)\S+$/i
 /** Beginnings that all tokens, keys and documents of a kind share in base64. */
 const commonBeginning = /^(?:eyJ|AAAA|LS0t|MII|YXBp)/
-/** Short words and numbers that texts have in other case, or broken, by themselves. */
+/** Short words and numbers that texts have in other case, or broken, on their own. */
 const ordinary = /^(?:[a-z]{1,11}|\d{1,11})$/i
 
 /**

@@ -51,7 +51,7 @@ test('an address keeps its place but not its user, its password and its keys', (
   expect(findSecretTexts(value).map(({ text }) => text)).toEqual(['pa55', 'k1', 'k2'])
 })
 
-test('the credentials behind a scheme are a secret of their own', () => {
+test('the credentials behind a scheme are their own secret', () => {
   const texts = findSecretTexts({ headers: { Authorization: 'Bearer abc123' } }).map(({ text }) => text)
   expect(texts).toEqual(['Bearer abc123', 'abc123'])
 })

@@ -53,7 +53,7 @@ test.each(clocks)('now and monotonic of %s grow with the time', async (_, open) 
   expect(clock.monotonic() - monotonic).toBeGreaterThan(30)
 })
 
-test.each(clocks)('a repeated call of %s ends when it is cancelled, also by itself', async (_, open) => {
+test.each(clocks)('a repeated call of %s ends when it is cancelled, also on its own', async (_, open) => {
   const { clock, pass } = open()
   let count = 0
   const timer = repeat(clock, 10, () => {

@@ -479,7 +479,7 @@ function quotaContract(open: OpenStore): void {
             const held = model.get(user + day) ?? []
             if (kind === 'fail') {
               model.set(user + day, held.slice(1))
-              // None that holds a slot: one that is not there.
+              // None that holds a slot: one that is missing.
               const id = held[0] ?? 'none'
               return {
                 run: () => startTasks.update(id, { quota_day: null }).then(() => {}),

@@ -12,7 +12,7 @@ export interface ImportSession {
   /** Moment of the last event added (or of the log's last event), undefined when there is none. */
   readonly last: Moment | undefined
   /**
-   * Adds events in order, in a transaction of their own. Call it with some hundreds of events and await it.
+   * Adds events in order, in their own transaction. Call it with some hundreds of events and await it.
    * Rejects with a Problem `conflict` when another event has the same id and other bytes (without
    * `keepDuplicateId`). Skips events that are stored already (same id, same bytes).
    */

@@ -4,9 +4,9 @@ import type { Signal } from '@slipway/shared/async'
 /** A conversation whose newest events or record a receiver lacks. */
 export interface PendingDelivery {
   readonly conversation: string
-  /** Position of the last event that the receiver has; 0 when it has none. */
+  /** Position of the last event that the receiver has; 0 without one. */
   readonly position: number
-  /** `updated_at` of the record that the receiver has; null when it has none. */
+  /** `updated_at` of the record that the receiver has; null without one. */
   readonly updated_at: Instant | null
   /** The conversation was removed. A newer one with the same id becomes pending, from 0, after `forget`. */
   readonly isRemoved: boolean

@@ -44,7 +44,7 @@ test('files of earlier versions are documents afterwards, and keep their bytes u
   }
 })
 
-test('an import that ended between the document and the name of its file goes on', async () => {
+test('an import that ended between the document and the name of its file continues', async () => {
   using directory = temporaryDirectory()
   writeFiles(directory.path)
   await using opened = await openDirectory(directory.path)

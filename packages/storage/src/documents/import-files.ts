@@ -44,7 +44,7 @@ export async function* readDocumentFiles(directory: string): AsyncGenerator<Docu
 /**
  * Takes the files of earlier versions into the storage, and renames each to `NAME.imported`. A document of
  * the storage wins over a file, which stays: several servers on one database may have files. A call that was
- * interrupted goes on with the next one. Throws a Problem for what is no file.
+ * interrupted continues with the next one. Throws a Problem for what is no file.
  */
 export async function importDocumentFiles({
   directory,

@@ -19,7 +19,7 @@ export const consentsFormat = {
 
 /**
  * Decisions about what repositories bring, by repository and content. A server without users omits the owner.
- * The oldest that nobody has decided is forgotten above 100 of them, else the oldest of all above 1,000.
+ * The oldest that no one has decided is forgotten above 100 of them, else the oldest of all above 1,000.
  */
 export class StoredConsents {
   readonly #document: JsonDocument<readonly RepositoryConsent[]>
@@ -94,7 +94,7 @@ function findConsent(all: readonly RepositoryConsent[], id: string): RepositoryC
   return found
 }
 
-/** Drops the oldest that nobody has decided when there are too many of them, else the oldest of all. */
+/** Drops the oldest that no one has decided when there are too many of them, else the oldest of all. */
 function withRoom(all: readonly RepositoryConsent[]): readonly RepositoryConsent[] {
   const pending = all.filter(({ decision }) => decision === 'pending')
   const dropped = pending.length >= maxPending ? pending[0] : all.length >= maxConsents ? all[0] : undefined

@@ -10,7 +10,7 @@ export interface StoredEvent extends Moment {
 }
 
 /**
- * An event of our own. The log adds an id (UUID v4) when it has none, a timestamp at least 1 µs above its
+ * An event of our own. The log adds a missing id (UUID v4), a timestamp at least 1 µs above its
  * predecessor's, and a position. Members that are undefined or null are omitted, except where the
  * specification requires them (see `serializeEvent`).
  */

@@ -8,7 +8,7 @@ export type KindSource = readonly [number: number, kind: string, source: string]
 
 /**
  * Numbers of the pairs of kind and source that events have; those of messages are odd. State updates that
- * move the leaf have numbers of their own, so that the few of a long log are found at once: in the table
+ * move the leaf have their own numbers, so that the few of a long log are found at once: in the table
  * their kind contains the key.
  */
 export class KindSourceNumbers {

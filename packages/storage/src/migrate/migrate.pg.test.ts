@@ -60,7 +60,7 @@ describePostgres('migration', () => {
     )
   })
 
-  test('a migration that was killed goes on, and a target that differs is refused', async () => {
+  test('a migration that was killed continues, and a target that differs is refused', async () => {
     await using schema = await createTestSchema()
     using first = temporaryDirectory()
     using second = temporaryDirectory()

@@ -21,7 +21,7 @@ describePostgres('settings of PostgreSQL that change', () => {
   afterAll(() => postgres?.[Symbol.asyncDispose]())
 
   const admin = (sql: string) => runSql(sql, postgres.url)
-  /** Each with a database of its own. */
+  /** Each with its own database. */
   const createDatabase = async (name: string) => {
     await admin(`CREATE DATABASE ${name}`)
     return Object.assign(new URL(postgres.url), { pathname: `/${name}` }).href

@@ -38,7 +38,7 @@ function faultsAt(sql: string): readonly PointFault[] {
   return sql.startsWith('COMMIT') ? atCommit : [{ fault: sql.startsWith('SELECT') ? 'cut' : 'late' }]
 }
 
-/** A storage in a schema of its own, whose statements ask a plan. */
+/** A storage in its own schema, whose statements ask a plan. */
 async function open(): Promise<Faulty<PostgresStorage>> {
   const schema = await createTestSchema()
   const proxy = await DatabaseProxy.open(schema.url)

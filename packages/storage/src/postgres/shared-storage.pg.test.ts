@@ -5,7 +5,7 @@ import { eventLogContract } from '../event-log/event-log.contract.ts'
 import { loseNextCommit } from './testing/lose-next-commit.ts'
 import { describePostgres, openSharedTestStorage } from './testing/test-database.ts'
 
-/** Each example of a property opens a database of its own. */
+/** Each example of a property opens its own database. */
 vi.setConfig({ testTimeout: 300_000 })
 
 describePostgres('storage on PostgreSQL that servers share', () => {

@@ -115,7 +115,7 @@ describePostgres('storage on PostgreSQL, failures', () => {
     }
   })
 
-  test('while the database cannot be reached, calls are refused as retryable; later they and the tails go on', async () => {
+  test('while the database cannot be reached, calls are refused as retryable; later they and the tails continue', async () => {
     await using schema = await createTestSchema()
     await using proxy = await startProxy()
     const url = new URL(schema.url)

@@ -7,7 +7,7 @@ import { momentsContract } from '../event-log/moments.contract.ts'
 import { loseNextCommit } from './testing/lose-next-commit.ts'
 import { describePostgres, openTestStorage } from './testing/test-database.ts'
 
-/** Each example of a property opens a database of its own. */
+/** Each example of a property opens its own database. */
 vi.setConfig({ testTimeout: 300_000 })
 
 describePostgres('storage on PostgreSQL', () => {

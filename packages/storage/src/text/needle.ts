@@ -40,7 +40,7 @@ function trigrams(folded: string): string[] {
   )
 }
 
-/** UTF-8 in which a lone surrogate has bytes of its own instead of the common replacement character. */
+/** UTF-8 in which a lone surrogate has its own bytes instead of the common replacement character. */
 function encode(text: string): Buffer {
   if (text.isWellFormed()) return Buffer.from(text)
   return Buffer.concat(

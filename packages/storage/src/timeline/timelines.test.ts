@@ -132,7 +132,7 @@ test('an overview and a find are what a look at every event gives, however littl
   await fc.assert(property, { numRuns: 25 })
 })
 
-/** Goes on until nothing more matches. */
+/** Continues until nothing more matches. */
 async function findAll(
   timelines: Timelines,
   record: Parameters<Timelines['find']>[0],

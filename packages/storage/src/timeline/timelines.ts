@@ -71,7 +71,7 @@ export class Timelines {
     }
   }
 
-  /** Positions of matching events from one on, and where to go on; null when nothing more matches. */
+  /** Positions of matching events from one on, and where to continue; null when nothing more matches. */
   async find(
     record: LogRecord,
     query: FindQuery,

@@ -21,7 +21,7 @@ const rule = metaProfile.parse({
 })
 const problemWith = (code: string) => expect.objectContaining({ name: 'Problem', code })
 
-/** The stores of a server, on a directory of their own. */
+/** The stores of a server, on their own directory. */
 async function openStores(max?: number) {
   const directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })

@@ -131,7 +131,7 @@ function listAcpErrors({ acp_server, acp_command }: AcpProfile): string[] {
     : []
 }
 
-/** An external agent has skills and instructions of its own. */
+/** An external agent has its own skills and instructions. */
 function buildAcpSettings(profile: AcpProfile, mcp_config: JsonObject): JsonObject {
   const { acp_server, acp_model, acp_session_mode, acp_prompt_timeout, acp_startup_timeout } = profile
   return {

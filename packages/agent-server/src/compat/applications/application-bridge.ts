@@ -32,7 +32,7 @@ const iframeSandbox = 'allow-forms allow-modals allow-popups allow-same-origin a
 const keyParameters = new Set(['session_api_key', 'x-session-api-key', 'authorization'])
 
 /**
- * Pages of applications call their programs from an origin of their own. A page that has the session key gets
+ * Pages of applications call their programs from their own origin. A page that has the session key gets
  * a cookie for one application; with this alone requests and WebSockets pass to its program.
  */
 export class ApplicationBridge {

@@ -75,7 +75,7 @@ export function applicationHandlers(options: {
       if (!isFromThisMachine(header))
         throw new Problem(
           'conflict',
-          'An application has an origin of its own for browsers on the machine of the server only; others reach it at SLIPWAY_APP_BACKEND_URL',
+          'An application has its own origin for browsers on the machine of the server only; others reach it at SLIPWAY_APP_BACKEND_URL',
         )
       const program = backends.findReady(name)
       if (program === undefined) throw serverFailure('unavailable', '503: Canvas App backend is not ready')

@@ -35,7 +35,7 @@ export async function findEditorProgram(options: {
   return undefined
 }
 
-/** `code-server` has flags of its own; other programs take those of the server of VS Code. */
+/** `code-server` has its own flags; other programs take those of the server of VS Code. */
 function editorProgram(path: string): EditorProgram {
   return /^code-server\b/.test(basename(path)) ? codeServer(path) : vscodeServer(path)
 }

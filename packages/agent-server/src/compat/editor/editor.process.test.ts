@@ -42,7 +42,7 @@ async function holdPort(host: string): Promise<AsyncDisposable & { readonly port
 
 async function until(isDone: () => boolean | Promise<boolean>): Promise<void> {
   for (const end = Date.now() + 20_000; !(await isDone()); await sleep(20))
-    if (Date.now() > end) throw new Error(`waited in vain: ${logLines.join('\n')}`)
+    if (Date.now() > end) throw new Error(`timed out: ${logLines.join('\n')}`)
 }
 
 /** Opens the address with the token as a browser does; returns the cookie and the address without it. */

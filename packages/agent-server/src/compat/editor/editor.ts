@@ -42,7 +42,7 @@ const maxOutputLength = 2_000
 /**
  * An editor in the browser: an installed program, with the rights and the environment of tools, on a Unix
  * socket behind the gate that asks for a token. It is started once; a server whose editor cannot be started
- * goes on without it.
+ * continues without it.
  */
 export class Editor implements AsyncDisposable {
   readonly #options: EditorOptions

@@ -5,7 +5,7 @@ import { lstat, realpath } from '@slipway/shared/tool-files'
 import type { ConversationRecord } from '@slipway/storage'
 import { readStoredRequest } from './stored-request.ts'
 
-/** The directory of a conversation's workspace; a Problem `not_found` when it has none. */
+/** The directory of a conversation's workspace; a Problem `not_found` without one. */
 export function workspaceDirectory(record: ConversationRecord): string {
   const { workspace } = readStoredRequest(record)
   if (!workspace?.working_dir) throw new Problem('not_found', 'The conversation has no workspace')

@@ -18,7 +18,7 @@ export function isUnused({ isBusy, hasDeadline, transientUpdates }: Conversation
 
 /**
  * Closes conversations that rest after a run, as idle ones are later: those above a fixed number that were
- * not used for the longest time, unless a program goes on in them.
+ * not used for the longest time, unless a program continues in them.
  */
 export async function closeResting(
   loaded: ReadonlyMap<string, Rester>,

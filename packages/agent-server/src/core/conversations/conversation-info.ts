@@ -24,7 +24,7 @@ import type { ConversationRecord, ConversationRecords, PagedEvent, Storage } fro
 import { InfoBytesCache, liveKeyOf } from './info-bytes-cache.ts'
 import { readStoredRequest, type StoredRequest, withoutNulls } from './stored-request.ts'
 
-/** The agent of a conversation that has none: clients fail on null. */
+/** The agent of a conversation without one: clients fail on null. */
 const noAgentPlaceholder = {
   llm: { model: 'none', api_key: null, usage_id: 'agent' },
   tools: [],
@@ -190,7 +190,7 @@ export class ConversationInfoReader {
   /** The same with stars where the agent's model has a key. */
   async readArchivedState(record: ConversationRecord): Promise<unknown> {
     const shown = (await this.readState(record)) as { agent?: { llm?: object }; agent_state?: object }
-    // A session goes on where the external agent has its files.
+    // A session continues where the external agent has its files.
     const {
       acp_session_id: _,
       acp_session_cwd: __,

@@ -36,7 +36,7 @@ export class Recovery {
   }
 
   /**
-   * Opens the conversations that ran when the process died, whose runs go on, and those with a deadline.
+   * Opens the conversations that ran when the process died, whose runs continue, and those with a deadline.
    * Where servers share the data, those of servers that are gone, at any time.
    */
   async recover(): Promise<void> {

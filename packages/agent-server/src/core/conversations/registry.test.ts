@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { openCreateDeps, openRegistry, temporaryDirectory } from '../../testing/fixtures.ts'
 import { createConversation } from './lifecycle/create.ts'
 
-test('a conversation that rests is closed, and goes on where it was when it is needed again', async () => {
+test('a conversation that rests is closed, and continues where it was when it is needed again', async () => {
   using place = temporaryDirectory()
   const directory = place.path
   await using storage = await openStorage({ directory })
@@ -34,7 +34,7 @@ test('a conversation that rests is closed, and goes on where it was when it is n
   expect(again.state.status).toBe('finished')
   await again.send({
     role: 'user',
-    content: [{ type: 'text', text: 'Go on.', cache_prompt: false }],
+    content: [{ type: 'text', text: 'Continue.', cache_prompt: false }],
     run: true,
     sender: undefined,
     extended_content: undefined,

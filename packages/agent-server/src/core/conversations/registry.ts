@@ -3,7 +3,7 @@
  *
  * Problem: a conversation in memory has a writer, a run, a shell and other processes, so it must be open once
  * at most, on one server at most. There are many more conversations than memory has room for, and a run that
- * was cut by a crash goes on.
+ * was cut by a crash continues.
  *
  * Idea: a conversation is opened when it is first needed and closed when it rests. What must survive that is
  * in the log and the record. Where servers share a database, a lease says who may open it.
@@ -14,7 +14,7 @@
  * - The lease is acquired before the conversation is opened, and released after its close has ended, because
  *   a close writes (`close`).
  * - Nothing that runs, waits for a deadline or has listeners is closed for its rest (`isUnused`).
- * - Transient updates belong to the id and not to the open conversation: streams go on while it is closed.
+ * - Transient updates belong to the id and not to the open conversation: streams continue while it is closed.
  * - A run has a slot of the server. A conversation that runs a task uses that of its waiting parent: with its
  *   own, both could wait for each other (`#runSlotsFor`).
  * - A conversation that another server may have by now is closed with `isDeleted`, which writes nothing
@@ -59,7 +59,7 @@ import { SealedSettings } from './sealed-settings.ts'
 import { type ConversationOrigin, readStoredRequest } from './stored-request.ts'
 import { readTask, TaskConversations } from './task-conversations.ts'
 
-/** Tools that run when a sandbox is about to be paused may go on for so long. */
+/** Tools that run when a sandbox is about to be paused may continue for so long. */
 const pauseMs = 4_000
 /** Between two attempts to give a lease back while the database is away. */
 const releaseRetryMs = 500
@@ -168,7 +168,7 @@ export class ConversationRegistry implements AsyncDisposable {
       runSlots: {
         isQueued: queuesRuns,
         tryAcquire: () => runSlots.tryAcquire(),
-        // An aborted run gets no slot and ends by itself.
+        // An aborted run gets no slot and ends on its own.
         acquire: (signal) => runSlots.acquire(signal).catch(() => () => undefined),
       },
       childConversations: this.tasks,
@@ -339,7 +339,7 @@ export class ConversationRegistry implements AsyncDisposable {
     await Promise.all(this.#closing.values())
   }
 
-  /** Gives a conversation whose run cannot be written to any server that can: there the run goes on. */
+  /** Gives a conversation whose run cannot be written to any server that can: there the run continues. */
   async #abandon(id: string): Promise<void> {
     const { leases } = this.#options.storage
     await this.close(id, { isDeleted: true, releases: true })
@@ -400,7 +400,7 @@ export class ConversationRegistry implements AsyncDisposable {
 
   #cutRun({ task }: ConversationOrigin): CutRun {
     const { storage, maxRunRecoveries } = this.#options
-    // The parent of a task that its server left unfinished gets an error for it, and decides anew.
+    // The parent of a task that its server left unfinished gets an error for it, and decides again.
     if (task !== undefined) return 'paused'
     return storage.leases === undefined ? { maxRecoveries: maxRunRecoveries } : 'continued'
   }
@@ -416,7 +416,7 @@ export class ConversationRegistry implements AsyncDisposable {
       this.takeovers.inc()
     }
     conversation.run({ waitsForSlot: true }).catch((error: unknown) => {
-      log('error', 'a run cannot go on', { conversation: conversation.id, reason: String(error) })
+      log('error', 'a run cannot continue', { conversation: conversation.id, reason: String(error) })
     })
   }
 

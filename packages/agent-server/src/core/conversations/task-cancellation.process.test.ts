@@ -34,7 +34,7 @@ const waitForConfirmation = (child: Conversation) =>
 const accept = { accept: true, reason: '' }
 const alwaysConfirm = { kind: 'AlwaysConfirm', deadline_seconds: undefined } as const
 
-/** A conversation whose helper is in the middle of a command that does not end by itself. */
+/** A conversation whose helper is in the middle of a command that does not end on its own. */
 async function startInterruptibleTask(): Promise<{ parent: Conversation; child: Conversation }> {
   await scene.saveScriptedModel('helper', [
     terminalCall('touch begun; sleep 300; touch over'),
@@ -47,7 +47,7 @@ async function startInterruptibleTask(): Promise<{ parent: Conversation; child: 
   return { parent, child }
 }
 
-test('an interruption reaches the agent at once: its call is answered, it is paused, and it does not go on', async () => {
+test('an interruption reaches the agent at once: its call is answered, it is paused, and it does not continue', async () => {
   const { parent, child } = await startInterruptibleTask()
   await parent.interrupt()
   expect([parent.state.status, child.state.status]).toEqual(['paused', 'paused'])
@@ -104,7 +104,7 @@ test('a pause lets the agent stop after its step, and the task can be gone on wi
     finishCall('Late.'),
     finishCall('After all.'),
   ])
-  const script = [giveTask('Do it.'), giveTask('Go on.', { resume: 'task_00000001' }), finishCall('Done.')]
+  const script = [giveTask('Do it.'), giveTask('Continue.', { resume: 'task_00000001' }), finishCall('Done.')]
   const parent = await scene.startConversation(script, helper)
   const child = await scene.waitForChild(parent.id)
   await waitUntil(() => existsSync(workspacePath('begun')))
@@ -219,7 +219,7 @@ test('a policy that is set in mid-task holds for the agents that are at work', a
   expect(existsSync(workspacePath('by-child'))).toBe(true)
 })
 
-test('a child that is just being deleted keeps nobody from pausing its parent or setting its policy', async () => {
+test('a child that is just being deleted keeps no one from pausing its parent or setting its policy', async () => {
   const { parent, child } = await startInterruptibleTask()
   await scene.storage.conversations.remove(child.id)
   await parent.setPolicy(alwaysConfirm)

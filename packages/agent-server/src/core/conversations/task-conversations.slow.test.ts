@@ -29,7 +29,7 @@ const helper = { agent_definitions: [agentDefinition('helper')] }
 const giveTask = (prompt: string, more: object = {}) =>
   taskCalls({ prompt, subagent_type: 'helper', ...more })
 
-test('a task is done by a conversation of its own, in the same workspace, and its last word is the result', async () => {
+test('a task is done by its own conversation, in the same workspace, and its last word is the result', async () => {
   await scene.saveScriptedModel('helper', [
     terminalCall('echo made > by-helper; pwd'),
     finishCall('It is made.'),
@@ -95,7 +95,7 @@ test('what a task has used counts as use of the conversation, once, also after i
     priced,
   )
   const parent = await scene.runConversation(
-    [giveTask('Begin.'), giveTask('Go on.', { resume: 'task_00000001' }), finishCall('Done.')],
+    [giveTask('Begin.'), giveTask('Continue.', { resume: 'task_00000001' }), finishCall('Done.')],
     helper,
   )
   const results = await scene.readTaskResults(parent.id)
@@ -140,7 +140,7 @@ test('the model is told of the agents only when it has the tool, those that cann
 
 test.each([
   [{ prompt: 'x', subagent_type: 'nobody' }, "There is no agent 'nobody'. Available: helper, lost, "],
-  [{ prompt: 'x', subagent_type: 'lost' }, 'names an LLM profile that is not there: gone'],
+  [{ prompt: 'x', subagent_type: 'lost' }, 'names an LLM profile that is missing: gone'],
   [{ prompt: 'x', subagent_type: 'stranger' }, 'names tools that this server does not have: nonesuch'],
   [{ prompt: ' ', subagent_type: 'helper' }, 'The prompt is empty'],
   [{ prompt: 'x', resume: 'task_00000009' }, "There is no task 'task_00000009'. There are none yet."],
@@ -252,7 +252,7 @@ test('where only one run is allowed at a time, a task does not wait for the run 
   expect(await other.readTaskResults(parent.id)).toMatchObject([{ status: 'completed' }])
 })
 
-test('an agent gives tasks of its own only when it was given the tool, and not for ever deeper', async () => {
+test('its own agent gives tasks only when it was given the tool, and not for ever deeper', async () => {
   await scene.saveScriptedModel('plain', [
     taskCalls({ prompt: 'x', subagent_type: 'plain' }),
     finishCall('Alone.'),
@@ -282,7 +282,7 @@ test('an agent gives tasks of its own only when it was given the tool, and not f
   expect(await scene.readTaskResults(deep.id)).toMatchObject([{ status: 'completed' }])
 })
 
-test('a restart goes on counting, and a task from before can be gone on with', async () => {
+test('a restart continues counting, and a task from before can be gone on with', async () => {
   await scene.saveScriptedModel('helper', [finishCall('One.'), finishCall('Two.')])
   const { id } = await scene.runConversation(
     [giveTask('Begin.'), finishCall('Done.'), giveTask('Other.'), finishCall('Done.')],
@@ -351,7 +351,7 @@ test('a conversation that is deleted in mid-task leaves no task behind', async (
   await waitUntil(async () => (await scene.registry.peek(child.id)) === undefined)
 })
 
-test('a task whose conversation somebody deletes is an error, and the run goes on', async () => {
+test('a task whose conversation somebody deletes is an error, and the run continues', async () => {
   await scene.saveScriptedModel('helper', [terminalCall('sleep 600'), finishCall('Late.')])
   const parent = await scene.startConversation([giveTask('Do it.'), finishCall('Done.')], helper)
   const child = await scene.waitForChild(parent.id)

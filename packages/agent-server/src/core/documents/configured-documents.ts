@@ -58,7 +58,7 @@ export async function withConfiguredDocuments(
         `${path} sets no document: files of SLIPWAY_DOCUMENTS_DIRECTORY are ${[...namesByFile.keys()].join(', ')} and ${profileFolder}/NAME.json`,
       )
     const text = await readFile(path, 'utf8')
-    if (parseJson(text) === undefined) throw new Error(`${path} is not JSON: mend it, or move it away`)
+    if (parseJson(text) === undefined) throw new Error(`${path} is not JSON: fix it, or move it away`)
     const bytes = name.endsWith('.sealed') ? cipher.seal(text) : Buffer.from(text)
     configured.set(name, { path, bytes })
   }

@@ -8,7 +8,7 @@ import {
 import { type JsonForm, openJson } from './document.ts'
 
 /** What to do about a file that cannot be read. */
-const nextStep = 'Restore it from a backup, or move it away to go on without what it has.'
+const nextStep = 'Restore it from a backup, or move it away to continue without what it has.'
 
 /** The sentence about a file that cannot be read, which stays as it is. */
 export function unreadableFile(path: string, reason: UnreadableReason): string {

@@ -16,7 +16,7 @@ export interface PageTokens {
   ): PageCredential | Problem | undefined
   /**
    * The token of a request for the server that it is passed on to, whose session keys may be others;
-   * undefined when it has none. Throws a Problem for an invalid one.
+   * undefined without one. Throws a Problem for an invalid one.
    */
   createPeerToken(url: string, header: PageRequest['header'], peer: PageRequest['peer']): string | undefined
 }

@@ -62,7 +62,7 @@ interface PeersOptions {
 
 /**
  * The other servers on the database: passes requests for the owner of a conversation on to it, or takes the
- * conversation when it has none.
+ * conversation without one.
  *
  * The owner must serve what was authorized here and nothing else. An address that is passed on is therefore
  * built from the route and its parameters; a request that a ticket or a cookie has authorized is sent with

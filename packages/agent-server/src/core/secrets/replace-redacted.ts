@@ -22,7 +22,7 @@ export function replaceRedacted(
   return Object.fromEntries(members.filter(([, member]) => member !== undefined))
 }
 
-/** A member or item of a value; undefined when the value has none. */
+/** A member or item of a value; undefined without one. */
 export function getMember(value: unknown, name: string | number): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 }

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { ConsoleSessions } from './console-sessions.ts'
 
-test('sessions go on while their file can be neither written nor read', async () => {
+test('sessions continue while their file can be neither written nor read', async () => {
   using directory = temporaryDirectory()
   const path = join(directory.path, 'console.sessions')
   const sessions = await ConsoleSessions.open(directory.path, () => [new Secret('a-session-key')])

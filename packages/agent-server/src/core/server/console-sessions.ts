@@ -54,7 +54,7 @@ export class ConsoleSessions implements ConsoleAccounts {
     return this.#keys()?.length !== 0
   }
 
-  /** Whether this is the key of a session that goes on. */
+  /** Whether this is the key of a session that continues. */
   isSessionKey(key: string): boolean {
     const session = this.#sessions.get(digest(key))
     return session !== undefined && Date.now() < session.expires_at_ms && this.#isConfigured(session.key)
@@ -93,7 +93,7 @@ export class ConsoleSessions implements ConsoleAccounts {
       // A failed write may have replaced the file.
       if (this.#stored.problem !== undefined) {
         const found = await read(this.#path)
-        // The known sessions go on.
+        // The known sessions continue.
         if (found.problem !== undefined) throw new Problem('conflict', found.problem)
         this.#stored = found
       }

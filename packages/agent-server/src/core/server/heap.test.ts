@@ -27,7 +27,7 @@ test('memory that is needed no more is given back', () => {
   expect(after.heapTotal).toBeLessThan(before.heapTotal)
 })
 
-test('it happens by itself in a calm second, and again after work', async () => {
+test('it happens on its own in a calm second, and again after work', async () => {
   createGarbage()
   const before = process.memoryUsage().heapTotal
   const clock = new FakeClock()

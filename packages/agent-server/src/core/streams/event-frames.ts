@@ -34,7 +34,7 @@ export const positionedFrames = cacheByBatch((batch: readonly StoredEvent[]) =>
     ),
   ),
 )
-/** Frames of the session socket have at most so many bytes of JSON. */
+/** Frames of the session socket have at most that many bytes of JSON. */
 const maxSessionFrameBytes = 4 * 1024 * 1024
 
 /**
@@ -61,7 +61,7 @@ const joinedSseEvents = {
   position: cacheByBatch((batch: readonly StoredEvent[]) => Buffer.concat(sseParts(batch, 'position'))),
 }
 
-/** Server-sent events: `data` is the stored bytes. A large event is in parts of its own. */
+/** Server-sent events: `data` is the stored bytes. A large event is in its own parts. */
 export function sseEvents(batch: readonly StoredEvent[], ids: SseIds): readonly Buffer[] {
   const isLarge = batch.some(({ bytes }) => bytes.length > maxJoinedBytes)
   return isLarge ? sseParts(batch, ids) : [joinedSseEvents[ids](batch)]
@@ -99,7 +99,7 @@ function dataLines(bytes: Buffer): Buffer {
 
 /**
  * The batches of a tail, `silence` after `ms` without any, and `signal` when `wakeUp` is notified. The tail
- * has an abort signal of its own, because a waiting one cannot be closed otherwise.
+ * has its own abort signal, because a waiting one cannot be closed otherwise.
  */
 export async function* withHeartbeat<T extends object>(
   start: (signal: AbortSignal) => AsyncIterable<T>,

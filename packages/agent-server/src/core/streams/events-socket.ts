@@ -94,7 +94,7 @@ async function serveSocket(
   } finally {
     updates.close()
   }
-  // A follower's events end by themselves only when the conversation is deleted.
+  // A follower's events end on their own only when the conversation is deleted.
   socket.close(conversationNotFoundCode, 'Conversation not found')
 }
 

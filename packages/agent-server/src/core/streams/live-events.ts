@@ -5,7 +5,7 @@
  * event is too much, and a slow reader must neither delay the others nor fill a queue.
  *
  * Idea: a conversation has one tail of the log, the feed, for all readers that have everything. A reader that
- * is behind, or needs time, leaves the feed, reads the log by itself, and joins again when it has caught up.
+ * is behind, or needs time, leaves the feed, reads the log on its own, and joins again when it has caught up.
  * So the log is the queue.
  *
  * Invariants:

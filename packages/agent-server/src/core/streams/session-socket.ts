@@ -68,7 +68,7 @@ async function serveSocket(
   } finally {
     session.close()
   }
-  // A follower's events end by themselves only when the conversation is deleted.
+  // A follower's events end on their own only when the conversation is deleted.
   socket.close(conversationNotFoundCode, 'Conversation not found')
 }
 

@@ -6,7 +6,7 @@ const times = { firstMs: 1_000, maxMs: 60_000, random: () => 1 }
 const failure = { isUnreachable: false, isGone: false, retryAfterMs: undefined }
 const noConversations: ReadonlySet<string> = new Set()
 
-test('a conversation that failed rests, each time twice as long up to a minute, and nobody else does', () => {
+test('a conversation that failed rests, each time twice as long up to a minute, and no one else does', () => {
   const rests = new Backoff(times)
   let nowMs = 0
   for (const waitMs of [1, 2, 4, 8, 16, 32, 60, 60].map((s) => s * 1000)) {
@@ -42,7 +42,7 @@ test('when all fail one after the other, one at a time asks, those first that ha
   expect(rests.listQueries(noConversations, 4, 1_000)).toEqual([{ limit: 4, except: new Set() }])
 })
 
-test('who rested because nobody answered rests no longer when somebody else was answered', () => {
+test('who rested because no one answered rests no longer when somebody else was answered', () => {
   const rests = new Backoff(times)
   rests.recordFailure('silent', { ...failure, isUnreachable: true }, 0)
   rests.recordFailure('refused', failure, 0)
@@ -87,7 +87,7 @@ test('whatever fails and succeeds: there is a choice now, or a moment within a m
   )
 })
 
-test('on the way out nobody is asked who has failed, and nobody at all when everything fails', () => {
+test('on the way out no one is asked who has failed, and no one at all when everything fails', () => {
   const rests = new Backoff(times)
   expect(rests.listFinalQueries(new Set(['x']), 4)).toEqual([{ limit: 3, except: new Set(['x']) }])
   rests.recordFailure('a', failure, 0)

@@ -105,7 +105,7 @@ export class WebhookReceiver {
     await Promise.all(this.#active.values())
   }
 
-  /** Starts deliveries for pending conversations that have none; answers how many. */
+  /** Starts deliveries for pending conversations without one; answers how many. */
   async #startDeliveries(nowMs: number): Promise<number> {
     const { deliveries, receiver } = this.#options
     try {

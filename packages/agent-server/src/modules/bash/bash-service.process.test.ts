@@ -7,7 +7,7 @@ import { BashService, type BashServiceOptions } from './bash-service.ts'
 
 const neverAborted = new AbortController().signal
 
-/** A bash in a directory of its own, which is also where its commands run. */
+/** A bash in its own directory, which is also where its commands run. */
 async function openService(more: Partial<BashServiceOptions> & { readonly path?: string } = {}) {
   const path = more.path ?? mkdtempSync(join(tmpdir(), 'slipway-bash-'))
   const bash = await BashService.open({

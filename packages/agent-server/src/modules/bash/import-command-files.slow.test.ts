@@ -93,7 +93,7 @@ test('an interrupted import continues at the next start and stores each event on
   const texts = ids.flatMap((id) => old.writeCommand(id, pieces, 0).texts)
   using events = openBashEvents(join(old.path, 'bash.db'))
   let callsLeft = 0
-  /** As if the process died: after so many calls nothing happens any more. */
+  /** As if the process died: after that many calls nothing happens any more. */
   const call = (work: () => void) => {
     if (callsLeft-- <= 0) throw new Error('killed')
     work()

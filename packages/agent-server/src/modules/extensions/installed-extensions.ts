@@ -229,7 +229,7 @@ function sourceFolderName(request: ExtensionSource): string | undefined {
   return path === '' ? undefined : basename(path)
 }
 
-/** The name of an extension that has none: that of its source folder. A plugin needs a name that is one. */
+/** The name of an extension without one: that of its source folder. A plugin needs a name that is one. */
 function defaultName(source: Source, kind: 'skill' | 'plugin'): string {
   const path = source.folder ?? (source.kind === 'git' ? source.url : source.path)
   const name = basename(path).replace(/\.git$/, '')

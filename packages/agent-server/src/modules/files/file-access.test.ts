@@ -119,7 +119,7 @@ test.each([
   await expect(listSubdirectories(path, { limit: 5, includeHidden: false })).rejects.toMatchObject(refused)
 })
 
-test('what is no regular file is neither read nor replaced, and nobody waits for it', async () => {
+test('what is no regular file is neither read nor replaced, and no one waits for it', async () => {
   using it = temporaryDirectory()
   execFileSync('mkfifo', [it.at('pipe')])
   mkdirSync(it.at('directory'))

@@ -42,7 +42,7 @@ async function openGateway(script: readonly unknown[], timeoutMs: number) {
 
 const never = new AbortController().signal
 
-test('a run that takes too long is a timeout, goes on, and until it rests the conversation is busy', async () => {
+test('a run that takes too long is a timeout, continues, and until it rests the conversation is busy', async () => {
   await using at = await openGateway([{ text: 'At last.', delay_ms: 4_000 }, { text: 'Again.' }], 2_000)
   const { id, turn } = await at.gateway.startTurn(request(), undefined, never)
   await expect(turn.complete()).rejects.toMatchObject({ code: 'timeout' })

@@ -76,7 +76,7 @@ export class GatewayTurn {
       (error: unknown) => {
         if (error !== timeout.reason) throw error
         const seconds = Math.round(timeoutMs / 1000)
-        throw new Problem('timeout', `The run has not ended after ${seconds} seconds. It goes on.`)
+        throw new Problem('timeout', `The run has not ended after ${seconds} seconds. It continues.`)
       },
     )
     const { id, state } = this.#conversation

@@ -131,7 +131,7 @@ export class GitReader {
     }
   }
 
-  /** Names of subdirectories with a repository of their own. Does not follow links. */
+  /** Names of subdirectories with their own repository. Does not follow links. */
   async #listNestedRepositories(directory: string): Promise<string[]> {
     const entries: Dirent[] = await readdir(directory, { withFileTypes: true }).catch(() => [])
     const names = entries
@@ -153,7 +153,7 @@ async function changesSince(repository: GitRepository, base: string): Promise<Gi
   const others = await repository.runFields(['ls-files', '-z', '--others', '--exclude-standard'], {
     comparesFiles: true,
   })
-  // A directory is a repository of its own, or one with nothing in it.
+  // A directory is its own repository, or one with nothing in it.
   const added = others
     .filter((path) => !path.endsWith('/'))
     .map((path) => ({ status: 'ADDED', path }) as const)
@@ -251,7 +251,7 @@ function mergeByPath(changes: readonly GitChange[]): GitChange[] {
   return [...byPath.values()].sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0))
 }
 
-/** Clients compare line by line: no final line feed, and nothing for a file that is not there. */
+/** Clients compare line by line: no final line feed, and nothing for a file that is missing. */
 function toDiffSide(text: string | null): string {
   return (text ?? '').replaceAll('\r\n', '\n').replace(/\n$/, '')
 }

@@ -83,7 +83,7 @@ test('commits and what each changed', async () => {
   })
 })
 
-test('what is wrong in a question is 400 or 422, and what is not there is empty', async () => {
+test('what is wrong in a question is 400 or 422, and what is missing is empty', async () => {
   await using server = await openServer()
   const { root, get } = server
   expect((await get('changes')).status).toBe(422)

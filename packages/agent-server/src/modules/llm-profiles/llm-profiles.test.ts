@@ -200,7 +200,7 @@ test('a profile resolves to the key and base URL of its connection, and shows wh
   await profiles.save('p', llm.parse({ model: 'openai/m', provider_connection_id: 'c' }))
   await profiles.save('own', createLlm({ provider_connection_id: 'c' }))
   expect(await profiles.resolve('p')).toMatchObject({ api_key: 'key-of-c', base_url: 'https://c.example/v1' })
-  // A linked profile has no address of its own; the key is what the connection is for.
+  // A linked profile has no separate address; the key is what the connection is for.
   expect(await profiles.resolve('own')).toMatchObject({
     api_key: 'key-of-c',
     base_url: 'https://c.example/v1',

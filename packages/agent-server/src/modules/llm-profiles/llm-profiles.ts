@@ -83,7 +83,7 @@ export class LlmProfiles implements ModelSource {
   }
 
   /**
-   * Adds or replaces a profile; a linked one without a key and URL of its own. A Problem `conflict` above the
+   * Adds or replaces a profile; a linked one without its own key and URL. A Problem `conflict` above the
    * limit.
    */
   async save(name: string, model: Llm): Promise<void> {

@@ -18,7 +18,7 @@ const loginRequired = 'OpenAI subscription login is required'
 interface SubscriptionOptions {
   readonly documents: DocumentStore
   readonly cipher: Cipher
-  /** Without a client id nobody can sign in. */
+  /** Without a client id no one can sign in. */
   readonly clientId: string | undefined
   /** Where users sign in, without a slash at the end. */
   readonly issuer: string

@@ -38,7 +38,7 @@ export type BackupEntry = { readonly path: string; readonly mode: number } & (
 const manifestName = 'backup.json'
 const format = 1
 
-/** Undefined when the directory has none. Throws an Error for one that cannot be read. */
+/** Undefined without one. Throws an Error for one that cannot be read. */
 export async function readManifest(directory: string): Promise<Manifest | undefined> {
   const path = join(directory, manifestName)
   let text: string

@@ -255,7 +255,7 @@ async function examineLeftovers(directory: string): Promise<Finding[]> {
   for (const name of orphans.slice(0, maxListed))
     add(
       `${join(directory, 'conversations', name)} belongs to no conversation`,
-      'Delete it when nobody needs its files.',
+      'Delete it when no one needs its files.',
     )
   if (orphans.length > maxListed) add(`${orphans.length - maxListed} more such folders`, 'Delete them too.')
   return findings

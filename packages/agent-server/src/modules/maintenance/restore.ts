@@ -36,7 +36,7 @@ export interface VerifyResult {
 
 /**
  * Writes a data directory from a backup. It appears at its path when it is complete, verified and synced. The
- * log has a history of its own from then on. Rejects with a plain Error, also when the path has anything.
+ * log has its own history from then on. Rejects with a plain Error, also when the path has anything.
  *
  * @param number of the step; the newest unless passed.
  */

@@ -201,7 +201,7 @@ function patchConversationSettings(stored: JsonObject, diff: JsonObject): Record
   return patched
 }
 
-/** Nulls in its values remove members; a null of its own is stored. */
+/** Nulls in its values remove members; a null alone is stored. */
 function patchMiscSettings(stored: JsonObject, diff: JsonObject): Record<string, unknown> {
   return { ...mergePatch(stored, diff), ...nullMembers(diff) }
 }

@@ -160,7 +160,7 @@ test('files of a workspace come with the types that their names and contents say
   expect([part.status, part.text]).toEqual([206, 'la'])
 })
 
-test('what is not there is not found, what is outside is refused, also behind links', async () => {
+test('what does not exist is not found, what is outside is refused, also behind links', async () => {
   await using server = await openServer()
   const { call, key, at, ids } = server
   const status = async (path: string, id: string = ids.one) => (await call(at(path, id), key)).status

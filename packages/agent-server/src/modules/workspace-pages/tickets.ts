@@ -99,7 +99,7 @@ export class WorkspaceTickets implements PageTokens {
 
   /**
    * The token of a request for the server that it is passed on to, whose session keys may be others;
-   * undefined when it has none. Throws a Problem for an invalid ticket.
+   * undefined without one. Throws a Problem for an invalid ticket.
    */
   createPeerToken(
     url: string,

@@ -97,7 +97,7 @@ async function assertGranted(
     throw new Problem('forbidden', 'The ticket does not open this file')
 }
 
-/** Whether pages load its type by themselves and it is not hidden; texts and data are not embeddable. */
+/** Whether pages load its type on their own and it is not hidden; texts and data are not embeddable. */
 function isEmbeddable(name: string): boolean {
   const type = contentTypeForPath(name) ?? ''
   return (
@@ -108,7 +108,7 @@ function isEmbeddable(name: string): boolean {
   )
 }
 
-/** A path that is not there is as it is. */
+/** A path that is missing is as it is. */
 async function realpathOrSame(path: string): Promise<string> {
   return await realpath(path).catch(() => path)
 }

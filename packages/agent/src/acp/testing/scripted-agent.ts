@@ -24,7 +24,7 @@ export interface AgentScript {
   readonly requiresAuth?: boolean
   readonly hangsModel?: boolean
   readonly ignoresCancel?: boolean
-  /** It goes on when its input has ended. */
+  /** It continues when its input has ended. */
   readonly ignoresEnd?: boolean
 }
 

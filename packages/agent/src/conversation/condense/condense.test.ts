@@ -96,7 +96,7 @@ function condenseAgain(options: CondenseOptions) {
   return condense(options, new AbortController().signal)
 }
 
-/** A system prompt, a task, and so many steps with results of so many characters. */
+/** A system prompt, a task, and that many steps with results of that many characters. */
 function work(steps: number, chars = 20): LogEvent[] {
   const system: LogEvent = {
     id: 's',
@@ -311,7 +311,11 @@ test('when only the last step is left it is forgotten too, but only if it must b
 })
 
 test('one event for one summary must be worth it', async () => {
-  const log = [...work(0), messageEvent('m', 'agent', 'x'.repeat(4_000)), messageEvent('v', 'user', 'Go on.')]
+  const log = [
+    ...work(0),
+    messageEvent('m', 'agent', 'x'.repeat(4_000)),
+    messageEvent('v', 'user', 'Continue.'),
+  ]
   const ask = (text: string) =>
     condenseAgain({
       view: viewOf(log),

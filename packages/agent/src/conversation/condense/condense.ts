@@ -106,7 +106,7 @@ export interface CondenseOptions {
   readonly scale?: number
   /**
    * The request of the next step when the model that reads the view also summarises it: the summary is asked
-   * for at its end, where the provider's cache has the rest. Undefined: by a request of its own.
+   * for at its end, where the provider's cache has the rest. Undefined: by its own request.
    */
   readonly request?: Pick<ModelRequest, 'messages' | 'tools'> | undefined
   /** Tokens of the tools, which every request has beside the view. */
@@ -194,7 +194,7 @@ async function summarize(
   }
 }
 
-/** Instead of one, a model may go on with calls. */
+/** Instead of one, a model may continue with calls. */
 function isSummary(reply: ModelReply): boolean {
   const hasCalls = (reply.message.tool_calls ?? []).length > 0
   return reply.stop === 'refusal' || (!hasCalls && replyText(reply).trim() !== '')
@@ -203,7 +203,7 @@ function isSummary(reply: ModelReply): boolean {
 /** Tokens of the message that asks for the summary, and of the summary. */
 const inPlaceTokens = 3_000
 
-/** Whether a request of so many tokens leaves room to ask for a summary at its end. */
+/** Whether a request of that many tokens leaves room to ask for a summary at its end. */
 export function fitsInPlace(requestTokens: number, model: Model): boolean {
   const window = windowOf(model)
   return window === undefined || requestTokens + Math.min(inPlaceTokens, window / 20) <= window

@@ -8,7 +8,7 @@ import { learnedWindowKey } from '../state/state.ts'
 /**
  * What refusals teach about a model's window. Many servers say nowhere how many tokens they take, or take
  * fewer than is published; they refuse a request that is longer. The limit is kept in the log, for this
- * conversation and model, so that no later run, restart or fork asks in vain again.
+ * conversation and model, so that no later run, restart or fork asks without success again.
  */
 
 /** How servers name their limit; N is its number. */

@@ -155,7 +155,7 @@ test('the analyzer determines the risk of an action; without one it is UNKNOWN',
   expect(await risk(rail, 'terminal', 'ls')).toBe('LOW')
 })
 
-test('a command in a terminal of its own has the risk that it has in the terminal', async () => {
+test('a command in its own terminal has the risk that it has in the terminal', async () => {
   const tool = { definition: { kind: 'TerminalTool', annotations: { openWorldHint: true } } } as Tool
   const analyzer = securityAnalyzer.parse({ kind: 'PatternSecurityAnalyzer' })
   const risk = (members: object, more = {}) => {
@@ -219,7 +219,7 @@ test('an action event has its risk, and a risky action waits with its whole batc
   expect(life.status).toBe('finished')
 })
 
-test('a risk that is none is an error that the model can mend', async () => {
+test('a risk that is none is an error that the model can fix', async () => {
   const player = new FakeModel([{ calls: [['terminal', { command: 'ls', security_risk: 'TERRIBLE' }]] }])
   const life = await fixtures.create({
     model: player.open,

@@ -5,12 +5,12 @@
  *
  * Idea: a question is an action that waits for confirmation, beside the call that asks, so every client shows
  * it and can answer. Accepting it gives the defaults of its form, a message gives values, rejecting declines
- * it, and the call with it, as any rejection does. The step of the loop goes on while the status is
+ * it, and the call with it, as any rejection does. The step of the loop continues while the status is
  * `waiting_for_confirmation`: the call is not begun a second time.
  *
  * Invariants:
- * - One question waits at a time; it is asked only while the run goes on.
- * - Each question gets an end in the log: a result, a rejection, or an error when nobody waits any more.
+ * - One question waits at a time; it is asked only while the run continues.
+ * - Each question gets an end in the log: a result, a rejection, or an error when no one waits any more.
  * - A conversation that is opened again has no call that could use an answer: `reopenEvents` ends both.
  * - The model sees neither the question nor its result (`isViewEvent`): it has not called anything.
  *
@@ -34,7 +34,7 @@ import { agentErrorEvent, observationEvent, statusUpdate } from '../events/event
 import type { ConversationState, PendingAction } from '../state/state.ts'
 import { readAnswer } from './question-answer.ts'
 
-/** A question that nobody answers is cancelled after this. */
+/** A question that no one answers is cancelled after this. */
 const limitMs = 3_600_000
 
 interface WaitingQuestion {
@@ -63,7 +63,7 @@ export class ServerQuestions {
     this.#context = context
   }
 
-  /** Asks the user; `cancel` when the run has ended meanwhile, or nobody answers. Never rejects. */
+  /** Asks the user; `cancel` when the run has ended meanwhile, or no one answers. Never rejects. */
   async ask(question: ServerQuestion, signal: AbortSignal): Promise<QuestionAnswer> {
     const { clock, closing } = this.#context
     const stop = AbortSignal.any([signal, closing, clock.timeout(limitMs)])

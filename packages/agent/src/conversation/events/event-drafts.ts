@@ -68,7 +68,7 @@ export function rejectionEvent(
   }
 }
 
-/** An end for each call of an external agent that has none. */
+/** An end for each call of an external agent without one. */
 export function endedExternalCalls(
   { externalCalls = [] }: ConversationState,
   status: 'completed' | 'failed',

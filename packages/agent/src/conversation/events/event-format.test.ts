@@ -56,7 +56,7 @@ async function runWholeConversation(wire: 'seed' | 'current'): Promise<TestConve
     },
   })
   await life.sendAndWait('Begin.')
-  await life.send('Go on.', { run: true })
+  await life.send('Continue.', { run: true })
   await asked.opened
   await life.conversation.interrupt()
   await life.conversation.run()
@@ -148,7 +148,7 @@ test('a hook execution precedes the event that it is about, without secrets', as
   expect(JSON.stringify(events)).not.toContain(secret)
 })
 
-test('a conversation goes on with its wire after it was opened again', async () => {
+test('a conversation continues with its wire after it was opened again', async () => {
   const life = await fixtures.create({
     wire: 'current',
     model: new FakeModel([{ text: 'One.' }, { text: 'Two.' }]).open,

@@ -54,7 +54,7 @@ test('two writers of one log decide again after a write of the other', async () 
   expect(texts).toEqual(Array.from({ length: 30 }, (_, n) => `${n}`))
 })
 
-test('a decision that fails rejects its own call, and later writes go on', async () => {
+test('a decision that fails rejects its own call, and later writes continue', async () => {
   const { writer } = await begin()
   const failed = writer.write(() => {
     throw new Error('no')

@@ -250,24 +250,27 @@ test('a program that offers no single permission is not given all', async () => 
   expect(await texts(conversation)).toEqual(['<cancelled>'])
 })
 
-test.each(['pause', 'interrupt'] as const)('%s cancels the turn, and the next run goes on', async (stop) => {
-  const { conversation, received } = await create({
-    turns: [[started('a'), { hang: true }], [{ text: 'Went on.' }]],
-  })
-  await conversation.send('Begin.', { run: true })
-  await waitUntil(async () => (await calls(conversation)).length > 0)
-  await conversation.conversation[stop]()
-  await waitFor(conversation, 'paused')
-  expect(await received('session/cancel')).toHaveLength(1)
-  expect((await calls(conversation)).map(({ status }) => status)).toEqual(['pending', 'failed'])
-  expect(await conversation.eventsOfKind('PauseEvent')).toHaveLength(1)
-  await conversation.conversation.run()
-  await conversation.conversation.waitUntilIdle()
-  expect(await texts(conversation)).toEqual(['Went on.'])
-  const prompts = await received('session/prompt')
-  expect(prompts[1].prompt).toEqual([{ type: 'text', text: expect.stringContaining('interrupted') }])
-  expect(await received('session/new')).toHaveLength(1)
-})
+test.each(['pause', 'interrupt'] as const)(
+  '%s cancels the turn, and the next run continues',
+  async (stop) => {
+    const { conversation, received } = await create({
+      turns: [[started('a'), { hang: true }], [{ text: 'Continued.' }]],
+    })
+    await conversation.send('Begin.', { run: true })
+    await waitUntil(async () => (await calls(conversation)).length > 0)
+    await conversation.conversation[stop]()
+    await waitFor(conversation, 'paused')
+    expect(await received('session/cancel')).toHaveLength(1)
+    expect((await calls(conversation)).map(({ status }) => status)).toEqual(['pending', 'failed'])
+    expect(await conversation.eventsOfKind('PauseEvent')).toHaveLength(1)
+    await conversation.conversation.run()
+    await conversation.conversation.waitUntilIdle()
+    expect(await texts(conversation)).toEqual(['Continued.'])
+    const prompts = await received('session/prompt')
+    expect(prompts[1].prompt).toEqual([{ type: 'text', text: expect.stringContaining('interrupted') }])
+    expect(await received('session/new')).toHaveLength(1)
+  },
+)
 
 test('a program that ignores the cancellation is ended, and started again', async () => {
   const { conversation, received } = await create({

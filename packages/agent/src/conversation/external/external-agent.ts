@@ -52,7 +52,7 @@ export class ExternalAgent {
   }
 
   /**
-   * Does a turn, or goes on with one, until it ends, waits for the user, or the signal aborts. Rejects with
+   * Does a turn, or continues with one, until it ends, waits for the user, or the signal aborts. Rejects with
    * AcpError.
    */
   async step(runtime: AgentRuntime, createReply: () => ReplyStream, signal: AbortSignal): Promise<void> {
@@ -77,7 +77,7 @@ export class ExternalAgent {
   }
 
   /**
-   * Goes on with another model, at once in an open session. Problems: `bad_request` for another kind of agent
+   * Continues with another model, at once in an open session. Problems: `bad_request` for another kind of agent
    * and for a model that it does not offer, `timeout`.
    */
   async switchModel(model: string): Promise<void> {
@@ -98,7 +98,7 @@ export class ExternalAgent {
     )
   }
 
-  /** The conversation goes on from another event: the session knows what does not belong to it any more. */
+  /** The conversation continues from another event: the session knows what does not belong to it any more. */
   async forgetSession(): Promise<void> {
     if (!isAcpAgent(this.#context.settings.current.agent)) return
     await this.close()
@@ -210,7 +210,7 @@ export class ExternalAgent {
     return session
   }
 
-  /** The secrets have changed since the program started, and it can go on with its session. */
+  /** The secrets have changed since the program started, and it can continue with its session. */
   #hasOtherSecrets(): boolean {
     const { abilities } = this.#session ?? {}
     const canGoOn = abilities?.canLoad === true || abilities?.canResume === true

@@ -8,7 +8,7 @@ export function withAcpModel(agent: AcpAgent, model: string | undefined = agent.
   return { ...agent, acp_model: model, llm: placeholder }
 }
 
-/** A Problem `bad_request` for a conversation of an external agent, which asks models by itself. */
+/** A Problem `bad_request` for a conversation of an external agent, which asks models on its own. */
 export function assertOwnAgent({ agent }: ResolvedSettings, request: string): void {
   if (!isAcpAgent(agent)) return
   throw new Problem('bad_request', `${request} is not supported for ACP conversations.`)

@@ -8,14 +8,14 @@
  * Idea: the turn collects updates in memory and stores two events for each call, one when it begins and one
  * with its end, and one message when the turn is over. A request for permission is a pending action, so it is
  * shown and answered like others. The turn outlives the run that waits for that answer: `ExternalAgent` keeps
- * it, and the next step goes on with it.
+ * it, and the next step continues with it.
  *
  * Invariants:
  * - A call that the log has open gets an end on each way out: `stop` and `store` append `#endedCalls`.
  * - The events of updates are written one after another (`#writes`), and `stop` and `store` wait for them.
  * - Updates after the end are dropped (`#isOver`), and each request for permission is answered: `#end` and
  *   `stop` cancel those that wait.
- * - A permission is asked for in the write that finds the run going on (`permit`), and given only where the
+ * - A permission is asked for in the write that finds the run continuing (`permit`), and given only where the
  *   log has the approval: status `running` and a position below `approvedBelow` (`settlePermissions`).
  * - What the program says is redacted before it is stored: `masked`, and the texts in `store`.
  * - Messages that came during the turn are marked as unanswered (`#lateInputs`): its prompt had none of them.

@@ -1,7 +1,7 @@
 import type { ConversationState } from '../state/state.ts'
 import type { LogEventOf, ViewEvent } from '../view/log-event.ts'
 
-const goOnText = 'Your last turn was interrupted before its end. Go on with it.'
+const goOnText = 'Your last turn was interrupted before its end. Continue with it.'
 const maxHistoryChars = 20_000
 
 interface ExternalPrompt {
@@ -82,7 +82,7 @@ function historyText(events: readonly ViewEvent[]): string {
   if (lines.length === 0) return ''
   const text = lines.join('\n\n')
   const newest = text.length <= maxHistoryChars ? text : `...${text.slice(-maxHistoryChars)}`
-  return `The conversation so far, of which you know nothing else:\n\n${newest}\n\nIt goes on:`
+  return `The conversation so far, of which you know nothing else:\n\n${newest}\n\nIt continues:`
 }
 
 function textBlock(text: string): object {

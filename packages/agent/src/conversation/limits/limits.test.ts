@@ -26,7 +26,7 @@ test.each([
     expect(life.status).toBe('error')
     const [error] = await life.eventsOfKind('ConversationErrorEvent')
     expect(error).toMatchObject({ code, source: 'environment' })
-    // Every call has its result, so that the next run can go on.
+    // Every call has its result, so that the next run can continue.
     expect((await life.eventSummary()).slice(-3)).toEqual([
       'ObservationEvent',
       'execution_status: error',
@@ -89,7 +89,7 @@ test('a limit of time ends a model that does not answer, and a tool that does no
     const [error] = await life.eventsOfKind('ConversationErrorEvent')
     expect(error).toMatchObject({ code: 'MaxTimeReached' })
     expect(life.conversation.state.openActions()).toEqual([])
-    await life.sendAndWait('go on')
+    await life.sendAndWait('continue')
     expect(life.status).toBe('finished')
   }
 }, 60_000)

@@ -259,7 +259,7 @@ test('a message that comes while the history is summed up is in the next questio
   expect(life.status).toBe('finished')
 })
 
-test('a condenser with a model of its own uses it for the summary', async () => {
+test('a condenser with its own model uses it for the summary', async () => {
   const asked: string[] = []
   const player = new FakeModel(textTurns(5), { sides: [{ text: 'Summed up.' }] })
   const life = await fixtures.create({

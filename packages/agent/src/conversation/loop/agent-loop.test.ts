@@ -51,7 +51,7 @@ test('a text that is cut at the output limit is continued and becomes one messag
   expect(usage_to_metrics.default?.accumulated_token_usage).toMatchObject({ prompt_tokens: 30 })
 })
 
-test('a reply that its provider pauses goes on without a word about a cut', async () => {
+test('a reply that its provider pauses continues without a word about a cut', async () => {
   const paused: FakeTurn = { text: 'Searched', answer: { stop: 'length', isPaused: true } }
   const player = new FakeModel([paused, { text: ' and found.' }])
   const life = await fixtures.create({ model: player.open })

@@ -158,7 +158,7 @@ export class AgentLoop {
     await steps[next(context.state)]()
   }
 
-  /** The step of a conversation whose agent is a program of its own: it has calls and a history by itself. */
+  /** The step of a conversation whose agent is its own program: it has calls and a history on its own. */
   async #runExternalStep(runtime: AgentRuntime, signal: AbortSignal): Promise<void> {
     const context = this.#context
     const { state, stats, settings } = context

@@ -35,7 +35,7 @@ async function followUpEvents(scope: StepScope, signal: AbortSignal): Promise<re
   if (refinement !== undefined) return [refinement]
   const verdict = await scope.runtime.hooks.run('stop', {}, signal)
   if (verdict.isBlocked) {
-    const text = `[Stop hook feedback] ${verdict.reason ?? 'Go on with the task.'}`
+    const text = `[Stop hook feedback] ${verdict.reason ?? 'Continue with the task.'}`
     return [...verdict.events, userMessage('environment', text)]
   }
   await scope.context.appendPatiently(() => verdict.events)

@@ -41,8 +41,8 @@ test('a summary is asked for at the end of what the model has read already, with
   expect(condensation?.summary).toBe('So far.')
 })
 
-test('a model that goes on with calls instead of a summary is asked by a request of its own', async () => {
-  const calls: FakeTurn = { text: 'I go on.', calls: [['think', { thought: 'hm' }]] }
+test('a model that continues with calls instead of a summary is asked by its own request', async () => {
+  const calls: FakeTurn = { text: 'I continue.', calls: [['think', { thought: 'hm' }]] }
   const player = new FakeModel(thoughts(6), { sides: [calls, { text: 'So far.' }] })
   const life = await fixtures.create({ model: player.open, agent: { condenser } })
   await life.sendAndWait('go')

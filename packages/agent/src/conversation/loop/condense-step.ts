@@ -54,7 +54,7 @@ export async function condenseStep(
     isFailure: kind === 'failure',
   }))
   if (result.kind === 'aborted') return { kind: 'failed', detail: 'It was interrupted.' }
-  // A condenser that shares the agent's model is counted under a usage id of its own.
+  // A condenser that shares the agent's model is counted under its own usage id.
   const { usage_id } = model.llm
   const usageId = usage_id === runtime.model.llm.usage_id ? 'condenser' : usage_id
   for (const reply of result.replies) stats.addReply(reply, usageId, deps.clock.now() * 1000)

@@ -143,7 +143,7 @@ async function executeAction(
 }
 
 function deniedText({ pattern }: CommandRule): string {
-  return `Nothing was executed: a rule denies commands like \`${pattern}\`. Do not try to get the same effect in another way. Go on without it, or ask the user.`
+  return `Nothing was executed: a rule denies commands like \`${pattern}\`. Do not try to get the same effect in another way. Continue without it, or ask the user.`
 }
 
 /** Rejects when the work outlives the signal's abort by the grace period. */

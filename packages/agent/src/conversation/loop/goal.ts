@@ -37,5 +37,5 @@ export function goalRoundEvents(goal: GoalState, verdict: GoalVerdict): readonly
 
 /** The message for a resumed goal. */
 export function goalReminder(): EventDraft {
-  return userMessage('user', 'Resuming a goal that was paused or interrupted. Go on until it is reached.')
+  return userMessage('user', 'Resuming a goal that was paused or interrupted. Continue until it is reached.')
 }

@@ -17,9 +17,9 @@ export interface ModelTurn {
 }
 
 const emptyReplyText =
-  'Your answer was empty. Go on by calling a tool, or call finish with a message when everything is done.'
+  'Your answer was empty. Continue by calling a tool, or call finish with a message when everything is done.'
 const refusedReplyText =
-  'The provider refused the last answer by its content policy. Leave that part out and go on with the task in another way.'
+  'The provider refused the last answer by its content policy. Leave that part out and continue with the task in another way.'
 const cutReplyText =
   'Your answer was cut off before it said anything: reasoning and calls count too. Think less, and take a smaller step.'
 const summaryLength = 120
@@ -128,7 +128,7 @@ function isCut({ stop }: ModelReply, { arguments: args }: MessageToolCall): bool
 function cutCallText(reply: ModelReply, { name, arguments: args }: MessageToolCall): string {
   const start = `The arguments of tool '${name.slice(0, 200)}' were cut off after ${args.length} characters; nothing was executed.`
   if (reply.stop === 'refusal')
-    return `${start} The provider's content policy ended the answer. Go on in another way.`
+    return `${start} The provider's content policy ended the answer. Continue in another way.`
   return `${start} ${limitText(reply)} Make the call again in smaller pieces: write a long file in parts, one call for each.`
 }
 

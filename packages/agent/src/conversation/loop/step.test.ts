@@ -82,7 +82,7 @@ test.each<[what: string, events: EventDraft[], more: Partial<StepInput>, move: S
   ['the same error came three times', [userText, ...errors(3)], {}, 'nudge'],
   ['the same error came four times', [userText, ...errors(4)], {}, 'stuck'],
   [
-    'the same error came four times and nobody looks',
+    'the same error came four times and no one looks',
     [userText, ...errors(4)],
     { thresholds: undefined },
     'think',

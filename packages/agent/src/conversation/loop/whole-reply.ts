@@ -6,8 +6,8 @@ import { replyText } from '../view/content-blocks.ts'
 const maxContinuations = 4
 const continueText =
   'Your answer was cut off at the output limit. Continue it exactly where it ended: repeat nothing, and do not mention the cut.'
-/** Nothing cut it: what a server's own tool does goes on. */
-const pausedText = 'Go on.'
+/** Nothing cut it: what a server's own tool does continues. */
+const pausedText = 'Continue.'
 
 /** A result, and the replies of which a reply consists. */
 export interface WholeResult {

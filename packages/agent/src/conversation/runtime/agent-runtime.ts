@@ -110,7 +110,7 @@ export class AgentRuntime {
     this.#mcp = new McpConnections({
       context,
       toolContext,
-      // An external agent connects to them by itself.
+      // An external agent connects to them on its own.
       servers: () => (isAcpAgent(agent) ? {} : this.mcpServers),
       onChange: () => this.#refreshTools(),
     })
@@ -297,7 +297,7 @@ export class AgentRuntime {
       logLine('warn', 'a part of a plugin was skipped', { conversation: id, issue })
   }
 
-  /** Something that a tool has started goes on, such as a program in the background of the terminal. */
+  /** Something that a tool has started continues, such as a program in the background of the terminal. */
   async isOccupied(): Promise<boolean> {
     for (const tool of new Set(this.tools.values())) if (await tool.isOccupied?.()) return true
     return false

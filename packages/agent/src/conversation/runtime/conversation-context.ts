@@ -23,7 +23,7 @@ export type CutRun =
   | 'paused'
   /** Its status stays `running`: the caller continues it by `run`. */
   | 'continued'
-  /** The same, so many times within one run; after that it is an error. */
+  /** The same, that many times within one run; after that it is an error. */
   | { readonly maxRecoveries: number }
 
 export interface OpenConversationOptions {

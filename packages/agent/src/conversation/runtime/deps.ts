@@ -19,7 +19,7 @@ export interface RunSlots {
   acquire(signal: AbortSignal): Promise<() => void>
 }
 
-/** A slot that is reserved for a run, given back by a call; `none` when the run gets one by itself. */
+/** A slot that is reserved for a run, given back by a call; `none` when the run gets one on its own. */
 export type RunSlot = 'none' | (() => void)
 
 const runLimitText = 'Conversation run limit reached. Retry the request later.'
@@ -74,7 +74,7 @@ export interface ConversationDeps extends TaskDeps {
   readonly runSlots?: RunSlots | undefined
   /**
    * Called for a run that ended because the storage cannot be used at the moment: it keeps its status, and
-   * goes on when the conversation is opened again. Without it the run ends with an error in the log.
+   * continues when the conversation is opened again. Without it the run ends with an error in the log.
    */
   readonly onRunAbandoned?: ((conversation: string) => void) | undefined
   /** Source of plugins; without it a conversation has none. */

@@ -408,7 +408,7 @@ test('a message that is sent again under its id is stored once, and another one 
   expect(player.requests).toHaveLength(1)
 })
 
-test('a message that is sent again under its id in vain starts the run that was lost', async () => {
+test('a message that is sent again under its id without success starts the run that was lost', async () => {
   const player = new FakeModel()
   const life = await fixtures.create({ model: player.open })
   const id = randomUUID()

@@ -219,7 +219,7 @@ test('a file rule is shown with the first result that touches such a file', asyn
   expect(contentText(second?.observation.content)).not.toContain('No floats.')
 })
 
-test('an AgentErrorEvent answers a tool that is not there, and arguments that are no JSON or do not fit', async () => {
+test('an AgentErrorEvent answers a tool that is missing, and arguments that are no JSON or do not fit', async () => {
   const player = new FakeModel([
     {
       calls: [

@@ -63,7 +63,7 @@ test('output as JSON text is understood, and so is a whole answer that is the ob
   expect(JSON.parse(answer)).toEqual(good)
 })
 
-test('answers that never fit end the run with an error of their own', async () => {
+test('answers that never fit end the run with their own error', async () => {
   const turns = ['a', 'b', 'c', 'd', 'e', 'f'].map((verdict) => finish({ verdict }))
   const { life, model } = await run(turns)
   expect(model.requests).toHaveLength(4)

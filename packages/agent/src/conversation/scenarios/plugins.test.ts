@@ -149,7 +149,7 @@ test('a plugin that cannot be loaded fails the run with its code and not the mes
   await life.sendAndWait('weather')
   expect(await life.eventsOfKind('MessageEvent')).toHaveLength(1)
   expect(await life.eventsOfKind('ConversationErrorEvent')).toMatchObject([
-    { code: 'PluginError', detail: 'The plugin is not there' },
+    { code: 'PluginError', detail: 'The plugin is missing' },
   ])
   expect(life.status).toBe('error')
   expect(await life.eventsOfKind('SystemPromptEvent')).toEqual([])
@@ -276,7 +276,7 @@ test('while it runs no plugin is loaded, and a plugin that is none changes nothi
   expect(life.settings.plugins).toBeUndefined()
 })
 
-test('a run that began while a plugin was fetched goes on without it', async () => {
+test('a run that began while a plugin was fetched continues without it', async () => {
   const directory = await plugin('lambda')
   const [fetching, fetched, thinking] = [createLatch(), createLatch(), createLatch()]
   const slow = directories()
@@ -355,7 +355,7 @@ test('installed extensions are loaded without a request, and can be disabled by 
   expect(await promptOf(third)).toContain('theta-skill: Of the project.')
 })
 
-test('a run goes on without the server of an installed plugin that does not start', async () => {
+test('a run continues without the server of an installed plugin that does not start', async () => {
   const directory = await plugin('mu', { '.mcp.json': { mu: { command: '/nothing/here' } } })
   const installed = await readPlugin(directory, new AbortController().signal)
   if ('issue' in installed) throw new Error(installed.issue)

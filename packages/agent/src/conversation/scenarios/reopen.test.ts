@@ -74,7 +74,7 @@ test('a reopened conversation continues from its snapshot and reads no earlier e
 test.each<[what: string, text: (good: string) => string]>([
   ['is no JSON', () => '{"version":1'],
   ['is of another version', (good) => good.replace('"version":2', '"version":1')],
-  ['names events that are not there', (good) => good.replace(/"view":\["[^"]+"/, '"view":["no-such-event"')],
+  ['names events that are missing', (good) => good.replace(/"view":\["[^"]+"/, '"view":["no-such-event"')],
   ['is of another shape', () => '{"version":1}'],
 ])('a snapshot that %s is passed over: the log has it all', async (_, text) => {
   const life = await talk()
@@ -117,7 +117,7 @@ test('a state restored at any position equals the fold of the whole log', async 
   await life.sendAndWait('go')
   await life.conversation.setPolicy({ kind: 'AlwaysConfirm', deadline_seconds: undefined })
   await life.conversation.setAnalyzer({ kind: 'LLMSecurityAnalyzer' })
-  await life.sendAndWait('go on')
+  await life.sendAndWait('continue')
   expect(life.status).toBe('waiting_for_confirmation')
   await life.send('stop')
   await life.conversation.pause()
@@ -266,7 +266,7 @@ test('a changed policy applies by the state alone, also without the sealed setti
   expect(life.conversation.policy.kind).toBe('AlwaysConfirm')
 })
 
-test('the snapshot of a long run is saved while it goes on', async () => {
+test('the snapshot of a long run is saved while it continues', async () => {
   const saved: number[] = []
   const events = Array.from({ length: 1_200 }, (_, n) => userMessage('user', `message ${n}`))
   const life = await fixtures.create({

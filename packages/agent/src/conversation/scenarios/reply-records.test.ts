@@ -25,7 +25,7 @@ test('every reply of a model has a completion log with its usage id, also beside
   })
   await life.sendAndWait('go')
   await waitUntil(() => life.titles.length === 1)
-  await life.sendAndWait('go on')
+  await life.sendAndWait('continue')
   expect(await life.conversation.askSideQuestion('How is it?', new AbortController().signal)).toBe('An aside')
   await life.conversation.condense()
   await life.conversation.startGoal('All done', 3)

@@ -31,7 +31,7 @@ const always = (verdict: RepositoryVerdict): RepositoryConsents => ({
   check: async () => ({ id: 'c', verdict }),
 })
 
-test('a repository that nobody has decided about is left out, and the log says so once', async () => {
+test('a repository that no one has decided about is left out, and the log says so once', async () => {
   const life = await createWithHooks(always('skipped'))
   await life.sendAndWait('Hello')
   await life.sendAndWait('Again')
@@ -150,7 +150,7 @@ test.each([
   },
 )
 
-test('a conversation whose hooks are gone or cannot run waits, and goes on when they are as they were', async () => {
+test('a conversation whose hooks are gone or cannot run waits, and continues when they are as they were', async () => {
   const { life, file, runAgain, player } = await openGuarded('skipped')
   await life.sendAndWait('Hello')
   expect(life.status).toBe('finished')

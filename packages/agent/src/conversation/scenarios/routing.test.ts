@@ -49,7 +49,7 @@ async function route(options: {
   return { life, model, observation, text: contentText(observation.content as never) }
 }
 
-test('the class of the task decides which model goes on, and the use of the classifier is counted', async () => {
+test('the class of the task decides which model continues, and the use of the classifier is counted', async () => {
   const { life, model, observation } = await route({ saved: byClass, answer: { text: 'It is 2.' } })
   expect(observation).toMatchObject({
     kind: 'ClassifyAndSwitchLLMObservation',

@@ -106,7 +106,7 @@ test('a call that asked before a restart is not done again', async () => {
   expect(life.conversation.state.openActions()).toEqual([])
   const errors = await life.eventsOfKind('AgentErrorEvent')
   expect(errors.map(({ tool_name }) => tool_name)).toEqual(['greet', 'mcp_question'])
-  await life.sendAndWait('Go on')
+  await life.sendAndWait('Continue')
   expect(life.status).toBe('finished')
   expect(player.requests).toHaveLength(2)
 })

@@ -64,7 +64,7 @@ test.each<[string, () => readonly LogEvent[], string, Partial<StuckThresholds>?]
     'no',
   ],
   [
-    'a message of the user begins anew',
+    'a message of the user begins again',
     () => [user(), ...times(4, () => step('ls')), user(), ...step('ls')],
     'no',
   ],

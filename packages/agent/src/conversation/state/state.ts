@@ -120,7 +120,7 @@ export class ConversationState {
   abandonedBelow = 0
   goal: GoalState | undefined
   status: ExecutionStatus = 'idle'
-  /** Where the last run began. It goes on after a pause and after a confirmation. */
+  /** Where the last run began. It continues after a pause and after a confirmation. */
   runPosition: number | undefined
   /** How often the last run was continued after its server had died. */
   recoveries: number | undefined

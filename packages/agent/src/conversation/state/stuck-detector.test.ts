@@ -261,7 +261,7 @@ const loops: readonly (readonly [string, Trace])[] = [
   ['the same listing, a little slow', repeat(4, ['ls -R /', 'a', 9])],
   ['a build that fails the same way', repeat(4, ['make', 'a.c:1: error', 30, 2])],
   ['a test run that fails the same way', repeat(4, ['npm test', '1 failed', 180, 1])],
-  ['a program that is not there', repeat(4, ['foo', 'foo: command not found', 0.1, 127])],
+  ['a program that is missing', repeat(4, ['foo', 'foo: command not found', 0.1, 127])],
   ['two commands in turn', repeat(4, ['ls', 'a', 0.1], ['pwd', '/', 0.1])],
   ['three commands in turn', repeat(4, ['ls', 'a', 0.1], ['pwd', '/', 0.1], ['id', 'root', 0.1])],
   ['four commands in turn', repeat(3, ['a', '1', 0], ['b', '2', 0], ['c', '3', 0], ['d', '4', 0])],

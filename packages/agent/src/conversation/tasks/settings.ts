@@ -56,7 +56,7 @@ export async function taskSettings(
   const llm = await taskModel(parent, definition.model)
   if (llm === undefined)
     return {
-      issue: `The agent ${definition.name} names an LLM profile that is not there: ${definition.model}`,
+      issue: `The agent ${definition.name} names an LLM profile that is missing: ${definition.model}`,
     }
   const { policy, analyzer } = taskPolicy(parent, definition.permission_mode)
   const steps = [definition.max_iteration_per_run ?? own.max_iterations, maxTurns ?? Number.POSITIVE_INFINITY]

@@ -80,7 +80,7 @@ export function hasTaskTool({ tools, include_default_tools }: Agent): boolean {
 }
 
 /**
- * The tasks that a conversation gives to other agents. Each has a conversation of its own, a child, which
+ * The tasks that a conversation gives to other agents. Each has its own conversation, a child, which
  * works in the same workspace and is interrupted and paused with its parent. A task can be resumed, also
  * after a crash.
  */

@@ -189,12 +189,12 @@ test('a message has what the context adds; an empty one of a user says so, one o
     skilled,
     messageEvent('a', 'agent', ''),
     messageEvent('v', 'user', ' '),
-    messageEvent('e', 'environment', 'Go on.'),
+    messageEvent('e', 'environment', 'Continue.'),
   ]
   expect(describeMessages(messagesOf(log))).toEqual([
     'user: Hi | A skill.',
     'user: (This message is empty.)',
-    'user: Go on.',
+    'user: Continue.',
   ])
 })
 

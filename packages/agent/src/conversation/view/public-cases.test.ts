@@ -133,7 +133,7 @@ test.each<[string, readonly LogEvent[], readonly string[]]>([
     ['0', 'a-summary', '2', 'b-summary', '4'],
   ],
   [
-    'a summary that is not there is forgotten',
+    'a summary that is missing is forgotten',
     [m0, m1, withSummary('a', ['0'], 0), condensation('b', ['nobody-summary'])],
     ['a-summary', '1'],
   ],

@@ -29,7 +29,7 @@ export interface Single {
 /**
  * The units of a view in the order of their first events. A result belongs to the action that it names,
  * otherwise to the newest earlier batch with an open call of its call id: providers reuse ids. A second
- * result of a call is a unit of its own.
+ * result of a call is its own unit.
  */
 export function groupUnits(events: readonly ViewEvent[]): ViewUnit[] {
   const units: ViewUnit[] = []

@@ -18,7 +18,7 @@ function step(view: View, n: number): void {
   const forgotten_event_ids = view.save().slice(2, 42)
   const condensation = {
     kind: 'Condensation',
-    summary: 'It went on.',
+    summary: 'It continued.',
     summary_offset: 2,
     llm_response_id: 'r',
   } as const

@@ -166,7 +166,7 @@ test.skipIf(folder === undefined)('every recorded log is shown with its pairs wh
     const condensations = log.filter(({ kind }) => kind === 'Condensation').length
     const results = view.events.filter(({ kind }) => kind === 'ObservationEvent').length
     const tools = view.messages().filter(({ role }) => role === 'tool').length
-    // Whoever condensed this log may have parted pairs; nobody else has.
+    // Whoever condensed this log may have parted pairs; no one else has.
     if (condensations === 0 && !name.startsWith('sdk-')) expect([name, tools]).toEqual([name, results])
     const restored = await View.restore(view.save(), async (ids) =>
       ids.map((id) => log.find((event) => event.id === id)),

@@ -24,7 +24,7 @@ export function providerOf(route: RouteFacts): Provider | undefined {
   const url = route.baseUrl === undefined ? null : URL.parse(route.baseUrl)
   const atHost = url === null ? undefined : byHost.get(url.hostname)
   if (atHost !== undefined) return atHost
-  // `openai/` with an address of its own is a server that nothing is known about.
+  // `openai/` with its own address is a server that nothing is known about.
   return route.provider === 'openai' && url !== null ? undefined : named
 }
 

@@ -320,7 +320,7 @@ test('Mistral gets no message of the user right after a result', async () => {
   const model = openModel(llm.parse({ model: 'mistral/m', base_url: url, api_key: 'k', num_retries: 0 }))
   const messages: Message[] = [
     ...foreignTurn,
-    { role: 'user', content: [part('Go on.')], thinking_blocks: [] },
+    { role: 'user', content: [part('Continue.')], thinking_blocks: [] },
   ]
   await model.generate({ messages, tools }, new AbortController().signal)
   const roles = received[0]?.messages.map(({ role }) => role) ?? []

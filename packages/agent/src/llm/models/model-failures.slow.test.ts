@@ -256,7 +256,7 @@ test.each(['openai/m', 'openai/gpt-5', 'anthropic/claude-sonnet-4', 'gemini/gemi
   },
 )
 
-test('a server that is not there is a failure after all attempts', async () => {
+test('a server that is missing is a failure after all attempts', async () => {
   const answer = await respond({ model: 'openai/gpt-4o', base_url: 'http://127.0.0.1:9', num_retries: 2 })
   expect(answer).toMatchObject({ kind: 'failure', code: 'LLMServiceUnavailableError' })
   expect(waits).toHaveLength(2)

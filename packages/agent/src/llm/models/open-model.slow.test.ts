@@ -24,7 +24,7 @@ const models: readonly (readonly [string, () => Record<string, unknown>])[] = [
   ['Bedrock', () => ({ model: 'bedrock/anthropic.claude-sonnet-4-5', base_url: mock.url })],
 ]
 
-/** Each interface has names of its own for the same numbers. */
+/** Each interface has its own names for the same numbers. */
 const usage = {
   ...{ prompt_tokens: 120, completion_tokens: 30, total_tokens: 150 },
   ...{ input_tokens: 120, output_tokens: 30 },

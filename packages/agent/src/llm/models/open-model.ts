@@ -118,7 +118,7 @@ class FallbackModel implements Model {
     for (const [index, name] of names.entries()) {
       const model = await this.#openFallback(index, name)
       if (model === undefined) {
-        others.push(`${typeof name === 'string' ? name : 'a fallback'} is not there`)
+        others.push(`${typeof name === 'string' ? name : 'a fallback'} is missing`)
         continue
       }
       await model.prepare()

@@ -5,7 +5,7 @@ import { FakeClock } from '@slipway/shared/time/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openModel } from './open-model.ts'
 
-/** Comes with each request, which is not answered by itself. */
+/** Comes with each request, which is not answered on its own. */
 let asked = Promise.withResolvers<ServerResponse>()
 let url = ''
 const server = createServer((_, response) => asked.resolve(response))
@@ -47,7 +47,7 @@ test('a server of this machine that reads a prompt for most of an hour answers, 
   expect(retries).toEqual([])
 })
 
-test('after an hour of silence the run ends with what to do, since another request begins anew', async () => {
+test('after an hour of silence the run ends with what to do, since another request begins again', async () => {
   const { clock, retries, result } = ask({ num_retries: 5 })
   await asked.promise
   await clock.untilWaiting(hourMs)

@@ -131,7 +131,7 @@ export class RemoteModelSource implements ModelSource {
         continue
       }
       if (result.kind === 'reply') this.#accepted = refused.accepted
-      // One with a limit of its own is a title or a trial of settings: its refusal is the answer.
+      // One with its own limit is a title or a trial of settings: its refusal is the answer.
       else if (request.maxOutputTokens === undefined && refused.refuse(result.failure)) continue
       const { hasTried } = refused
       if (hasTried) this.#learn(refused, result)

@@ -71,7 +71,7 @@ test('ids never repeat', async () => {
   expect(new Set(ids).size).toBe(ids.length)
 })
 
-test('a conversation that is opened again goes on where its script was', async () => {
+test('a conversation that is opened again continues where its script was', async () => {
   const script = ['one', 'two', 'three']
   const answers: Message[] = []
   for (const expected of script) {
@@ -81,7 +81,7 @@ test('a conversation that is opened again goes on where its script was', async (
   }
 })
 
-test('questions without tools have answers of their own and take none away', async () => {
+test('questions without tools have their own answers and take none away', async () => {
   const model = open(['one', { text: 'A title', side: true }, 'two'])
   const aside = () => model.generate({ messages: [user('Title?')], tools: [], maxOutputTokens: 20 }, signal)
   expect(replyText(await aside())).toBe('A title')

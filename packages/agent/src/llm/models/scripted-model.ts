@@ -22,7 +22,7 @@ import { buildReply } from './build-reply.ts'
 /**
  * One turn of a script; all members are optional. `text` (or `thought`) is sent word by word, `delta_ms`
  * apart, `delay_ms` after the request; `error` fails instead. With `break_after` the stream first breaks
- * after so many words and begins again. Entries with `side: true` reply to requests beside the agent loop
+ * after that many words and begins again. Entries with `side: true` reply to requests beside the agent loop
  * (titles, summaries, judgements) alone.
  */
 interface ScriptEntry {

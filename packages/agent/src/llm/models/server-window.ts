@@ -4,13 +4,13 @@ import { askServer, isOwnServer, type OwnServer } from './own-server.ts'
 /**
  * What is known of a model at a server of the user's own. How many tokens it takes: none of its models is in a
  * price list, or it takes fewer than the model could. llama.cpp, vLLM, Ollama and LM Studio tell it, each at its
- * own place. And whether it sees tools: llama.cpp leaves them out of a chat template that has none, without a
+ * own place. And whether it sees tools: llama.cpp leaves them out of a chat template without one, without a
  * word.
  */
 
 export interface AskedWindow {
   readonly tokens: number
-  /** What is loaded takes so many; otherwise it is what the model could take. */
+  /** What is loaded takes that many; otherwise it is what the model could take. */
   readonly isLoaded: boolean
 }
 

@@ -133,7 +133,7 @@ function missingKeyFailure(members: string): ProviderFailure {
   }
 }
 
-/** A key that a library required and nobody has set is not sent. */
+/** A key that a library required and no one has set is not sent. */
 function withoutPlaceholders(given: RequestInit['headers']): Record<string, string> {
   const all = Object.entries(Object.fromEntries(new Headers(given)))
   return Object.fromEntries(

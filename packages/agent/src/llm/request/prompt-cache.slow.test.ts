@@ -46,7 +46,7 @@ async function send(settings: object, messages: readonly Message[]) {
 
 const block = (text: string) => ({ type: 'text', text, cache_prompt: false })
 
-/** The messages of each request of a run in which every step has so many parallel calls. */
+/** The messages of each request of a run in which every step has that many parallel calls. */
 function runRequests(steps: number, calls: number): (readonly Message[])[] {
   const view = new View()
   view.add({

@@ -24,7 +24,7 @@ const meanings: ReadonlyMap<string, StopMeaning> = new Map([
   ...words('broken', ['unexpected_tool_call', 'too_many_tool_calls', 'missing_thought_signature']),
 ])
 
-/** A reply that is cut by nothing: the provider lets it go on in another request. */
+/** A reply that is cut by nothing: the provider lets it continue in another request. */
 export function isPause(raw: string | undefined): boolean {
   return raw !== undefined && ['pause_turn', 'continuation'].includes(raw.toLowerCase())
 }
@@ -39,7 +39,7 @@ function words(meaning: StopMeaning, names: readonly string[]) {
 /**
  * The meaning of a stop reason: by the provider's word, then by what the library made of it. Undefined: there
  * is
- * none, the stream ended early. A word that nobody knows is `broken`, never the end of a reply.
+ * none, the stream ended early. A word that no one knows is `broken`, never the end of a reply.
  */
 export function stopMeaning(
   reason: { readonly unified: string; readonly raw: string | undefined } | undefined,

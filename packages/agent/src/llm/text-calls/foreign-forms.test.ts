@@ -51,7 +51,7 @@ test.each([
   ],
   ['Llama', `<|python_tag|>{"name": "grep", "parameters": ${json}}`],
   ['Llama, a tag', `<function=grep>${json}</function>`],
-])('a call in the form of %s is one, also where the server has calls of its own', async (_, reply) => {
+])('a call in the form of %s is one, also where the server has its own calls', async (_, reply) => {
   const { message, stop } = await ask(reply)
   const calls = message.tool_calls ?? []
   expect(calls.map(({ name, arguments: args }) => [name, JSON.parse(args)])).toEqual([

@@ -6,7 +6,7 @@ type Part = Message['content'][number]
 
 const text = (value: string): Part => ({ type: 'text', text: value, cache_prompt: false })
 
-/** Messages for a model without tool calls of its own: tools, calls and results are texts. */
+/** Messages for a model without its own tool calls: tools, calls and results are texts. */
 export function toTextMessages(messages: readonly Message[], tools: readonly ModelTool[]): Message[] {
   const names = new Map(
     messages.flatMap(({ tool_calls }) => (tool_calls ?? []).map(({ id, name }) => [id, name])),

@@ -6,7 +6,7 @@ import { toTextMessages } from './format.ts'
 import { callStart, parseTextCalls } from './parse.ts'
 
 /**
- * A model without tool calls of its own: tools and calls are texts of its requests and replies. So it is by the
+ * A model without its own tool calls: tools and calls are texts of its requests and replies. So it is by the
  * settings, or because its server leaves tools out.
  */
 export class TextCallSource implements ModelSource {

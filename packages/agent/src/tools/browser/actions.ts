@@ -65,7 +65,7 @@ export function setStorage(state: Readonly<Record<string, unknown>>): BrowserCom
 export function startRecording(session: BrowserSession): BrowserCommand {
   return async () => {
     const recording = await session.startRecording()
-    if (recording === undefined) return failedResult('A recording is going on already.')
+    if (recording === undefined) return failedResult('A recording is in progress already.')
     return { text: `Recording into ${recording.directory}.`, saved: recording.directory }
   }
 }
@@ -73,7 +73,7 @@ export function startRecording(session: BrowserSession): BrowserCommand {
 export function stopRecording(session: BrowserSession): BrowserCommand {
   return async () => {
     const recording = session.detachRecording()
-    if (recording === undefined) return failedResult('No recording is going on.')
+    if (recording === undefined) return failedResult('No recording is in progress.')
     const { recordedCount, dropped, files, failure } = await recording.stop()
     if (failure !== undefined) return failedResult(`The recording could not be written: ${failure}`)
     const lost = dropped === 0 ? '' : ` ${dropped} more were left out.`

@@ -17,9 +17,9 @@ import { Recording } from './recording.ts'
 import { Tabs } from './tabs.ts'
 
 const maxTimeouts = 3
-const offText = 'The browser is switched off on this server. Go on without it.'
+const offText = 'The browser is switched off on this server. Continue without it.'
 const installHint =
-  'No Chromium or Chrome was found on this machine. Install one (for example with "apt-get install chromium") or name it in the parameter executable_path of the browser tools; it is not downloaded by itself.'
+  'No Chromium or Chrome was found on this machine. Install one (for example with "apt-get install chromium") or name it in the parameter executable_path of the browser tools; it is not downloaded on its own.'
 
 /**
  * The browser of one conversation, started by the first action. Each action has a time limit: after two

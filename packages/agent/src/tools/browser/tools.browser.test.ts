@@ -600,7 +600,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
     await trial.navigate('/other')
   })
 
-  test('a page of endless dialogs is closed, and the browser goes on', async () => {
+  test('a page of endless dialogs is closed, and the browser continues', async () => {
     await using trial = await BrowserFixtures.open({ action_timeout_seconds: 20 })
     await trial.call('browser_navigate', { url: `${base}/alerts` })
     let text = ''
@@ -669,7 +669,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
     expect(await trial.callOk('browser_get_content')).toBe('key is <secret-hidden>')
   })
 
-  test('an abort is answered at once, and the browser goes on', async () => {
+  test('an abort is answered at once, and the browser continues', async () => {
     await using trial = await BrowserFixtures.open()
     await trial.navigate('/')
     const stop = new AbortController()

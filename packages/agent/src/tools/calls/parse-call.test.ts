@@ -346,7 +346,7 @@ test.each([
   expect(repairCall(name, args, known)).toBeUndefined()
 })
 
-test('no call is repaired into a tool that is not there', () => {
+test('no call is repaired into a tool that is missing', () => {
   for (const name of ['bash', 'str_replace', 'ls', 'git'])
     expect(repairCall(name, { command: 'x', path: 'y' }, new Set(['think']))).toBeUndefined()
 })

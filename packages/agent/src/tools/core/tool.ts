@@ -27,7 +27,7 @@ export interface ToolContext {
   readonly tasks?: TaskExecutor | undefined
   /** The text of a skill of the conversation by its name, or why there is none. */
   readonly readSkill?: (name: string) => { readonly text: string } | { readonly issue: string }
-  /** Asks the user for what an MCP server wants to know; undefined where nobody can answer. */
+  /** Asks the user for what an MCP server wants to know; undefined where no one can answer. */
   readonly askUser?: AskUser | undefined
   /** Chooses and switches models, in conversations. */
   readonly router?: ModelRouter
@@ -62,7 +62,7 @@ export interface Tool<A extends Action = Action> {
   resources(action: A): readonly string[]
   /** When aborted, stops at once (kills processes); its result is ignored then. */
   run(action: A, signal: AbortSignal, options?: ToolRunOptions): Promise<Observation>
-  /** Something that it has started goes on between its calls. */
+  /** Something that it has started continues between its calls. */
   isOccupied?(): Promise<boolean>
   /** Releases the tool's resources. */
   close?(): Promise<void>

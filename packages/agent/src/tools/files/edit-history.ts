@@ -31,9 +31,9 @@ interface StoredChange {
 interface VersionName {
   readonly name: string
   readonly number: number
-  /** Of the bytes after the change, or `none`; older versions have none. */
+  /** Of the bytes after the change, or `none`; absent in older versions. */
   readonly digest: string | undefined
-  /** The mode before the change in octal digits, or `new`; older versions have none. */
+  /** The mode before the change in octal digits, or `new`; absent in older versions. */
   readonly before: string | undefined
 }
 

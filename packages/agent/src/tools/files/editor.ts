@@ -158,7 +158,7 @@ export class FileEditor {
         ? ''
         : surroundings(newFile.text, changedRange(oldFile.text, newFile.text))
     const state =
-      after === undefined ? ' It is not there now.' : before === undefined ? ' It is there again.' : ''
+      after === undefined ? ' It is missing now.' : before === undefined ? ' It is there again.' : ''
     const moved = partner === undefined ? '' : ` With it, the move from or to ${partner} is taken back.`
     return editorResult(command, {
       content: [textBlock(`The last edit of ${command.path} is undone.${state}${moved}${snippetText}`)],

@@ -379,7 +379,7 @@ test('a new file gets its folders, and its creation is undone unless something e
   await run({ command: 'undo_edit', path })
   const undone = await run({ command: 'undo_edit', path })
   expect(undone).toMatchObject({ is_error: false, old_content: 'one', new_content: null })
-  expect(undone.outputText).toMatch(/not there now/)
+  expect(undone.outputText).toMatch(/is missing now/)
   expect(await readdir(fixtures.path('x/y'))).toEqual([])
   expect(await runExpectingFailure({ command: 'undo_edit', path })).toMatch(/no edit/)
   await create()
@@ -577,7 +577,7 @@ test('bytes that are no text are refused', async () => {
   )
 })
 
-test('what is not there, and what is a directory, cannot be edited', async () => {
+test('what is missing, and what is a directory, cannot be edited', async () => {
   expect(await runExpectingFailure({ command: 'view', path: fixtures.path('missing') })).toMatch(/no file/)
   expect(await runExpectingFailure({ command: 'view', path: `${await file('a.txt', '')}/x` })).toMatch(
     /no file/,

@@ -167,7 +167,7 @@ test('what is there more than once is refused with the lines', async () => {
 
 test.each([
   [
-    'a text that is not there',
+    'a text that is missing',
     { command: 'str_replace', old_str: 'Not there', new_str: 'x' },
     /Nothing|not|no /i,
   ],

@@ -38,7 +38,7 @@ export class LanguageServer {
   }
 
   /**
-   * Starts a server for a workspace, in a folder of its own; rejects when it cannot be started or ends. It
+   * Starts a server for a workspace, in its own folder; rejects when it cannot be started or ends. It
    * ends with the workspace.
    */
   static async start(

@@ -12,7 +12,7 @@ export type AnswerQuestion = (
 interface CreateClientOptions {
   /** The directory that a program on this machine is told to work in. */
   readonly root: string | undefined
-  /** Answers `elicitation/create`; undefined where nobody can. */
+  /** Answers `elicitation/create`; undefined where no one can. */
   readonly answerQuestion: AnswerQuestion | undefined
   readonly versionNegotiation: VersionNegotiationOptions
 }

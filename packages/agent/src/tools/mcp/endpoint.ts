@@ -14,7 +14,7 @@ export type McpEndpoint =
       readonly command: string
       readonly args: readonly string[]
       readonly env: Readonly<Record<string, string>>
-      /** Undefined: an empty folder of its own. */
+      /** Undefined: its own empty folder. */
       readonly cwd: string | undefined
     }
   | {

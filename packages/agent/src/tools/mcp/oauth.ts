@@ -89,7 +89,7 @@ export async function signInToMcpServer(options: McpSignInOptions): Promise<McpO
   try {
     return await signIn(options, requests.fetch)
   } catch (error) {
-    // The library hides some failures, and goes on to another one.
+    // The library hides some failures, and continues to another one.
     const refusal = requests.refusal()
     throw refusal === undefined ? error : new Error(refusal, { cause: error })
   }

@@ -10,7 +10,7 @@ interface ResourceTool {
 
 const annotations = { readOnlyHint: true, destructiveHint: false, openWorldHint: false }
 
-/** The resources of a server as two tools, in the form of its own; none for a server without resources. */
+/** The resources of a server as two tools, in its own the form; none for a server without resources. */
 export function resourceTools(connection: McpConnection): ResourceTool[] {
   if (!connection.hasResources) return []
   const { name } = connection

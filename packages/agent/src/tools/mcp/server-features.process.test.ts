@@ -106,7 +106,7 @@ test('a server asks the user by name; forms for secrets and other addresses are 
   ])
 })
 
-test('a server learns that nobody can be asked', async () => {
+test('a server learns that no one can be asked', async () => {
   await using trial = await McpFixtures.open(programs)
   const { call } = await trial.openServers({ rich: trial.program('rich.mjs') })
   const { is_error, text } = await call('ask')

@@ -13,7 +13,7 @@ test('a call without an answer ends after its limit', () => {
   expect(limit.failure).toBe('The tool gave no answer within 1 seconds.')
 })
 
-test('progress begins the limit anew, for twelve limits at most', () => {
+test('progress begins the limit again, for twelve limits at most', () => {
   using limit = new SilenceLimit(1000)
   let progress = 0
   for (; !limit.signal.aborted; progress++) {

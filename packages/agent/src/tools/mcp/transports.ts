@@ -96,7 +96,7 @@ async function connectProcess(
     () => workspace.spawn(command, args, { env, cwd: cwd ?? folder?.path }),
     folder,
   )
-  // A server with directories of its own would replace them with the roots.
+  // A separate server with directories would replace them with the roots.
   const root = args.some((word) => /(?:^|=)\//.test(word)) ? undefined : workspace.directory
   const open = async (mode: 'legacy' | 'auto') =>
     await connectClient(new LineTransport(process), { signal, root, answerQuestion, mode })
@@ -145,7 +145,7 @@ async function connectHttp(
 ): Promise<OpenConnection> {
   let failureReason: string | undefined
   const onEnd = (method: string, end: AnswerEnd) => {
-    // The library would wait for an answer that cannot come; it reopens a notification stream by itself.
+    // The library would wait for an answer that cannot come; it reopens a notification stream on its own.
     const endsCalls = kind === 'sse' ? method === 'GET' : method === 'POST' && end !== 'whole'
     if (!endsCalls && end !== 'too long') return
     failureReason = end === 'too long' ? 'it sent more than could be used' : 'it broke off its answer'

@@ -114,8 +114,8 @@ test('what was tolerated and what broke is said', async () => {
 })
 
 test.each([
-  ['lines that are not there', update('a.txt', '@@', '-missing', '+x'), /do not occur in a\.txt/],
-  ['a header that is not there', update('a.txt', '@@ missing', '-one', '+x'), /after @@ does not occur/],
+  ['lines that are missing', update('a.txt', '@@', '-missing', '+x'), /do not occur in a\.txt/],
+  ['a header that is missing', update('a.txt', '@@ missing', '-one', '+x'), /after @@ does not occur/],
   ['similar lines twice', update('a.txt', '@@', '-  one', '+  x'), /more than once/],
   ['a missing file', update('missing.txt', '@@', '-a', '+b'), /no file/],
   ['a delete of a missing file', ['*** Delete File: missing.txt'], /no file/],

@@ -84,7 +84,7 @@ const codex: readonly Case[] = [
   ],
   ['an empty patch', { 'foo.txt': 'stable\n' }, patchOf(), 'refused'],
   [
-    'lines that are not there',
+    'lines that are missing',
     { 'modify.txt': 'line1\nline2\n' },
     updateOf('modify.txt', '@@', '-missing', '+changed'),
     'refused',

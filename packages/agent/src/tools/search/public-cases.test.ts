@@ -75,7 +75,7 @@ test('glob: another directory is searched alone', async () => {
   expect(names(found.files).sort()).toEqual(['sub/file1.txt', 'sub/file2.txt'])
 })
 
-test('glob: a directory that is not there is an error', async () => {
+test('glob: a directory that is missing is an error', async () => {
   const found = await find({ pattern: '*.py', path: fixtures.path('missing') })
   expect(found).toMatchObject({ is_error: true, files: [] })
 })
@@ -138,7 +138,7 @@ test('grep: another directory is searched alone', async () => {
 })
 
 test.each([
-  ['a directory that is not there', { pattern: 'test', path: '/nonexistent/path' }],
+  ['a directory that is missing', { pattern: 'test', path: '/nonexistent/path' }],
   ['an invalid pattern', { pattern: '[invalid' }],
 ])('grep: %s is an error', async (_, args) => {
   expect(await search(args)).toMatchObject({ is_error: true, matches: [] })

@@ -52,7 +52,7 @@ async function createObservation(
   { directory }: ToolContext,
 ): Promise<TaskObservation> {
   const { text } = await truncateOutput(lastMessage, { directory, tool: 'task', maxChars: outputLimits.task })
-  const about = `[${task_id}, ${subagent}: ${status}. To go on with it, call task with resume ${task_id}.]`
+  const about = `[${task_id}, ${subagent}: ${status}. To continue with it, call task with resume ${task_id}.]`
   const content = [text, ...(task_id === '' ? [] : [about])].map(textBlock)
   return { content, is_error: status === 'error', task_id, subagent, status, kind: 'TaskObservation' }
 }

@@ -29,7 +29,7 @@ const emptyWaitsMs = [defaultWaitMs, 60_000, 120_000, 300_000]
 const maxWaitMs = 600_000
 
 /**
- * Commands in terminals of their own, each with an id: they run on while the agent does something else, and
+ * Commands in their own terminals, each with an id: they run on while the agent does something else, and
  * end with the conversation. Takes the parameters of the terminal.
  */
 export const openBackgroundTerminal: ToolFactory = (context, params) => {

@@ -75,7 +75,7 @@ test('a shell in the sandbox is occupied while a daemon of it runs', async () =>
   expect(await tool.isOccupied?.()).toBe(true)
 })
 
-test('commands write below the workspace and in a /tmp of their own, and the shell keeps its state', async () => {
+test('commands write below the workspace and in their own /tmp, and the shell keeps its state', async () => {
   const { run } = await open(writable)
   expect((await run('mkdir sub && cd sub && echo a > f && X=1')).text).toContain('[Exit code 0')
   expect((await run('echo "$X $(cat f) $PWD"; echo b > "/tmp/$$.own" && cat /tmp/*.own')).text).toContain(
@@ -104,7 +104,7 @@ const attacks: readonly (readonly [string, string])[] = [
   ],
   ['unmounting', 'umount -l /tmp; umount -l /run; echo after > "$OUT/precious"'],
   [
-    'a nested mount in namespaces of its own',
+    'a nested mount in its own namespaces',
     `unshare -Urm sh -c 'mount -o remount,rw,bind / /; umount -l /tmp; mount --bind "$OUT" . ; echo after > precious; echo after > "$OUT/precious"'`,
   ],
   ['another root', 'mkdir r; chroot / sh -c "echo after > $OUT/precious"'],
@@ -187,7 +187,7 @@ test('file tools write only below the workspace, also where they may write anywh
   expect((await (await open(undefined, openFileEditor)).call(args)).is_error).toBe(false)
 })
 
-test('what was allowed runs outside, in a shell of its own; the next command is inside again', async () => {
+test('what was allowed runs outside, in its own shell; the next command is inside again', async () => {
   const { run } = await open(writable)
   expect((await run(`echo after > ${outside}/precious`)).text).toContain('outside_sandbox')
   await run(`echo after > ${outside}/precious`, true)

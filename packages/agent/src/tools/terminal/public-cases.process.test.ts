@@ -57,7 +57,7 @@ test.each<[string, string, RegExp, number]>([
   ['a command', "echo 'Hello'", /Hello/, 0],
   ['several in a line', 'pwd && ls -l', /total 0/, 0],
   ['the home directory', 'cd ~ && pwd', /workspace/, 0],
-  ['a command that is not there', 'non_existing_command', /not found/, 127],
+  ['a command that is missing', 'non_existing_command', /not found/, 127],
   ['no expansion of the history', 'echo A!B', /A!B/, 0],
   ['several lines in quotes', 'echo -e "hello\nworld"', /hello\nworld/, 0],
   ['a continued line', 'echo "a \\\nb"', /a b/, 0],

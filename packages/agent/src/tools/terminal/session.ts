@@ -4,7 +4,7 @@
  * Problem: a call has to return, but its command may run for hours, say nothing, ask a question, start
  * background jobs or write 100 MB. Directory, variables and jobs live on between calls.
  *
- * Idea: a call starts a command or goes on with the running one. It returns at the first of: the prompt, the
+ * Idea: a call starts a command or continues with the running one. It returns at the first of: the prompt, the
  * end of the shell, silence, a wait for input, its time limit, an interruption. It has the output since the
  * last call.
  *
@@ -66,7 +66,7 @@ export interface CommandResult {
 }
 
 const maxFileBytes = 100_000_000
-/** Maximum wait for a command without a time limit of its own. */
+/** Maximum wait for a command without its own time limit. */
 const maxWaitMs = 600_000
 /** Factors of `quietMs` for waits in a row without new output: by default 1, 2, 5 and 10 minutes. */
 const waitFactors = [2, 4, 10, 20]

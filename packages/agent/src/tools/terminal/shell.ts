@@ -47,7 +47,7 @@ interface WaitLimits {
 const startMs = 20_000
 const variablesMs = 10_000
 
-/** A long-running bash on a terminal of its own: one command at a time, and input for it. */
+/** A long-running bash on its own terminal: one command at a time, and input for it. */
 export class Shell {
   /** Whether a command runs. */
   isBusy = false

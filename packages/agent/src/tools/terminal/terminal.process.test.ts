@@ -45,7 +45,7 @@ interface TerminalOutput {
 
 type Run = (command: string, more?: Record<string, unknown>, signal?: AbortSignal) => Promise<TerminalOutput>
 
-/** A terminal of its own for a test. */
+/** A separate terminal for a test. */
 async function openTestTerminal(params: Record<string, unknown> = {}) {
   const workspace = await Workspace.open({
     directory,
@@ -196,7 +196,7 @@ test('parameters set variables and the shell; an invalid shell is reported', asy
   expect(await other.run('ls')).toMatchObject({ is_error: true, exit_code: null })
 })
 
-test('a silent command goes on, is waited for and is stopped', async () => {
+test('a silent command continues, is waited for and is stopped', async () => {
   const { run } = await openTestTerminal({ no_change_timeout_seconds: 0.5 })
   const silent = await run('echo started; sleep 1000; echo unreached')
   expect(silent).toMatchObject({ output: 'started', exit_code: -1, timeout: false, is_error: false })

@@ -17,7 +17,7 @@ type Action = ToolAction<'TerminalAction'>
 export const openTerminal: ToolFactory = (context, params) => {
   const parsed = parseTerminalParams(params)
   const session = new TerminalSession(context, parsed)
-  /** A shell of its own: what was allowed is one command, not what is typed into it later. */
+  /** A separate shell: what was allowed is one command, not what is typed into it later. */
   const outside = new TerminalSession(context, parsed, true)
   return defineTool({
     kind: 'Terminal',

@@ -15,7 +15,7 @@ interface HtmlThreadOptions {
 }
 
 /**
- * Reads foreign pages on a thread of its own, one at a time. A page of some kilobytes can take minutes or
+ * Reads foreign pages on its own thread, one at a time. A page of some kilobytes can take minutes or
  * gigabytes; on the main thread it would stop the server. The thread starts with the first page, and ends at
  * rest, at the deadline and when its memory is full.
  */

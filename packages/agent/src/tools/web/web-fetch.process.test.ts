@@ -141,7 +141,7 @@ test('a redirect is followed, but not to where no request may go', async () => {
   expect((await get(`http://${endless}`, [endless])).text).toMatch(/redirects/)
 })
 
-test('a server that does not answer, or is not there, is a sentence', async () => {
+test('a server that does not answer, or is missing, is a sentence', async () => {
   const host = await listen((request) => request.socket.destroy())
   expect(await get(`http://${host}`, [host])).toMatchObject({ is_error: true })
   const stop = new AbortController()

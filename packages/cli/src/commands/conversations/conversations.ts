@@ -37,10 +37,7 @@ export async function listCommand(
 ): Promise<void> {
   const { limit, all, status, isQuiet, title, directory } = options
   if (directory !== undefined && source.kind === 'sandbox')
-    throw new Problem(
-      'bad_request',
-      '--here is for an agent server: sandboxes have directories of their own.',
-    )
+    throw new Problem('bad_request', '--here is for an agent server: sandboxes have their own directories.')
   const isFiltered = title !== undefined || directory !== undefined
   const pages = isFiltered
     ? filteredPages(source, { status, limit }, (item) => isMatch(item, { title, directory }))

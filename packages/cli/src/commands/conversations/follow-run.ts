@@ -131,7 +131,7 @@ async function answerConfirmation(
   return undefined
 }
 
-/** Asks at the terminal; the question closes by itself when another client answers. */
+/** Asks at the terminal; the question closes on its own when another client answers. */
 async function promptWhilePending(
   actions: readonly PendingAction[],
   { client, id, after, signal }: AnswerWatch,

@@ -135,7 +135,7 @@ async function runCli(args: readonly string[], env: Record<string, string> = mod
   return { stdout, stderr, code, id: /Conversation (\S{36})/.exec(stderr)?.[1] ?? '' }
 }
 
-/** A workspace of its own, with a directory `build` in it. */
+/** A separate workspace, with a directory `build` in it. */
 async function createWorkspace(name: string): Promise<string> {
   const path = join(directory, name)
   await mkdir(join(path, 'build'), { recursive: true })
@@ -176,7 +176,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-test('run shows each step of an agent, ends with 0 when it is finished, and goes on with the conversation', async () => {
+test('run shows each step of an agent, ends with 0 when it is finished, and continues with the conversation', async () => {
   provider.scripts.set('make a file', [
     { text: 'I write the file now.', calls: [terminalCall('echo hello > note.txt && cat note.txt')] },
     finishTurn('note.txt is there.'),
@@ -210,7 +210,7 @@ test('run shows each step of an agent, ends with 0 when it is finished, and goes
   expect(more.stdout).not.toContain('make a file')
 })
 
-test('what is risky is not done before somebody agrees: code 3 says how, and confirm goes on', async () => {
+test('what is risky is not done before somebody agrees: code 3 says how, and confirm continues', async () => {
   provider.scripts.set('tidy later', riskyTurns)
   const path = await createWorkspace('risky')
   const run = await runCli(['run', 'tidy later', '--workspace', 'risky'])
@@ -318,7 +318,7 @@ test('--ask holds for later runs until --no-ask', async () => {
   )
   await runCli(['confirm', id, '--follow'], {})
   provider.scripts.set('ask for a while', [...looks, {}, { calls: [terminalCall('ls 4')] }])
-  const freed = await runCli(['run', 'go on', '--conversation', id, '--no-ask'], {})
+  const freed = await runCli(['run', 'continue', '--conversation', id, '--no-ask'], {})
   expect(freed.code).toBe(0)
 })
 
@@ -350,7 +350,7 @@ test('pieces of an answer are sent to who asks for hints, before their event, an
   const onTransientUpdate = (hint: TransientUpdate) => {
     if (hint.kind === 'StreamingDeltaEvent') seen.push(hint.content ?? '')
   }
-  await client.call('sendMessage', { params, body: { content: [{ type: 'text', text: 'go on' }] } })
+  await client.call('sendMessage', { params, body: { content: [{ type: 'text', text: 'continue' }] } })
   const items = follow(client, id, { after, onTransientUpdate })
   const first = await items.next()
   expect(first.value).toMatchObject({ position: after + 1 })
@@ -463,7 +463,7 @@ test('a conversation that was imported is not run, and nothing is added to it', 
   const sample = fileURLToPath(new URL('../../../../../examples/sample-log/sample.jsonl', import.meta.url))
   const { stdout } = await runCli(['import', sample, '--json'])
   const { conversation_id, imported } = JSON.parse(stdout)
-  const run = await runCli(['run', 'go on', '--conversation', conversation_id])
+  const run = await runCli(['run', 'continue', '--conversation', conversation_id])
   expect(run).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('it was imported') })
   expect(await new Client({ url }).call('countEvents', { params: { conversation_id } })).toBe(imported)
 })
@@ -574,7 +574,7 @@ test('checkpoints are listed and shown, and restore brings the files back and te
   const undo = must(/slipway (rollback \S+ \S+)/.exec(restored.stderr)?.[1], 'how to undo it').split(' ')
   expect((await runCli(undo)).code).toBe(0)
   expect(await readFile(join(path, 'user.txt'), 'utf8')).toBe('of the user\n')
-  await runCli(['run', 'go on', '--conversation', id])
+  await runCli(['run', 'continue', '--conversation', id])
   expect(JSON.stringify(provider.requests.at(-1)?.messages)).toMatch(/restored the files[^"]*user\.txt/)
   expect((await runCli(['rollback', id, '0'.repeat(40)])).code).toBe(1)
   expect((await runCli(['rollback', id, '--', '--all'])).code).not.toBe(0)

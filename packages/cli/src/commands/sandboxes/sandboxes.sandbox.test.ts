@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { SandboxServerFixture } from '../../testing/sandbox-server-fixture.ts'
 
-// Each command is a process of its own, each sandbox several, and the machine may have others to run.
+// Each command is its own process, each sandbox several, and the machine may have others to run.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const terminalCall = (line: string) => [{ name: 'terminal', arguments: { command: line } }]

@@ -38,7 +38,7 @@ interface CompactOptions {
   connect(): Promise<CommandContext>
 }
 
-/** Gives free space of the databases back: by itself, or through the server that uses the directory. */
+/** Gives free space of the databases back: on its own, or through the server that uses the directory. */
 export async function compactCommand(
   findData: () => Promise<string>,
   { isJson, isRemote, connect }: CompactOptions,
@@ -51,7 +51,7 @@ export async function compactCommand(
     const directory = await realpath(await findData())
     if (await exists(join(directory, 'control.db')))
       throw new Error(
-        `${error.message} A sandbox server gives space back by itself: stop it to compact the rest.`,
+        `${error.message} A sandbox server gives space back on its own: stop it to compact the rest.`,
       )
     const context = await connect()
     printNote(`${directory} is in use: asking the server at ${context.client.url}.`)

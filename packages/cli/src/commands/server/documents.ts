@@ -36,7 +36,7 @@ export async function putDocumentCommand(
   await printResult(isJson, { name, bytes: bytes.length }, `${name} is stored.`)
 }
 
-/** Removes a document: the server goes on as if it never had one. */
+/** Removes a document: the server continues as if it never had one. */
 export async function removeDocumentCommand(place: string, name: string, isJson: boolean): Promise<void> {
   await using opened = await openDocuments(place)
   let existed = false

@@ -55,7 +55,7 @@ export class KeyReader {
   #buffer = ''
   #paste: string[] | undefined
 
-  /** Whether the input so far ends in an escape that may be a key of its own. */
+  /** Whether the input so far ends in an escape that may be its own key. */
   get isWaiting(): boolean {
     return this.#paste === undefined && this.#buffer !== ''
   }

@@ -17,7 +17,7 @@ export const acpFileSecret = component('ACPFileSecretSpec', {
 })
 export type AcpFileSecret = z.output<typeof acpFileSecret>
 
-/** The usage of an external agent, which asks models by itself. */
+/** The usage of an external agent, which asks models on its own. */
 export const acpUsageId = 'acp-managed'
 export const acpSeconds = z.number().positive().max(1_000_000)
 /** The command of an external agent: a program and its arguments. */

@@ -284,7 +284,7 @@ const ownAgent = looseComponent('Agent', {
 
 const { llm: _, tools: __, include_default_tools: ___, ...commonMembers } = ownAgent.shape
 /**
- * An external agent: a program that speaks the Agent Client Protocol and asks models by itself. Times are
+ * An external agent: a program that speaks the Agent Client Protocol and asks models on its own. Times are
  * seconds. `llm` only names its model in the usage.
  */
 export const acpAgent = looseComponent('ACPAgent', {

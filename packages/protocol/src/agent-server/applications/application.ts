@@ -69,7 +69,7 @@ export type ApplicationBackend = z.output<typeof backend>
 
 const hasNoTwins = (texts: readonly string[]) => new Set(texts).size === texts.length
 
-/** What an application is: a bundle of a page, and perhaps a program of its own. */
+/** What an application is: a bundle of a page, and perhaps its own program. */
 export const applicationManifest = component('CanvasExtensionManifest', {
   schema_version: z.literal(1),
   name: extensionName,

@@ -24,7 +24,7 @@ const status = ok('The state of its program.', applicationBackendStatus)
 const refused = { 409: { description: 'Its state, its files or its approval do not permit this.' } }
 const missing = { 404: { description: 'It is not installed, or has no such file.' } }
 
-/** Installed applications: pages of the web client, each perhaps with a program of its own. */
+/** Installed applications: pages of the web client, each perhaps with its own program. */
 export const applicationRoutes = defineRoutes('applications', {
   installCanvasExtension: route.post('/api/canvas-extensions/install', {
     summary: 'Install an application',
@@ -119,10 +119,10 @@ export const applicationRoutes = defineRoutes('applications', {
   ),
 })
 
-/** What opens an application at an origin of its own. */
+/** What opens an application at its own origin. */
 export const applicationLinkRoutes = defineRoutes('applications', {
   createApplicationLink: route.post('/api/canvas-extensions/installed/{extension_name}/link', {
-    summary: 'Open an application at an origin of its own',
+    summary: 'Open an application at its own origin',
     description:
       'The address works once, within a minute, for a browser on the machine of the server. It leads to the program, at a name and port that no other application has.',
     params: nameParams,

@@ -88,7 +88,7 @@ test.each([
   expect(parse(sendMessageRequest, value)).toMatchObject([{ loc: ['body', ...loc], type }])
 })
 
-test('a body that is not there is missing', () => {
+test('a body that was not sent is missing', () => {
   const fault = [{ loc: ['body'], msg: 'Field required', type: 'missing' }]
   expect(parse(sendMessageRequest, undefined)).toEqual(fault)
   expect(parse(startConversationRequest, undefined)).toEqual(fault)
@@ -244,7 +244,7 @@ test('null is a member that was not given, in the request, its agent and its mod
     agent: { ...nulls(members), llm: { ...nulls(llm), model: 'm' } },
     workspace: bare.workspace,
   }
-  // For the time-out null has a meaning of its own: none.
+  // For the time-out null has its own meaning: none.
   expect(startConversationRequest.parse(given)).toEqual({
     ...plain,
     agent: { ...agent, llm: { ...llm, timeout: null } },

@@ -39,7 +39,7 @@ export const eventRoutes = defineRoutes('events', {
     description:
       'Server-sent events: id is the cursor, <position>.<digest>, and data the event. Each event once, in order, from the one after the given cursor, first what is stored, then what comes. Last-Event-ID goes before after. A cursor of another history of the log is answered by an event named resync, and by everything after the position that it names.',
     params: conversationParams,
-    headers: { 'Last-Event-ID': 'The cursor to go on after; it counts more than `after`.' },
+    headers: { 'Last-Event-ID': 'The cursor to continue after; it counts more than `after`.' },
     query: z.object({
       after: queryCursor.optional().meta({
         description: 'The last cursor seen. With a bare position the ids are positions.',

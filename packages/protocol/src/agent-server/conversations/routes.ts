@@ -109,7 +109,7 @@ export const conversationRoutes = defineRoutes('conversations', {
   }),
   runConversation: route.post('/api/conversations/{conversation_id}/run', {
     summary: 'Run a conversation',
-    description: 'Answers at once; the run goes on behind.',
+    description: 'Answers at once; the run continues behind.',
     params: conversationParams,
     responses: {
       ...successResponses,
@@ -181,7 +181,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     },
   }),
   navigateConversation: route.post('/api/conversations/{conversation_id}/navigate', {
-    summary: 'Go on from another event of a conversation',
+    summary: 'Continue from another event of a conversation',
     description:
       'What comes next follows this event, as another branch; null leads before the first one. No event is removed. What waits for an answer is answered first, and the conversation is idle.',
     params: conversationParams,
@@ -195,7 +195,7 @@ export const conversationRoutes = defineRoutes('conversations', {
   startGoal: route.post('/api/conversations/{conversation_id}/goal', {
     summary: 'Pursue a goal',
     description:
-      'Sends the objective and runs. After each round a model judges whether it is reached; if not, the agent is told what is missing and goes on. A message of the user ends the pursuit.',
+      'Sends the objective and runs. After each round a model judges whether it is reached; if not, the agent is told what is missing and continues. A message of the user ends the pursuit.',
     params: conversationParams,
     /** What the agent is to reach; after each round a model judges whether it has. */
     body: component('StartGoalRequest', {
@@ -213,12 +213,12 @@ export const conversationRoutes = defineRoutes('conversations', {
   }),
   stopGoal: route.post('/api/conversations/{conversation_id}/goal/stop', {
     summary: 'Stop pursuing a goal',
-    description: 'A round that is under way goes on to its end. Where there is no goal nothing changes.',
+    description: 'A round that is under way continues to its end. Where there is no goal nothing changes.',
     params: conversationParams,
     responses: successResponses,
   }),
   resumeGoal: route.post('/api/conversations/{conversation_id}/goal/resume', {
-    summary: 'Go on pursuing a goal that was interrupted',
+    summary: 'Continue pursuing a goal that was interrupted',
     params: conversationParams,
     responses: {
       ...successResponses,
@@ -244,13 +244,13 @@ export const conversationRoutes = defineRoutes('conversations', {
     },
   }),
   switchLlm: route.post('/api/conversations/{conversation_id}/switch_llm', {
-    summary: 'Go on with another model',
+    summary: 'Continue with another model',
     params: conversationParams,
     body: switchLlmRequest,
     responses: { ...successResponses, ...noAgentResponses },
   }),
   switchProfile: route.post('/api/conversations/{conversation_id}/switch_profile', {
-    summary: 'Go on with the model of a profile',
+    summary: 'Continue with the model of a profile',
     params: conversationParams,
     body: component('SwitchProfileRequest', { profile_name: z.string().max(1_000) }),
     responses: {

@@ -29,8 +29,7 @@ const modelView = component('ModelView', {
     .array(z.object({ position: position.meta({ description: 'Of the Condensation.' }), text: z.string() }))
     .meta({ description: 'What stands for events that the model no longer sees.' }),
   branches: z.array(z.object({ position, from_position: position.nullable() })).meta({
-    description:
-      'Where the log goes on from an earlier event, and from which; null: it begins again without one.',
+    description: 'Where the log continues from an earlier event, and from which; null: it begins again.',
   }),
 })
 

@@ -11,7 +11,7 @@ const unavailableResponses = {
 }
 
 const automationRoute = {
-  summary: 'Automations: a service of its own, which this server does not have',
+  summary: 'Automations: its own service, which this server does not have',
   params: z.object({ path: z.string() }),
   responses: { 503: { description: 'There are none.' } },
 } as const

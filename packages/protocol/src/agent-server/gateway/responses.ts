@@ -14,7 +14,7 @@ const metadata = z.record(z.string(), z.string())
 export const responsesRequest = looseComponent('ResponsesRequest', {
   model: z.string().meta({ description: 'Id of a model of the list.' }),
   input: z.union([z.string(), z.array(inputMessage)]).meta({
-    description: 'A text of the user, or the messages so far. Each request is a conversation of its own.',
+    description: 'A text of the user, or the messages so far. Each request is its own conversation.',
   }),
   instructions: nullAsUndefined(z.string()),
   metadata: nullAsUndefined(metadata),

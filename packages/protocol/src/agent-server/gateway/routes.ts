@@ -14,11 +14,11 @@ export const gatewayRoutes = defineRoutes('gateway', {
   completeChat: route.post('/v1/chat/completions', {
     headers: {
       'X-OpenHands-ServerConversation-ID':
-        'The conversation to go on with; an id that is not known yet makes it.',
+        'The conversation to continue with; an id that is not known yet makes it.',
     },
     summary: 'Say something to an agent and get its answer',
     description:
-      'Begins a conversation with the model of a profile, or goes on with the one that X-OpenHands-ServerConversation-ID names; the answer has its id in the same header. With stream the answer comes as server-sent events, what the agent says on the way as it says it, then [DONE]. Errors have a member error besides detail.',
+      'Begins a conversation with the model of a profile, or continues with the one that X-OpenHands-ServerConversation-ID names; the answer has its id in the same header. With stream the answer comes as server-sent events, what the agent says on the way as it says it, then [DONE]. Errors have a member error besides detail.',
     bearer: true,
     errors: 'openai',
     body: chatRequest,
@@ -28,7 +28,7 @@ export const gatewayRoutes = defineRoutes('gateway', {
       404: { description: 'There is no such model.' },
       409: { description: 'The conversation runs, was paused, or waits for a confirmation.' },
       500: { description: 'The run ended in an error, or the agent is stuck.' },
-      504: { description: 'The run takes longer than 120 seconds. It goes on.' },
+      504: { description: 'The run takes longer than 120 seconds. It continues.' },
     },
   }),
   createResponse: route.post('/v1/responses', {
@@ -44,7 +44,7 @@ export const gatewayRoutes = defineRoutes('gateway', {
       404: { description: 'There is no such model.' },
       409: { description: 'The conversation was paused, or waits for a confirmation.' },
       500: { description: 'The run ended in an error, or the agent is stuck.' },
-      504: { description: 'The run takes longer than 120 seconds. It goes on.' },
+      504: { description: 'The run takes longer than 120 seconds. It continues.' },
     },
   }),
 })

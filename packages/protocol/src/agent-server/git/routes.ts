@@ -46,7 +46,7 @@ const changesRoute = {
 const diffRoute = {
   summary: 'Get a file before and after',
   description:
-    'Without the final line feed, CRLF as LF; empty where the file is not there, null on both sides without a repository.',
+    'Without the final line feed, CRLF as LF; empty where the file is missing, null on both sides without a repository.',
   responses: {
     200: { description: 'Both sides.', schema: gitDiff },
     400: { description: 'There is no such file on either side, it is larger than 1 MiB, or git failed.' },

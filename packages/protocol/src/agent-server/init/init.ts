@@ -14,7 +14,8 @@ export const webhookSpec = component('WebhookSpec', {
     .regex(/^(https?|http\+unix):\/\/[^/]/i, 'The address is one of http, https or http+unix'),
   headers: withDefault(z.record(z.string(), z.string()), {}),
   event_buffer_size: nullAsUndefined(z.int().min(1)).meta({
-    description: 'Most events of a request; so many that wait are sent at once. 100 unless given, or more.',
+    description:
+      'Most events of a request; when this many wait they are sent at once. 100 unless given, or more.',
   }),
   max_batch_bytes: nullAsUndefined(z.int().min(1)).meta({
     description: 'Most bytes of a request; a larger event is sent alone. 5 MiB unless given, or more.',
@@ -64,7 +65,7 @@ export const initRequest = strictComponent('InitRequest', {
     description: 'Where worktrees of conversations are made.',
   }),
   telemetry: nullAsUndefined(looseComponent('TelemetrySpec', {})).meta({
-    description: 'Accepted and not used: the server reports to nobody how it is used.',
+    description: 'Accepted and not used: the server reports to no one how it is used.',
   }),
 })
 export type InitRequest = z.output<typeof initRequest>

@@ -37,7 +37,7 @@ export const llmCatalogueRoutes = defineRoutes('llm', {
   listSubscriptionModels: route.get('/api/llm/subscription/openai/models', {
     summary: 'List the models of a subscription',
     responses: ok(
-      'Sorted; none where nobody can sign in.',
+      'Sorted; none where no one can sign in.',
       component('SubscriptionModels', { vendor, models: z.array(z.string()) }),
     ),
   }),
@@ -65,7 +65,7 @@ export const llmCatalogueRoutes = defineRoutes('llm', {
     },
   }),
   pollSubscriptionLogin: route.post('/api/llm/subscription/openai/device/poll', {
-    summary: 'Go on to sign in with a subscription',
+    summary: 'Continue to sign in with a subscription',
     body: component('SubscriptionDevicePollRequest', { device_code: z.string() }),
     responses: {
       200: statusResponse,

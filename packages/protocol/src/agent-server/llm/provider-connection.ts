@@ -6,7 +6,7 @@ const name = boundedText(1, 128)
   .meta({ minLength: 1, maxLength: 128, pattern: '\\S' })
 const apiKey = z.string().max(100_000)
 
-/** `http` or `https`, without a user: a key has a member of its own. Blank is none. */
+/** `http` or `https`, without a user: a key has its own member. Blank is none. */
 const baseUrl = z
   .string()
   .max(2000)

@@ -32,7 +32,7 @@ export const repositoryConsentRoutes = defineRoutes('repositories', {
   }),
   decideRepositoryConsent: route.put('/api/repository-consents/{consent_id}', {
     summary: 'Allow or deny what a repository brings',
-    description: 'Runs that wait for it go on. It holds for exactly this content.',
+    description: 'Runs that wait for it continue. It holds for exactly this content.',
     params: consentParams,
     body: decideRepositoryConsentRequest,
     responses: { ...ok('The consent.', repositoryConsent), ...unreadableResponses },

@@ -79,7 +79,7 @@ export const settingsRoutes = defineRoutes('settings', {
   }),
   updateMcpServer: route.patch('/api/settings/mcp/{settings_key}', {
     summary: 'Change an MCP server of the settings',
-    description: 'A merge patch. A command in the place of an address, or the other way round, begins anew.',
+    description: 'A merge patch. A command in the place of an address, or the other way round, begins again.',
     params: serverParams,
     /** A partial update; null removes a member. The merged result is validated. */
     body: strictComponent(

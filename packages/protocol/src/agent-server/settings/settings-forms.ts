@@ -34,7 +34,7 @@ const sectionSchema = z.object({
 type Section = z.output<typeof sectionSchema>
 type Shape = Readonly<Record<string, z.ZodType>>
 
-/** The members of agent settings that are sections of their own. */
+/** The members of agent settings that are their own sections. */
 const agentSections: Readonly<Record<string, Shape>> = {
   llm: llm.shape,
   agent_context: agentContext.shape,

@@ -45,8 +45,7 @@ const fileRoute = {
     206: { description: 'The part that was asked for.', contentType: '*/*' },
     304: { description: 'It is as the client has it.' },
     307: {
-      description:
-        'A page that is opened has an address of its own, by which it can load what belongs to it.',
+      description: 'A page that is opened has its own address, by which it can load what belongs to it.',
     },
     400: { description: 'The path leads out of the workspace.' },
     403: { description: 'The ticket does not open this file, or it may not be read.' },

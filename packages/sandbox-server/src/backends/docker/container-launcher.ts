@@ -122,11 +122,11 @@ export class ContainerLauncher {
     if (found.ok) return undefined
     if (found.status !== 404) return `The image ${image} cannot be used: ${found.reason}`
     if (image === defaultImage && !image.includes('/')) {
-      return `The image ${image} is not there: build it with \`npm run image\`.`
+      return `The image ${image} is missing: build it with \`npm run image\`.`
     }
     log('info', 'pulling an image', { image })
     const failure = await engine.pull(image, pullTimeoutMs)
     if (failure === undefined) return undefined
-    return `The image ${image} is not there: build it with \`npm run image\` or pull it. Pulling it failed: ${failure}`
+    return `The image ${image} is missing: build it with \`npm run image\` or pull it. Pulling it failed: ${failure}`
   }
 }

@@ -31,7 +31,7 @@ export function testEngine(variable: string): TestEngine | undefined {
   return { socketPath, image: process.env.SLIPWAY_TEST_IMAGE || 'slipway-agent-server' }
 }
 
-/** A backend with a ledger of its own, and the engine below it. */
+/** A backend with its own ledger, and the engine below it. */
 export interface DockerUnderTest extends BackendUnderTest {
   readonly backend: DockerBackend
   readonly engine: Engine
@@ -278,13 +278,13 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
     expect(await runInside(at.backend, order.id, look)).toEqual({ result: ['yes', 'x'] })
   })
 
-  promise('an image that is not there is broken and says what to do; then it starts', async (at) => {
+  promise('an image that is missing is broken and says what to do; then it starts', async (at) => {
     const order = at.createConfig({ image: '127.0.0.1:1/nobody/nothing:1' })
     await at.backend.start(order)
     const now = await observe(at.backend, order.id)
     expect(now).toMatchObject({ state: 'broken', addresses: {} })
     expect(now.detail).toContain(
-      'The image 127.0.0.1:1/nobody/nothing:1 is not there: build it with `npm run image` or pull it.',
+      'The image 127.0.0.1:1/nobody/nothing:1 is missing: build it with `npm run image` or pull it.',
     )
     await at.backend.start({ ...order, image: engine.image })
     expect((await waitAlive(at.backend, order.id)).epoch).not.toBe(now.epoch)
@@ -310,12 +310,12 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
       const other = at.createConfig()
       await unbuilt.start(other)
       expect((await observe(unbuilt, other.id)).detail).toBe(
-        'The image slipway-not-built is not there: build it with `npm run image`.',
+        'The image slipway-not-built is missing: build it with `npm run image`.',
       )
     },
   )
 
-  promise('one that was cut off before its container was made goes on', async (at) => {
+  promise('one that was cut off before its container was made continues', async (at) => {
     const order = probe(at)
     const Name = `slipway-${at.ledgerId.slice(0, 8)}-${order.id}`
     const body = { Name, Labels: sandboxLabels(at.ledgerId, order) }
@@ -325,7 +325,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
     await waitAlive(at.backend, order.id)
   })
 
-  promise('one that was cut off before its container was started goes on', async (at) => {
+  promise('one that was cut off before its container was started continues', async (at) => {
     const order = await started(at)
     const container = await inspect(at, order.id)
     await at.backend.remove(order.id)
@@ -341,7 +341,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
     expect(await at.listRemains(order.id)).toEqual([])
   })
 
-  promise('whenever the process that starts one is killed, another one goes on', async (at) => {
+  promise('whenever the process that starts one is killed, another one continues', async (at) => {
     const order = probe(at)
     const options = { socketPath: engine.socketPath, ledgerId: at.ledgerId, defaultImage: engine.image }
     for (let delayMs = 0; delayMs <= 500; delayMs += 50) {

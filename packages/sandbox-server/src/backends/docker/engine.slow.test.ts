@@ -76,7 +76,7 @@ test('each verb of a backend whose engine hangs rejects and says what to do', {
   }
 })
 
-test('an engine that is not there is an error that says to start one', async () => {
+test('an engine that is missing is an error that says to start one', async () => {
   const engine = new Engine('/nonexistent/docker.sock')
   await expect(engine.call(...look)).rejects.toThrow(
     'The container engine at /nonexistent/docker.sock is not reachable (ENOENT): start Docker or Podman',

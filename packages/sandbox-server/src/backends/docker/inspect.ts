@@ -41,7 +41,7 @@ export function observedFromVolume({ id, isStarting, failure }: InspectContext):
   if (failure !== undefined) {
     return { ...base, epoch: failure.epoch, state: 'broken', detail: failure.reason }
   }
-  return { ...base, state: 'stopped', detail: 'Its container is not there; its files are.' }
+  return { ...base, state: 'stopped', detail: 'Its container is missing; its files are.' }
 }
 
 /** A container that was interrupted between creation and start is `stopped`: the next start continues it. */

@@ -53,7 +53,7 @@ async function openDockerDaemon({ socketPath, image }: TestEngine) {
   return { own, start, stop }
 }
 
-/** Without rules of its own in the host's firewall, which are the other one's. */
+/** Without its own rules in the host's firewall, which are the other one's. */
 const daemonArguments = (directory: string, socketPath: string) => [
   ...['-H', `unix://${socketPath}`],
   ...['--data-root', join(directory, 'data'), '--exec-root', join(directory, 'run')],

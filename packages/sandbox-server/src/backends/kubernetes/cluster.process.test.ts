@@ -20,7 +20,7 @@ async function openScriptedServer(parts: readonly ((response: ServerResponse) =>
       if (!isPods) return void response.write('')
       const part = parts[watches.length]
       watches.push(url.searchParams)
-      // The last watch goes on without end.
+      // The last watch continues without end.
       return part === undefined ? void response.flushHeaders() : part(response)
     }
     if (request.method === 'POST')
@@ -108,6 +108,6 @@ test('a refused call names the reason of the API server, and never the token', a
   const refused = await cluster.createPod({})
   expect(refused).toEqual({ ok: false, status: 403, reason: 'exceeded quota: pods' })
   const failure = await cluster.listEvents('p').catch((error: Error) => error)
-  expect(inspect(failure)).toMatch(/does not do it: Unauthorized/)
+  expect(inspect(failure)).toMatch(/refuses it: Unauthorized/)
   expect(inspect(failure)).not.toContain('token-of-this-test')
 })

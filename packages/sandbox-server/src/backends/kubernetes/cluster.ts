@@ -137,7 +137,7 @@ export class Cluster {
     )
   }
 
-  /** Resolves when the deletion has begun, also of one that is not there. `uid`: only this very Pod. */
+  /** Resolves when the deletion has begun, also of one that is missing. `uid`: only this very Pod. */
   async deletePod(name: string, { uid, graceSeconds }: { uid?: string | undefined; graceSeconds: number }) {
     const { namespace } = this
     const preconditions = uid === undefined ? {} : { preconditions: { uid } }
@@ -260,7 +260,7 @@ async function settle<T>(call: Promise<T>): Promise<Response<T>> {
     const status = statusOf(error)
     if (status !== undefined && refusals.has(status))
       return { ok: false, status, reason: apiErrorText(error) }
-    throw new Error(`The Kubernetes API server does not do it: ${apiErrorText(error)}`, { cause: error })
+    throw new Error(`The Kubernetes API server refuses it: ${apiErrorText(error)}`, { cause: error })
   }
 }
 
@@ -270,7 +270,7 @@ async function orThrow<T>(call: Promise<T>): Promise<T> {
   throw new Error(`The Kubernetes API server refuses: ${response.reason}`)
 }
 
-/** For deletions: what is not there, or is another object by now, is as good as deleted. */
+/** For deletions: what is missing, or is another object by now, is as good as deleted. */
 async function orGone(call: Promise<unknown>): Promise<void> {
   const response = await settle(call)
   if (response.ok || response.status === 404 || response.status === 409) return

@@ -52,7 +52,7 @@ function stateWithoutPod(
   if (failure !== undefined) return { state: 'broken', epoch: failure.epoch, detail: failure.reason }
   if (isPaused(volume)) return { state: 'paused', epoch: 'files', detail: pausedDetail }
   const why = lastDetail === undefined ? '' : `${lastDetail} `
-  return { state: 'stopped', epoch: 'files', detail: `${why}Its Pod is not there; its files are.` }
+  return { state: 'stopped', epoch: 'files', detail: `${why}Its Pod is missing; its files are.` }
 }
 
 function stateOfPod(

@@ -63,7 +63,7 @@ export async function detectHostCapabilities(probePrefix: string, mode: Isolatio
   const isolation: Isolation = { kind: isJailed ? 'namespaces' : 'none', enforced, notes }
   return {
     jail: isJailed ? { ...jail, network: typeof network === 'string' ? undefined : network } : undefined,
-    /** Why sandboxes have no network of their own; empty when they can. */
+    /** Why sandboxes have no separate network; empty when they can. */
     networkFailure,
     hierarchies,
     canLimitDisk: canLimit,
@@ -72,7 +72,7 @@ export async function detectHostCapabilities(probePrefix: string, mode: Isolatio
 }
 
 /**
- * Starts a program with a network of its own, as sandboxes will be started. A text says why that is not
+ * Starts a program with its own network, as sandboxes will be started. A text says why that is not
  * possible.
  */
 async function detectNetwork(jail: Jail, probePrefix: string): Promise<PrivateNetwork | string> {

@@ -42,7 +42,7 @@ async function startJailed(
 const read = (path: string) => `return require('node:fs').readFileSync(${JSON.stringify(path)}, 'utf8')`
 const write = (path: string) => `require('node:fs').writeFileSync(${JSON.stringify(path)}, 'x')`
 
-test('from inside, files of the host and of the server are not there', {
+test('from inside, files of the host and of the server are missing', {
   timeout: 2 * minuteMs,
 }, async (context) => {
   const canary = randomBytes(16).toString('hex')

@@ -44,7 +44,7 @@ export async function validateConfig(
   if (config.network === 'none' && capabilities.jail === undefined)
     return 'It is to have no network; that needs bubblewrap, which does not work here'
   if (config.network === 'private' && !mayShareNetwork && capabilities.jail?.network === undefined)
-    return `It is to have a network of its own: ${capabilities.networkFailure}`
+    return `It is to have its own network: ${capabilities.networkFailure}`
   const socketLinks = socketLinkFolders(directory)
   const socket = await shortSocketPath(paths.sockets, socketName('0'.repeat(16)), socketLinks)
   if (socket === undefined) return `${directory} is too long for the path of a Unix socket`

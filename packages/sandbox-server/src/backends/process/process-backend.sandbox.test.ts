@@ -12,7 +12,7 @@ const limits = {
 // What a host cannot do is left out by the backend itself, so these are fewer kinds where it can do less.
 backendContract('jail and limits', () => openProcessBackend({ isolate: 'auto' }, limits))
 backendContract('a plain process', () => openProcessBackend({ isolate: 'none', limit: 'none' }))
-// By themselves at night: together, the two above have everything of these.
+// On their own at night: together, the two above have everything of these.
 if (process.env.SLIPWAY_NIGHTLY === '1') {
   backendContract('jail', () => openProcessBackend({ isolate: 'auto', limit: 'none' }))
   backendContract('limits', () => openProcessBackend({ isolate: 'none' }, limits))

@@ -40,9 +40,9 @@ export interface ProcessBackendOptions {
   readonly log: LogFunction
   /** `auto`: bubblewrap where it works. `bubblewrap`: starts fail without it. `none`: plain processes. */
   readonly isolate?: IsolationMode
-  /** Where sandboxes can have no network of their own, they share that of the host instead of failing. */
+  /** Where sandboxes can have no separate network, they share that of the host instead of failing. */
   readonly mayShareNetwork?: boolean
-  /** `auto`: cgroups and file systems of their own, where possible. `none`: only the limits of a process. */
+  /** `auto`: cgroups and their own file systems, where possible. `none`: only the limits of a process. */
   readonly limit?: 'auto' | 'none'
   /** Absolute, alone in its folder, which sandboxes see; its listener lets all users connect (mode 0666). */
   readonly hostSocket?: string
@@ -106,7 +106,7 @@ export class ProcessBackend implements Backend {
     return (await this.#getCapabilities()).isolation
   }
 
-  /** Why sandboxes can have no network of their own here; empty when they can. */
+  /** Why sandboxes can have no separate network here; empty when they can. */
   async networkFailure(): Promise<string> {
     return (await this.#getCapabilities()).networkFailure
   }

@@ -38,7 +38,7 @@ async function startLimited(context: TestContext, resources: Resources) {
   return { at, order, place, groups: cgroups, run: (code: string) => runInside(at.backend, order.id, code) }
 }
 
-test('a process that eats memory is ended at the limit, and the others go on', {
+test('a process that eats memory is ended at the limit, and the others continue', {
   timeout: 3 * minuteMs,
 }, async (context) => {
   const { run, at, order } = await startLimited(context, { memoryBytes: 192 << 20 })
@@ -180,7 +180,7 @@ test('nothing is reported as enforced when limits are off', async () => {
   expect(await listMountsBelow(at.directory)).toEqual([])
 })
 
-test('without a file system of its own, single files have an end', { timeout: 3 * minuteMs }, async () => {
+test('without its own file system, single files have an end', { timeout: 3 * minuteMs }, async () => {
   const at = await openProcessBackend({ limit: 'none' })
   onTestFinished(() => at.close())
   const order = at.createConfig({ command: at.node(probeScript), resources: { diskBytes: 1 << 20 } })

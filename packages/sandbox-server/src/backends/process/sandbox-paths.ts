@@ -22,7 +22,7 @@ export function sandboxPaths(directory: string, id: string) {
     externalWorkingDir: join(files, 'elsewhere'),
     /** Private to the server (0700): names of the host for the sockets of agent servers. */
     sockets: join(files, 'reach'),
-    /** Process id and start of the supervisor, written by itself. */
+    /** Process id and start of the supervisor, written on its own. */
     pid: (epoch: string) => join(root, `pid.${epoch}`),
     /** How the program ended, written by the supervisor. */
     exit: (epoch: string) => join(root, `exit.${epoch}`),

@@ -8,7 +8,7 @@ import { SandboxRecords } from './sandbox-record.ts'
 const root = mkdtempSync(join(tmpdir(), 'slipway-records-'))
 afterAll(() => rmSync(root, { recursive: true }))
 
-test('a damaged record is a fault of its sandbox, and never taken for one that is not there', async () => {
+test('a damaged record is a fault of its sandbox, and never taken for one that is missing', async () => {
   const records = new SandboxRecords(root, 'ledger')
   const good = await records.getOrCreate('good')
   await records.getOrCreate('bad')

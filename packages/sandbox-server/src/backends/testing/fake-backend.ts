@@ -182,7 +182,7 @@ export class FakeBackend implements Backend, AsyncDisposable {
     return seen.filter((one) => id === undefined || one.id === id)
   }
 
-  /** Its processes end by themselves. */
+  /** Its processes end on their own. */
   crash(id: string, detail = 'exit code 1'): void {
     const sandbox = this.sandboxes.get(id)
     if (sandbox === undefined) return

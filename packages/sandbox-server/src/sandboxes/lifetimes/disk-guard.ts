@@ -33,7 +33,7 @@ type Statfs = (
 /**
  * Keeps free space on the file system of the sandboxes for the server and the others: when less than the
  * reserve is left, the running sandbox with the most bytes there is paused, and the next one only when space
- * goes on to shrink. A running sandbox that keeps more than its limit is paused too; resumed, it may remove
+ * continues to shrink. A running sandbox that keeps more than its limit is paused too; resumed, it may remove
  * files, and is paused again when it keeps clearly more than then. The less is left, and the smaller the
  * smallest limit, the sooner it looks again.
  */

@@ -73,7 +73,7 @@ function planRunning(row: Row, observed: ObservedSandbox | undefined, isOverdue:
   }
 }
 
-/** An epoch of its own says that the attempt was made. */
+/** A separate epoch says that the attempt was made. */
 function planStarting({ epoch }: Row, observed: ObservedSandbox | undefined, isOverdue: boolean): Step {
   const wasAttempted = epoch !== null && epoch !== restartEpoch
   switch (observed?.state) {

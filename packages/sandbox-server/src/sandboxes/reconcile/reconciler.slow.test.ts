@@ -47,7 +47,7 @@ function crashingControlPlane(at: SandboxesFixture, endAt: number) {
     controlPlane: { sandboxes: guarded, users: at.controlPlane.users, leases: new LocalLeases() },
     backends: [reached],
     onStep(name) {
-      if (isEnded) throw new Error('it goes on after its end')
+      if (isEnded) throw new Error('it continues after its end')
       if (names.length === endAt) {
         isEnded = true
         ended.resolve()
@@ -63,7 +63,7 @@ async function rowsOf(at: SandboxesFixture): Promise<SandboxRow[]> {
   return await Array.fromAsync(at.controlPlane.sandboxes.iterateAll())
 }
 
-/** Everything is as it is wanted, and nothing is there that nobody wants. */
+/** Everything is as it is wanted, and nothing is there that no one wants. */
 async function expectSettled(at: SandboxesFixture, mayFail = false): Promise<void> {
   await eventually(async () => {
     const rows = await rowsOf(at)
@@ -105,7 +105,7 @@ async function liveOneSandbox(sandboxes: Sandboxes, acknowledged: string[]): Pro
 }
 
 test.each([0, 1])(
-  'a control plane that ends at any step goes on where it was (%i in a warm pool)',
+  'a control plane that ends at any step continues where it was (%i in a warm pool)',
   async (warm) => {
     for (let endAt = 0; ; endAt++) {
       const at = await createFixture([{ warm }])

@@ -98,7 +98,7 @@ export class StepRunner {
       repository.runStep(verb, () => this.#backend[verb](secrets.order)),
     )
     const started = await this.observe()
-    if (started === undefined) throw new Error('it was started and is not there')
+    if (started === undefined) throw new Error('it was started and is missing')
     // Never the text of a sandbox that is to be started again.
     const epoch = started.epoch === '' ? 'none' : started.epoch
     await this.updateRow(row, { epoch, addresses: encodeEndpoint(started), detail: null })

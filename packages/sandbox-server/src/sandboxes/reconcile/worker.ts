@@ -95,7 +95,7 @@ export class Worker {
     }
   }
 
-  /** Among several servers the database may have refused a write, or another server goes on. */
+  /** Among several servers the database may have refused a write, or another server continues. */
   #isTakenOver(error: unknown): boolean {
     return this.#context.leases.isShared && error instanceof Problem && error.code === 'unavailable'
   }
@@ -181,7 +181,7 @@ export class Worker {
   }
 }
 
-const failurePrefix = 'It cannot go on and is tried again: '
+const failurePrefix = 'It cannot continue and is tried again: '
 
 /** Whether its detail reports a failure of its backend, which is over when nothing is left to do. */
 export function hasFailureDetail({ detail }: Pick<SandboxRow, 'detail'>): boolean {

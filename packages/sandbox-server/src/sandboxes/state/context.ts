@@ -27,7 +27,7 @@ export interface SandboxesOptions extends Lifetimes {
   readonly allowedOrigins: readonly string[]
   /** Agent servers load what repositories bring without a question; false by default. */
   readonly trustsRepositories?: boolean
-  /** Concurrently running sandboxes of one owner without a limit of their own; 0: not limited. */
+  /** Concurrently running sandboxes of one owner without their own limit; 0: not limited. */
   readonly maxSandboxes: number
   /** At that limit a start is refused, or an idle sandbox is paused for it. */
   readonly maxSandboxesPolicy: 'refuse' | 'pause_idle'

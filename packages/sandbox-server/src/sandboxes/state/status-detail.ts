@@ -8,7 +8,7 @@ const maxChars = 4_000
 export function redactDetail(text: string, secrets: SandboxSecrets | undefined): string {
   const redactor = new Redactor({ mark: '****', forms: encodedForms })
   for (const value of secrets === undefined ? [] : secretValues(secrets)) redactor.add(value)
-  // Before the values, whose ends are marks of their own: the rest of a value at the start of a line would
+  // Before the values, whose ends are their own marks: the rest of a value at the start of a line would
   // stay.
   const whole = redactor.redact(redactor.redactLineStarts(text))
   const plain = stripVTControlCharacters(whole).replace(/[^\P{Cc}\n\t]/gu, '')

@@ -30,7 +30,7 @@ export interface SandboxesFixture {
   readonly controlPlane: ControlPlaneStore
   readonly backend: FakeBackend
   readonly logged: string[]
-  /** The clock of the control plane, which goes on by itself too. */
+  /** The clock of the control plane, which continues on its own too. */
   readonly clock: { skipMs: number }
   /**
    * Another control plane on the same ledger and backend, as after a restart. `begins` and `isClosed` (at the

@@ -9,7 +9,7 @@ interface FakeTimer {
 
 /**
  * A clock that stands still until a test advances it. Timers run in the order in which they are due, those of
- * one moment in the order in which they were scheduled. A wait of 0 ms is over by itself.
+ * one moment in the order in which they were scheduled. A wait of 0 ms is over on its own.
  */
 export class FakeClock implements Clock {
   readonly #startMs: number

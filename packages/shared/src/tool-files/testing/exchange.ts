@@ -12,7 +12,7 @@ while (Atomics.load(stop, 0) === 0) renameat2(-100, directory, -100, link, 2)
 `
 
 /**
- * Exchanges a directory with a link to another one in a loop (RENAME_EXCHANGE), in a thread of its own, until
+ * Exchanges a directory with a link to another one in a loop (RENAME_EXCHANGE), in its own thread, until
  * it is disposed.
  */
 export async function exchangeWithLink(directory: string, outside: string): Promise<AsyncDisposable> {

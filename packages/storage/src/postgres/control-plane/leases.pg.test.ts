@@ -49,7 +49,7 @@ describePostgres('leases of control planes', () => {
     expect(await second.leases.tryAcquire('b')).toBeDefined()
   })
 
-  test('what a server writes after its lease was taken is refused; other work of it goes on', async () => {
+  test('what a server writes after its lease was taken is refused; other work of it continues', async () => {
     await using schema = await createTestSchema()
     await using first = await open(schema)
     await using second = await open(schema)

@@ -107,7 +107,7 @@ describePostgres('logs that several control planes write', () => {
     await client.query('SELECT 1 FROM conversation WHERE id = $1 FOR UPDATE', [id])
     const writes = [append(first, 'of the first')]
     await blocked(1)
-    // The turn ends with its connection, the write goes on: the second server begins beside it.
+    // The turn ends with its connection, the write continues: the second server begins beside it.
     const [row] = (await client.query('SELECT pg_backend_pid() AS own')).rows
     await runSql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
       WHERE application_name = '${schema.name}' AND state = 'idle in transaction' AND pid <> ${row.own}`)

@@ -13,7 +13,7 @@ const diskFullState = '53100'
 const readOnlyState = '25006'
 /** A pooler refuses a parameter of the address, and names it. */
 const protocolViolation = '08P01'
-/** The statement failed, and the connection goes on. */
+/** The statement failed, and the connection continues. */
 const connected = /^(40001|40P01|55P03|57014|53100)$/
 
 /** The Problem for an error of the driver when it is a failure of the database, or of the way to it. */

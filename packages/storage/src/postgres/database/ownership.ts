@@ -11,7 +11,7 @@ const retryMs = 200
 const maxRetryMs = 2_000
 
 /**
- * One server owns the data. A lock on a connection of its own keeps a second server out while the first is
+ * One server owns the data. A lock on its own connection keeps a second server out while the first is
  * alive; the epoch, which every transaction checks, keeps the first one out after it was replaced.
  */
 export class Ownership implements AsyncDisposable {
@@ -69,7 +69,7 @@ export class Ownership implements AsyncDisposable {
     client.on('end', lost)
   }
 
-  /** Transactions go on meanwhile: only a new epoch ends the ownership. */
+  /** Transactions continue meanwhile: only a new epoch ends the ownership. */
   async #acquireAgain(): Promise<void> {
     const { signal } = this.#closing
     for (let delayMs = retryMs; !signal.aborted; delayMs = Math.min(maxRetryMs, delayMs * 2)) {

@@ -288,7 +288,7 @@ export class PostgresEventLog implements EventLog {
     if (rows.length === 0) throw await this.#missing(head, head.head)
   }
 
-  /** The error for an event that is not there; `not_found` when the conversation was removed meanwhile. */
+  /** The error for an event that is missing; `not_found` when the conversation was removed meanwhile. */
   async #missing({ id, ordinal }: LogHead, position: number): Promise<Problem> {
     const { heads, damage } = this.#context
     if ((await heads.find(id))?.ordinal !== ordinal) return conversationNotFound(id)

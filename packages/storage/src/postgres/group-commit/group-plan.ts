@@ -122,7 +122,7 @@ export class GroupPlan {
     return this.#context.server ?? null
   }
 
-  /** Refuses the group unless the conversation still has this epoch. `update` does it by itself. */
+  /** Refuses the group unless the conversation still has this epoch. `update` does it on its own. */
   fence({ ordinal, epoch }: Pick<LogHead, 'ordinal' | 'epoch'>): void {
     if (this.#context.server !== undefined) this.#fences.set(ordinal, epoch)
   }

@@ -9,7 +9,7 @@
  * the last one. Whoever hears nothing looks once a second (`change-poll.ts`).
  *
  * Invariants:
- * - A notice is sent in a transaction of its own after the commit it tells of: a reader that is woken finds
+ * - A notice is sent in its own transaction after the commit it tells of: a reader that is woken finds
  *   the events.
  * - A lost notice delays readers by a second and loses nothing: failures to send are not repeated.
  * - A notice without ids says that it is unknown which conversations have changed, as after the connection to

@@ -11,7 +11,7 @@ import { Registration } from './registration.ts'
 vi.setConfig({ testTimeout: 120_000, maxConcurrency: 6 })
 /** The longest that a client waits for an answer, above what a busy machine takes for one. */
 const queryMs = 2_000
-/** Nothing is renewed or swept by itself. */
+/** Nothing is renewed or swept on its own. */
 const leaseMs = 60_000_000
 const counts: string[] = []
 afterAll(() => console.log(`leases on PostgreSQL, points and rounds: ${counts.join(', ')}`))

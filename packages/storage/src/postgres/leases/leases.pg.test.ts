@@ -53,7 +53,7 @@ describePostgres('servers that share a database', () => {
     await tail
   })
 
-  test('notices may be lost: readers look by themselves', async () => {
+  test('notices may be lost: readers look on their own', async () => {
     await using schema = await createTestSchema()
     await using a = await open(schema)
     // Nothing listens at this address, as behind a pooler that passes no notices on.
@@ -174,7 +174,7 @@ describePostgres('servers that share a database', () => {
     expect((await readAll(b)).map(({ position }) => position)).toEqual([1, 2])
   })
 
-  test('one server delivers to a receiver; another goes on when it is gone', async () => {
+  test('one server delivers to a receiver; another continues when it is gone', async () => {
     await using schema = await createTestSchema()
     await using b = await open(schema)
     {

@@ -12,14 +12,14 @@
  * - `#expiresMs` is counted from the time before the statement was sent, so it is not later than the expiry
  *   in the table.
  * - A renewal of a deleted row changes nothing, and says so: the registration is lost (`renew`).
- * - The loss is noticed by a timer of its own (`#watch`), whatever statement hangs, and renewals have
- *   connections of their own.
+ * - The loss is noticed by its own timer (`#watch`), whatever statement hangs, and renewals have
+ *   their own connections.
  * - A server that has lost its registration drops everything it has (`onLost`) before it registers again,
  *   under a new id: what is left of the old one cannot pass for the new one.
  * - Registering needs the shared lock `owner`: a server that owns the data alone holds it.
  * - At a graceful end the row is deleted, so that others need not wait.
  *
- * If you change this: a server that goes on after another has taken its conversations.
+ * If you change this: a server that continues after another has taken its conversations.
  *
  * Decision page: docs/decisions/0028-conversation-leases.md
  */

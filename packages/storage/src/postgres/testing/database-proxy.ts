@@ -9,7 +9,7 @@ const lateMs = 150
 const elsewhere = /^SET |\breplica\b.*expires_at/s
 /** What the server sends when it has answered and waits for the next statement. */
 const readyForQuery = 'Z'
-/** The statement was cancelled; the connection goes on. */
+/** The statement was cancelled; the connection continues. */
 const cancelled = serverMessage(
   'E',
   ['SERROR', 'VERROR', 'C57014', 'Mcanceling statement due to statement timeout', ''].join('\0'),

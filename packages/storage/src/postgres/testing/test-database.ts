@@ -37,7 +37,7 @@ export function schemaUrl(base: string, schema: string): string {
   return url.href
 }
 
-/** Runs statements on a connection of its own; resolves with the rows of the last. */
+/** Runs statements on its own connection; resolves with the rows of the last. */
 export async function runSql(
   sql: string,
   url = testDatabaseUrl,
@@ -106,7 +106,7 @@ function withLease<T extends object>(storage: PostgresStorage, target: T, names:
   })
 }
 
-/** A storage in a schema of its own. */
+/** A storage in its own schema. */
 export const openTestStorage: OpenStorage = async (options = {}) => {
   const schema = await createTestSchema()
   let storage = await openPostgresStorage({ ...options, url: schema.url })

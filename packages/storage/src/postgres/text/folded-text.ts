@@ -9,7 +9,7 @@ const digits = 5
 const special = /[\0\ud800-\udfff\ufdd0-\ufdef\u{10fffe}]/gu
 
 /**
- * The folded texts of a message, for a search with LIKE; undefined when it has none. A needle is contained in
+ * The folded texts of a message, for a search with LIKE; undefined without one. A needle is contained in
  * a part exactly when `likePattern` of it matches.
  */
 export function foldedMessage(body: Buffer): string | undefined {

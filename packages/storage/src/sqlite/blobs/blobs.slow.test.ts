@@ -96,7 +96,7 @@ test('the last conversation that has a picture takes it along, and its space', {
         expect(readNumbers(path)).toMatchObject(expected)
         expect(statSync(path).size).toBeLessThan(below)
       },
-      // The file shrinks while nobody reads it.
+      // The file shrinks while no one reads it.
       { timeout: 60_000, interval: 500 },
     )
   await storage.conversations.remove('one')

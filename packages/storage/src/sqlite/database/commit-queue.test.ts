@@ -106,7 +106,7 @@ test('after an I/O error writes are refused until the file takes them again', as
   expect(await store.health.check()).toBeUndefined()
 })
 
-test('a lock of another process delays writes and reads go on', async () => {
+test('a lock of another process delays writes and reads continue', async () => {
   using store = openDatabase()
   await store.append('a')
   using foreign = new DatabaseSync(store.db.path)
@@ -122,7 +122,7 @@ test('a lock of another process delays writes and reads go on', async () => {
   expect(await write).toBe(2)
 })
 
-test('a lock that is held for long refuses writes, and they go on after it', async () => {
+test('a lock that is held for long refuses writes, and they continue after it', async () => {
   using store = openDatabase()
   using foreign = new DatabaseSync(store.db.path)
   foreign.exec('BEGIN IMMEDIATE')

@@ -35,11 +35,11 @@ const cacheBytesBefore = 1024 * 1024
  *
  * `transaction` syncs on the calling thread. `commitGroup` does so while syncs are fast (`SyncPace`);
  * otherwise it writes, and resolves when another thread has synced that. Reads come meanwhile from a second
- * connection that stays at the state before the commit, so nobody sees what may be lost. When such a sync
+ * connection that stays at the state before the commit, so no one sees what may be lost. When such a sync
  * fails the outcome is unknown, and the system may have dropped what it could not write: the index of the
- * write-ahead log may name pages that are not there any more. Such a commit is never checkpointed: the
+ * write-ahead log may name pages that are missing any more. Such a commit is never checkpointed: the
  * connection is closed. `repair` writes the log again, makes sure that it has everything that was
- * acknowledged, and takes what has the right checksums while nobody else has the file open. See
+ * acknowledged, and takes what has the right checksums while no one else has the file open. See
  * docs/decisions/0047-syncs-off-the-event-loop.md.
  */
 export class Database {
@@ -238,7 +238,7 @@ export class Database {
     return openReader(this.path, { ...this.#options, cacheBytes: cacheBytesBefore }, verify)
   }
 
-  /** Reads go on. Another connection is open, so SQLite makes no checkpoint when this one is closed. */
+  /** Reads continue. Another connection is open, so SQLite makes no checkpoint when this one is closed. */
   #doubt(): void {
     this.#isDoubtful = true
     this.#wal.close()
@@ -327,7 +327,7 @@ export class Database {
   }
 
   /**
-   * After a failed sync, in place. Reads go on while the log cannot be written, and where it lacks what was
+   * After a failed sync, in place. Reads continue while the log cannot be written, and where it lacks what was
    * acknowledged: it stays as it is then. Otherwise all connections are closed, the last one by one that only
    * reads, which makes no checkpoint.
    */
@@ -437,7 +437,7 @@ export class Database {
     this.#wal.noteCheckpoint()
   }
 
-  /** Whether the write-ahead log has so many pages that they should be moved into the file. */
+  /** Whether the write-ahead log has that many pages that they should be moved into the file. */
   isCheckpointDue(): boolean {
     return this.#wal.isCheckpointDue()
   }

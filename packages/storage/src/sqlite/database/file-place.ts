@@ -20,7 +20,7 @@ export class FilePlace {
   }
 
   /**
-   * The path of an open file that is not there any more; undefined when all are. Throws when it cannot be
+   * The path of an open file that is missing any more; undefined when all are. Throws when it cannot be
    * known.
    */
   findMoved(): string | undefined {

@@ -80,5 +80,5 @@ function readIndex(path: string) {
 }
 
 export function advice(logPath: string): string {
-  return `Restore ${logPath} and its -wal file from a backup, or go on with what is there as a new history: slipway accept-log --data ${dirname(logPath)}`
+  return `Restore ${logPath} and its -wal file from a backup, or continue with what is there as a new history: slipway accept-log --data ${dirname(logPath)}`
 }

@@ -84,7 +84,10 @@ export class StoreMark {
     }
   }
 
-  #failure(what: string, otherwise = `go on with what is there: move it and ${this.#markPath} away`): Error {
+  #failure(
+    what: string,
+    otherwise = `continue with what is there: move it and ${this.#markPath} away`,
+  ): Error {
     return new Error(`${this.#path} ${what}. Restore it from a backup, or ${otherwise} while no server runs.`)
   }
 }

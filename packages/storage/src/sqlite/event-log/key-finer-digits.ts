@@ -18,7 +18,7 @@ const plainSql = 'UPDATE conversation SET has_finer = 0 WHERE ordinal = ?'
 
 /**
  * Finds the digits below instants in the events of earlier versions, some conversations in a transaction: an
- * interrupted run goes on at the next start. No byte of an event changes. One that cannot be read, or does
+ * interrupted run continues at the next start. No byte of an event changes. One that cannot be read, or does
  * not match its checksum, stays as it is.
  */
 export function keyFinerDigits(db: Database): void {

@@ -64,7 +64,7 @@ export const logMigrations: readonly string[] = [
    CREATE TABLE leftover (ordinal INTEGER PRIMARY KEY, above INTEGER NOT NULL) STRICT;
    CREATE TABLE store (id TEXT NOT NULL) STRICT;
    INSERT INTO store VALUES (lower(hex(randomblob(16))))`,
-  // Large values have a table of their own, because each append rewrites the row of its conversation.
+  // Large values have their own table, because each append rewrites the row of its conversation.
   `ALTER TABLE conversation ADD COLUMN stats TEXT;
    CREATE TABLE vault (
      ordinal INTEGER PRIMARY KEY,

@@ -1,7 +1,7 @@
 /**
  * A page of events as one JSON text that SQLite splices.
  *
- * Problem: a page of a hundred events is a hundred BLOBs, each with an ArrayBuffer of its own. Freeing them
+ * Problem: a page of a hundred events is a hundred BLOBs, each with its own ArrayBuffer. Freeing them
  * takes as long as reading them.
  *
  * Idea: a page without filters, of a log in order of time, is one range of rows. One query reads the ids,

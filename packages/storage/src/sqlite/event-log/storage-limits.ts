@@ -36,7 +36,7 @@ export class LimitGuard {
     if (after.bytes > conversationBytes)
       throw new Problem(
         'storage_full',
-        `A conversation may store ${Math.floor(conversationBytes / mib)} MiB of events: go on in another one`,
+        `A conversation may store ${Math.floor(conversationBytes / mib)} MiB of events: continue in another one`,
       )
     if (totalBytes === Number.POSITIVE_INFINITY) return
     if (this.#readSum() + after.bytes - before.bytes > totalBytes)

@@ -12,7 +12,7 @@ const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5)
 const id = '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 const writer = fileURLToPath(new URL('../testing/index-writer.ts', import.meta.url))
 
-test(`the text index goes on after a kill where it was, ${rounds} times`, {
+test(`the text index continues after a kill where it was, ${rounds} times`, {
   timeout: 60_000 + rounds * 20_000,
 }, async () => {
   using directory = temporaryDirectory()

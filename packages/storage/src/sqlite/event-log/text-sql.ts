@@ -15,7 +15,7 @@ export const unindexedSql = (
   order: 'ASC' | 'DESC',
 ) => `SELECT row, id, instant, body, facet, checksum, finer FROM event
   INDEXED BY event_message WHERE conversation = ? AND facet & 1 AND row BETWEEN ? AND ? ORDER BY row ${order}`
-/** The same without the index of messages, which nobody has compared with the rows yet. */
+/** The same without the index of messages, which no one has compared with the rows yet. */
 export const newMessagesSql = `SELECT row, id, instant, body, facet, checksum, finer FROM event NOT INDEXED
   WHERE row BETWEEN ? AND ? AND facet & 1 ORDER BY row`
 export const matchSql = (order: 'ASC' | 'DESC') =>

@@ -10,7 +10,7 @@
  * - `upto` and the rows up to it are written in one transaction, so a search misses nothing.
  * - A trigram match is a candidate; a hit has the bytes of the needle in `parts` (`matchSql`).
  * - `#checkpoint` alone changes pages, after the seal (`index-seal.ts`); an index of another log is rebuilt.
- * - A search goes on by row after each slice: the index may have grown or been rebuilt meanwhile.
+ * - A search continues by row after each slice: the index may have grown or been rebuilt meanwhile.
  *
  * If you change this: searches that miss messages. Decision page: docs/decisions/0003-text-index-apart.md
  */
@@ -128,7 +128,7 @@ export class TextStore {
     return heads.flatMap(([ordinal, head]) => (head > (upto.get(ordinal) ?? 0) ? [ordinal] : []))
   }
 
-  /** Its last position; undefined when nobody sees the conversation. */
+  /** Its last position; undefined when no one sees the conversation. */
   findHead(ordinal: number): number | undefined {
     const sql = 'SELECT head FROM conversation WHERE ordinal = ? AND is_visible = 1'
     return this.#log.get<[number]>(sql, ordinal)?.[0]
@@ -158,7 +158,7 @@ export class TextStore {
     })
   }
 
-  /** `compareIndexes`, with a connection of its own: the others see what is written meanwhile. */
+  /** `compareIndexes`, with its own connection: the others see what is written meanwhile. */
   *compareIndexes(group: IndexGroup, compared: Compared): Generator<void, boolean> {
     const db = openToRead(this.#log.path, comparingBytes)
     this.#comparing.add(db)

@@ -3,7 +3,7 @@ import { openFile } from './open-file.ts'
 
 /**
  * Rewrites a database that no server uses without its free space, from then on in a form that gives space
- * back by itself. Needs its space once more for a moment. Returns the sizes of the file in bytes.
+ * back on its own. Needs its space once more for a moment. Returns the sizes of the file in bytes.
  */
 export function compactDatabase(path: string): { readonly before: number; readonly after: number } {
   const before = statSync(path).size

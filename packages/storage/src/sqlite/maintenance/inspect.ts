@@ -124,7 +124,7 @@ export function inspectIndex(indexPath: string, logPath: string, isThorough: boo
   try {
     using index = openFile(indexPath, { readOnly: true })
     using log = openFile(logPath, { readOnly: true })
-    // Before the log, which only goes on.
+    // Before the log, which only continues.
     const indexed = rowsOf<[number, number]>(index, 'SELECT ordinal, upto FROM indexed')
     log.exec('BEGIN')
     const id = (db: typeof log) => rowsOf<[string]>(db, 'SELECT id FROM store')[0]?.[0]

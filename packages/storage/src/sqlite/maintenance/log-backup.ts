@@ -116,7 +116,7 @@ export function mergeIncrement(log: string, increment: string): void {
     COMMIT`)
 }
 
-/** Makes a restored log ready for a server: one with a history of its own. */
+/** Makes a restored log ready for a server: one with its own history. */
 export function finishRestore(log: string): void {
   using db = openFile(log, { readOnly: false })
   // Receivers of webhooks may have what was acknowledged after the backup: they are told where the log ends.

@@ -136,7 +136,7 @@ export function checkFile(db: DatabaseSync, isThorough: boolean): string[] {
   return check(db, `${isThorough ? 'integrity_check' : 'quick_check'}(20)`)
 }
 
-/** The same for a table and its indexes; nothing for a table that is not there. */
+/** The same for a table and its indexes; nothing for a table that is missing. */
 export function checkTable(db: DatabaseSync, table: string): string[] {
   const isThere = rowsOf(db, 'SELECT 1 FROM sqlite_schema WHERE name = ?', table).length > 0
   return isThere ? check(db, `integrity_check(${table})`).map((line) => `table ${table}: ${line}`) : []

@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite'
 
 const writes = /^COMMIT$|journal_mode|wal_checkpoint|user_version = /
 
-/** The write-ahead logs of all databases take no writes, as when their blocks fail; reads go on. */
+/** The write-ahead logs of all databases take no writes, as when their blocks fail; reads continue. */
 export function failWal(): Disposable & { readonly failures: number } {
   const { exec } = DatabaseSync.prototype
   let failures = 0

@@ -17,7 +17,7 @@ export interface FaultySqliteStorage extends Faulty<SqliteStorage> {
 /** A clock that does not move: times of the log come from its order. */
 export const now = () => 1_000_000
 
-/** A storage in a directory of its own, whose log asks a plan. @param isFast of `injectFaults`. */
+/** A storage in its own directory, whose log asks a plan. @param isFast of `injectFaults`. */
 export async function openFaultyStorage(isFast = false): Promise<FaultySqliteStorage> {
   const directory = mkdtempSync(join(tmpdir(), 'slipway-faults-'))
   const path = join(directory, 'log.db')

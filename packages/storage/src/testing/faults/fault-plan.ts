@@ -5,7 +5,7 @@ const quietMs = 100
 
 /**
  * What happens at a point, which is one statement or commit of a database:
- * - `fail`: refused before it is done; the transaction goes on;
+ * - `fail`: refused before it is done; the transaction continues;
  * - `full`: refused, and the transaction is rolled back;
  * - `lose`: done, and its answer is lost;
  * - `cut`: the process or the connection ends before it;

@@ -17,7 +17,7 @@ export interface Operation<S, I> {
   run(opened: S, ids: I): Promise<unknown>
 }
 
-/** What operations have in common: each round has ids of its own. */
+/** What operations have in common: each round has its own ids. */
 export interface Setting<S, I> {
   newIds(): I
   setUp(opened: S, ids: I): Promise<void>
@@ -170,7 +170,7 @@ export class FaultRounds<S, I> {
     }
   }
 
-  /** Repeats the operation, and goes on after it. */
+  /** Repeats the operation, and continues after it. */
   async repeatAndGoOn(
     opened: S,
     operation: Operation<S, I>,

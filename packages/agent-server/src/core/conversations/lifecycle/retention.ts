@@ -4,7 +4,7 @@ import { type RemoveConversationDeps, removeConversation } from './remove.ts'
 
 const sweepIntervalMs = 3_600_000
 const firstSweepMs = 5_000
-/** Statuses in which somebody may go on at any moment. */
+/** Statuses in which somebody may continue at any moment. */
 const activeStatuses: ReadonlySet<string> = new Set(['running', 'waiting_for_confirmation'])
 
 interface RetentionOptions extends RemoveConversationDeps {

@@ -64,7 +64,7 @@ export function buildStartSettings(request: Omit<StartConversationRequest, 'agen
   return { settings: { ...rest, agent: isAcpAgent(agent) ? withAcpModel(agent) : agent, workspace }, place }
 }
 
-/** An external agent has tools and a final answer of its own. */
+/** An external agent has tools and its own final answer. */
 function assertFitsExternalAgent({ client_tools = [], response_schema }: Partial<ResolvedSettings>): void {
   const issue = 'An external agent has none'
   if (client_tools.length > 0) throw invalidInput(['body', 'client_tools'], issue)
@@ -73,7 +73,7 @@ function assertFitsExternalAgent({ client_tools = [], response_schema }: Partial
 
 function assertAgentUsable(agent: Agent, place: string): void {
   if (isAcpAgent(agent) && agent.tools.length > 0)
-    throw invalidInput(['body', place, 'tools'], 'An external agent has tools of its own')
+    throw invalidInput(['body', place, 'tools'], 'An external agent has its own tools')
   if (isAcpAgent(agent) && agent.acp_model?.trim() === '')
     throw invalidInput(['body', place, 'acp_model'], 'It is blank')
   for (const [index, { name }] of agent.tools.entries()) {

@@ -17,7 +17,7 @@ import { ServerSecrets } from '../../secrets/server-secrets.ts'
 import { createConversation } from './create.ts'
 import { forkConversation } from './fork.ts'
 
-/** What creates conversations in a directory of its own. */
+/** What creates conversations in its own directory. */
 async function openDeps() {
   const place = temporaryDirectory()
   const directory = place.path
@@ -139,7 +139,7 @@ test('a secret of the server that was changed is the new one at once, and the ol
 
 const message = {
   role: 'user' as const,
-  content: [{ type: 'text' as const, text: 'Go on.', cache_prompt: false }],
+  content: [{ type: 'text' as const, text: 'Continue.', cache_prompt: false }],
   sender: undefined,
   extended_content: undefined,
 }

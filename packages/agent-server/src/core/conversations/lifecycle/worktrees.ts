@@ -48,7 +48,7 @@ interface WorktreeOptions {
 }
 
 /**
- * The worktree of a conversation on a branch of its own, at `<id>/<name of the repository>`; it exists when
+ * The worktree of a conversation on its own branch, at `<id>/<name of the repository>`; it exists when
  * the request is a repetition after a crash. Undefined when git cannot make it or cannot write all of its
  * files; neither the worktree nor the branch is left then.
  */

@@ -245,7 +245,7 @@ const large = (width: number) => {
 }
 const cut = Buffer.from(png, 'base64').subarray(0, 40).toString('base64')
 
-/** Requests as they were before each mend. */
+/** Requests as they were before each fix. */
 const cases: readonly (readonly [what: string, names: readonly Name[], parts: Parts, rule: string])[] = [
   [
     'thoughts that moved before a text',
@@ -320,7 +320,7 @@ const cases: readonly (readonly [what: string, names: readonly Name[], parts: Pa
     'schema-top',
   ],
   ['a schema without a type', names, { schema: { properties: {} } }, 'schema-type'],
-  ['a parameter that nobody knows', names, { more: { unknown_parameter: 1 } }, 'members'],
+  ['a parameter that no one knows', names, { more: { unknown_parameter: 1 } }, 'members'],
   ['a name with a dot', names, { name: 'repo_browser.print_tree' }, 'tool-name'],
   ['a name with a space', names, { name: 'my tool' }, 'tool-name'],
   ['a name of other letters', names, { name: '読む' }, 'tool-name'],

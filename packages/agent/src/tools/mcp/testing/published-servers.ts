@@ -43,7 +43,7 @@ export interface PublishedServers {
   program(environment: 'new' | 'old', name: string): string
 }
 
-/** Installs the servers into the cache, once for each set of versions; a text says why they are not there. */
+/** Installs the servers into the cache, once for each set of versions; a text says why they are missing. */
 export async function installPublishedServers(): Promise<PublishedServers | string> {
   const { SLIPWAY_CI_CACHE, XDG_CACHE_HOME } = process.env
   const cache = SLIPWAY_CI_CACHE ?? join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'slipway-ci')

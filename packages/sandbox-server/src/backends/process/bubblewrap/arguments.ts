@@ -20,10 +20,10 @@ export const insidePaths = {
 /** How sandboxes are isolated on this host. */
 export interface Jail {
   readonly bubblewrap: string
-  /** Present when the server is root: sandboxes get users of their own. */
+  /** Present when the server is root: sandboxes get their own users. */
   readonly setpriv: string | undefined
   readonly canForbidUsers: boolean
-  /** Present when sandboxes can have networks of their own. */
+  /** Present when sandboxes can have their own networks. */
   readonly network: PrivateNetwork | undefined
 }
 

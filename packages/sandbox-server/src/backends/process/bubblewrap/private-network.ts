@@ -28,7 +28,7 @@ export function pastaCommand(
 }
 
 /**
- * Says that it is there, waits for the network, closes the way to addresses of the host, and goes on with the
+ * Says that it is there, waits for the network, closes the way to addresses of the host, and continues with the
  * arguments after the first.
  */
 const enterScript = `

@@ -67,7 +67,7 @@ export function seccompFilter(architecture: string = process.arch): Buffer | und
   const numbers = Object.values(deniedCalls).flatMap(
     ([x64, arm64]) => (architecture === 'x64' ? x64 : arm64) ?? [],
   )
-  // Jumps skip so many of the following instructions; the last one denies.
+  // Jumps skip that many of the following instructions; the last one denies.
   const instructions: (readonly [code: number, ifTrue: number, ifFalse: number, value: number])[] = [
     [load, 0, 0, architectureOffset],
     [jumpIfEqual, 0, numbers.length + 3, audit],

@@ -27,7 +27,7 @@ export interface ProcessBackendFixture extends BackendUnderTest {
 }
 
 /**
- * A directory of its own in which sandboxes are processes; `close` ends and removes all of it, whoever made
+ * A separate directory in which sandboxes are processes; `close` ends and removes all of it, whoever made
  * it.
  */
 export async function openProcessBackend(

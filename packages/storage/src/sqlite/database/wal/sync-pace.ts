@@ -11,7 +11,7 @@ const fastInARow = 32
  * the disk is known to be fast, and off it otherwise.
  *
  * Invariant: a sync on the event loop follows `fastInARow` syncs in a row that took less than `maxFastMs`, on
- * either thread; one that is slower or fails begins that row anew. A disk counts as fast until a sync says
+ * either thread; one that is slower or fails begins that row again. A disk counts as fast until a sync says
  * otherwise: the first commit of a write-ahead log is synced by SQLite anyway, and so is what a start writes.
  * So a disk that becomes slow stops the event loop once, for one sync, and one that is slow now and then at
  * most once in `fastInARow` + 1 syncs. Both ways have the same effect, and each group takes one of them from
@@ -41,7 +41,7 @@ export class SyncPace {
     }
   }
 
-  /** The next syncs are off the event loop: files were opened anew after a failure. */
+  /** The next syncs are off the event loop: files were opened again after a failure. */
   reset(): void {
     this.#fast = 0
   }

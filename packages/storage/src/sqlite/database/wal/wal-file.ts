@@ -20,7 +20,7 @@ const chunkBytes = 1024 * 1024
 const unsyncedDirectoryCodes = new Set<string | undefined>(['EINVAL', 'ENOTSUP', 'EPERM'])
 
 /**
- * Syncs the write-ahead log of an open database in a thread of Node's pool. It has a descriptor of its own,
+ * Syncs the write-ahead log of an open database in a thread of Node's pool. It has its own descriptor,
  * which may be closed: SQLite has no locks on this file. Linux reports a failed write of any descriptor to each
  * of them.
  */

@@ -7,7 +7,7 @@ import { findWalEnd, hasFrames } from './wal-frames.ts'
 
 const frameBytes = 24 + 4_096
 
-test('the end of the commits is found, and again after the log begins anew', () => {
+test('the end of the commits is found, and again after the log begins again', () => {
   using log = openLog()
   let end = findWalEnd(log.fd)
   for (let n = 0; n < 20; n++) {

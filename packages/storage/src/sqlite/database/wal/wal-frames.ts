@@ -160,7 +160,7 @@ function* readFrames(
   }
 }
 
-/** SQLite's checksum of pairs of words, which goes on from frame to frame. */
+/** SQLite's checksum of pairs of words, which continues from frame to frame. */
 function checksum(
   { buffer, byteOffset, length }: Buffer,
   [first, second]: Sum,

@@ -110,7 +110,7 @@ export class WriteAheadLog {
     }
   }
 
-  /** Whether it has so many pages that they should be moved into the database. */
+  /** Whether it has that many pages that they should be moved into the database. */
   isCheckpointDue(): boolean {
     if (this.#uncounted >= maxUncounted) this.#count()
     return (this.#file?.frames ?? 0) >= this.#checkpointAtFrames
