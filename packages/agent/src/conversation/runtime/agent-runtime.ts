@@ -22,7 +22,6 @@ import { NestedInstructions } from '../../skills/nested-instructions.ts'
 import { SkillSet } from '../../skills/skill-set.ts'
 import { addCommonParameters, isReadOnly } from '../../tools/calls/parse-call.ts'
 import { createClientTool } from '../../tools/core/client-tool.ts'
-import type { ServerQuestion } from '../../tools/core/server-question.ts'
 import { structuredFinish } from '../../tools/core/structured-finish.ts'
 import type { Tool, ToolContext } from '../../tools/core/tool.ts'
 import { LanguageServers } from '../../tools/lsp/language-servers.ts'
@@ -180,11 +179,7 @@ export class AgentRuntime {
     const toolContext = {
       ...{ workspace, secrets, directory, mcpOAuth: deps.mcpOAuth, browser: deps.browser },
       router: createModelRouter(context, switchModel),
-      // The user of a task is its parent, which cannot answer.
-      askUser:
-        settings.parent_conversation_id === undefined
-          ? (question: ServerQuestion, stop: AbortSignal) => context.questions.ask(question, stop)
-          : undefined,
+      askUser: askUserOf(context),
       languageServers: deps.hasLanguageServers ? new LanguageServers(workspace) : undefined,
       tasks,
       readSkill: (name: string) => runtime.skills.read(name),
@@ -348,6 +343,12 @@ export class AgentRuntime {
         deps.logLine('warn', 'a hook failed', { conversation: id, reason: secrets.redact(failure) }),
     })
   }
+}
+
+/** The user of a task is its parent, which cannot answer. */
+function askUserOf({ settings, questions }: ConversationContext): ToolContext['askUser'] {
+  if (settings.current.parent_conversation_id !== undefined) return undefined
+  return (question, signal) => questions.ask(question, signal)
 }
 
 const skillTool = 'invoke_skill'
