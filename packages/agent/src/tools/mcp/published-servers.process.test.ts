@@ -87,7 +87,7 @@ test.skipIf(reason !== undefined)(
       fetch: [
         python('new', 'mcp-server-fetch', ['--ignore-robots-txt', '--allow-private-ips']),
         'fetch',
-        { url },
+        { url, raw: true },
         /buy milk/,
       ],
       excel: [python('new', 'excel-mcp-server', ['stdio']), 'list_workbooks', {}, /./],
