@@ -65,7 +65,7 @@ if (import.meta.main) {
       console.log(`${file}:${line}: "${phrase}"; write: ${instead}`)
   else for (const [file, found = []] of byFile.slice(0, 5)) console.log(`  ${file}: ${found.length}`)
   if (hits.length > most) {
-    console.error('Use the words of `node scripts/check-words.ts --all`.')
+    console.error('Use the words of `npx node scripts/check-words.ts --all`.')
     process.exitCode = 1
   }
 }

@@ -44,10 +44,11 @@ describe.skipIf(SLIPWAY_TEST_DATABASE_URL === undefined)('an agent server on Pos
   }
 
   test('a conversation survives a kill, and is there for a server with another data directory', async () => {
-    const first = await startAgentServer(join(directory, 'first'), { SLIPWAY_DATABASE_URL: url })
+    const key = { SLIPWAY_SECRET_KEY: 'the key of both servers' }
+    const first = await startAgentServer(join(directory, 'first'), { SLIPWAY_DATABASE_URL: url, ...key })
     const id = await new AgentServerApi({ url: first.url, headers: {} }).import(lines)
     await first.stop('SIGKILL')
-    const second = await startAgentServer(join(directory, 'second'), {}, ['--database', url])
+    const second = await startAgentServer(join(directory, 'second'), key, ['--database', url])
     try {
       const api = new AgentServerApi({ url: second.url, headers: {} })
       expect((await api.export(id)).toString()).toBe(lines)

@@ -93,6 +93,18 @@ export async function killLeftovers(
   await removeTemporaryLeftovers()
 }
 
+/** The documents of the storage, with the files of earlier versions, under those that files set. */
+async function openDocuments(
+  { config, directory, storage: { documents }, log }: CoreOptions,
+  cipher: Cipher,
+): Promise<ServerDocuments> {
+  if (config.databaseUrl !== undefined) await assertSealingKey(documents, cipher)
+  await importDocumentFiles({ directory, documents, log })
+  const { documentsDirectory } = config
+  if (documentsDirectory === undefined) return documents
+  return await withConfiguredDocuments(documents, { directory: documentsDirectory, cipher })
+}
+
 /** Opens conversations, their streams and webhooks. Nothing runs before `start`. */
 export async function openCore(options: CoreOptions, findPageTokens: () => PageTokens | undefined) {
   const { config, directory, storage, clock, log, ingress, port, leftoversKilled } = options
@@ -110,13 +122,7 @@ export async function openCore(options: CoreOptions, findPageTokens: () => PageT
   const infoReader = new ConversationInfoReader(storage, files)
   const cipher = await Cipher.open({ directory, secretKey: config.secretKey, log })
   void warnIfKeysAreReadable(config, log)
-  if (config.databaseUrl !== undefined) await assertSealingKey(storage.documents, cipher)
-  await importDocumentFiles({ directory, documents: storage.documents, log })
-  const { documentsDirectory } = config
-  const documents: ServerDocuments =
-    documentsDirectory === undefined
-      ? storage.documents
-      : await withConfiguredDocuments(storage.documents, { directory: documentsDirectory, cipher })
+  const documents = await openDocuments(options, cipher)
   const secrets = new ServerSecrets({ documents, cipher })
   const redactedValues = [...config.secrets.map((secret) => secret.reveal()), ...cipher.keyTexts]
   const parts = new ConversationParts()

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { Workspace } from '@slipway/agent'
 import type { LogFunction } from '@slipway/protocol'
 import { errorText } from '@slipway/shared/text'
@@ -66,11 +66,12 @@ export async function startToolUser(setting: string | undefined, dataDirectory: 
  * them.
  */
 export async function protectedDirectories(
-  { privateDirectories }: Pick<Config, 'privateDirectories'>,
+  { privateDirectories, documentsDirectory }: Pick<Config, 'privateDirectories' | 'documentsDirectory'>,
   { data, hidden }: Pick<Directories, 'data' | 'hidden'>,
 ): Promise<readonly string[]> {
   const own = [data, await realpath(data), hidden]
-  return [...new Set([...own, ...privateDirectories])]
+  const documents = documentsDirectory === undefined ? [] : [resolve(documentsDirectory)]
+  return [...new Set([...own, ...privateDirectories, ...documents])]
 }
 
 /** Says in one line when programs of tools can read the keys of the server. */

@@ -46,8 +46,7 @@ export function settingsHandlers(options: SettingsDeps): Handlers<typeof setting
       active_profile: (await parts.models.getActiveName()) ?? null,
       active_agent_profile_id: stored.active_agent_profile_id ?? null,
       active_meta_profile: agent.active_meta_profile,
-      misc_settings: stored.misc_settings,
-      ...(settings.file === undefined ? {} : { read_only_file: settings.file }),
+      ...{ misc_settings: stored.misc_settings, read_only_file: settings.file },
     }
   }
   /** Built on first use: they never change. */
