@@ -148,20 +148,8 @@ export async function openCore(options: CoreOptions, findPageTokens: () => PageT
   const creation = { ...{ storage, registry, worktrees, environment, cipher, parts }, wire: config.wire }
   const host = { clock, log, activity: options.activity, ingress, port }
   const core: Core = {
-    ...{
-      config,
-      directories,
-      host,
-      storage,
-      documents,
-      cipher,
-      secrets,
-      registry,
-      creation,
-      infoReader,
-      webhooks,
-    },
-    ...{ parts, programs },
+    ...{ config, directories, host, storage, documents, cipher, secrets, registry },
+    ...{ creation, infoReader, webhooks, parts, programs },
   }
   const peers = openPeers(options, registry, findPageTokens)
   if (peers !== undefined) parts.add({ isInUse: (id) => peers.isInUse(id) })
