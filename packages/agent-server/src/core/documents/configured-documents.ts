@@ -18,7 +18,7 @@ import type { Cipher, DocumentStore } from '@slipway/storage'
  * Invariants: a document that a file sets is never written, and a change of it is refused with the path; the
  * storage keeps what it has, which counts again without the file.
  *
- * Decision page: docs/decisions/0047-documents.md
+ * Decision page: docs/decisions/0048-documents.md
  */
 
 /** Documents of a server. */
