@@ -32,7 +32,7 @@
 
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { DamagedLogError, DamageError } from '../../event-log/damage.ts'
-import type { Database, Value } from '../database/database.ts'
+import { Database, type Value } from '../database/database.ts'
 import { isDamaged } from '../database/storage-failure.ts'
 import type { LogHead } from './log-heads.ts'
 import { rowBase } from './schema.ts'
@@ -120,6 +120,8 @@ export interface Compared {
   readonly head: number
 }
 
+/** Of a connection that compares. */
+const cacheBytes = 1024 * 1024
 /** Of a step: some milliseconds. */
 const defaultStepRows = 5_000
 
@@ -149,6 +151,21 @@ export function* compareIndexes(
     if (entries === undefined || !rows.every((value, n) => value === entries[n])) return false
   }
   return true
+}
+
+/** `compareIndexes` with its own connection: the others see what is written meanwhile. */
+export function* compareIndexesApart(
+  path: string,
+  group: IndexGroup,
+  compared: Compared,
+): Generator<void, boolean> {
+  const db = new Database(path, { readOnly: true, synchronous: 'FULL', cacheBytes, migrations: [] })
+  try {
+    db.run('BEGIN')
+    return yield* compareIndexes(db, group, compared)
+  } finally {
+    db.close()
+  }
 }
 
 /** How many there are, and their sum. */

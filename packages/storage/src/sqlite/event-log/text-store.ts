@@ -35,7 +35,6 @@ import {
 } from '../database/reclaim-space.ts'
 import { eventChecksum } from './checksum.ts'
 import { compareRows, rowBounds, type Selection } from './event-search.ts'
-import { type Compared, compareIndexes, type IndexGroup } from './index-check.ts'
 import { IndexSeal, removeSeal } from './index-seal.ts'
 import { countByMoment } from './moment-search.ts'
 import { rowBase } from './schema.ts'
@@ -82,23 +81,20 @@ type SlicedHits = Generator<Hit | undefined>
 /** Messages to be indexed at which a slice of the builder is twice as long as one of a search. */
 const longLag = 25_000
 
-/** Page cache of a connection that compares indexes. */
-const comparingBytes = 1024 * 1024
-
-function openToRead(logPath: string, cacheBytes: number): Database {
-  return new Database(logPath, { readOnly: true, synchronous: 'FULL', cacheBytes, migrations: [] })
-}
-
 /** Trigram index of message texts, built from log.db. */
 export class TextStore {
   readonly #log: Database
   readonly #indexPath: string
   #index: Database
   #seal: IndexSeal | undefined
-  readonly #comparing = new Set<Database>()
 
   constructor(logPath: string, indexPath: string) {
-    this.#log = openToRead(logPath, 2_097_152)
+    this.#log = new Database(logPath, {
+      readOnly: true,
+      synchronous: 'FULL',
+      cacheBytes: 2_097_152,
+      migrations: [],
+    })
     this.#indexPath = indexPath
     this.#index = this.#open() ?? this.rebuild()
   }
@@ -115,7 +111,6 @@ export class TextStore {
   }
 
   close(): void {
-    for (const db of this.#comparing) db.close()
     this.#log.close()
     this.#checkpoint()
     this.#index.close()
@@ -156,19 +151,6 @@ export class TextStore {
       this.#setIndexedPosition(ordinal, head)
       return false
     })
-  }
-
-  /** `compareIndexes`, with its own connection: the others see what is written meanwhile. */
-  *compareIndexes(group: IndexGroup, compared: Compared): Generator<void, boolean> {
-    const db = openToRead(this.#log.path, comparingBytes)
-    this.#comparing.add(db)
-    try {
-      db.run('BEGIN')
-      return yield* compareIndexes(db, group, compared)
-    } finally {
-      this.#comparing.delete(db)
-      db.close()
-    }
   }
 
   /** Removes some rows of a conversation; returns whether there are more. */

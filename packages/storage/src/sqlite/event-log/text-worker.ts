@@ -5,7 +5,7 @@ import { createNeedle } from '../../text/needle.ts'
 import { failedFile, isDamaged, isDiskFull, isStorageFailure } from '../database/storage-failure.ts'
 import { untilDurable } from '../database/wal/durable-point.ts'
 import type { Selection } from './event-search.ts'
-import type { Compared, IndexGroup } from './index-check.ts'
+import { type Compared, compareIndexesApart, type IndexGroup } from './index-check.ts'
 import { TextStore } from './text-store.ts'
 
 /** Requests of the main thread. Each but `close` gets a response, in any order. */
@@ -45,6 +45,8 @@ class IndexWorker {
   #lastTurn: Promise<unknown> = Promise.resolve()
   /** Resolves when the last check has ended. */
   #lastCheck: Promise<void> = Promise.resolve()
+  /** Of the check in progress. */
+  #steps: ReturnType<typeof compareIndexesApart> | undefined
 
   constructor(store: TextStore) {
     this.#store = store
@@ -106,9 +108,9 @@ class IndexWorker {
     this.#lastCheck = promise
     await before
     try {
-      const steps = this.#store.compareIndexes(group, compared)
+      this.#steps = compareIndexesApart(String(workerData.logPath), group, compared)
       for (;;) {
-        const { done, value } = steps.next()
+        const { done, value } = this.#steps.next()
         if (done) return value
         await nextTurn()
       }
@@ -121,6 +123,7 @@ class IndexWorker {
   #close(): void {
     this.#closing.abort()
     try {
+      this.#steps?.return(false)
       this.#store.close()
     } catch {
       // The disk fails; the seal is missing.
