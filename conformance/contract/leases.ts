@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
+import type { AgentServerApi } from '../support/agent-server-api.ts'
 import { ServerGroup } from '../support/server-group.ts'
 import type { Guarantee } from './guarantee.ts'
 import { MessageLedger } from './message-ledger.ts'
@@ -10,6 +11,7 @@ const servers = 2
 const messagesPerRound = 20
 const patienceMs = 60_000
 const pollMs = 20
+const askMs = 2_000
 
 /** Servers on one PostgreSQL database: one is frozen until another has its conversations. */
 export const leases: Guarantee = {
@@ -52,13 +54,23 @@ async function exchangeOwner(group: ServerGroup, id: string): Promise<void> {
   const pid = member.process.pid ?? 0
   process.kill(pid, 'SIGSTOP')
   try {
+    // A conversation without a run is taken over when it is asked for.
+    const others = group.members.filter((one) => one !== member)
     await until(async () => {
+      await Promise.all(others.map(({ api }) => ask(api, id)))
       const lease = await group.leaseOf(id)
       return lease !== undefined && lease.member !== member && lease.epoch > epoch ? lease : undefined
     }, 'no server took the conversation over')
   } finally {
     process.kill(pid, 'SIGCONT')
   }
+}
+
+/** A server that waits for the frozen one answers when that has lost its lease. */
+async function ask(api: AgentServerApi, id: string): Promise<void> {
+  const signal = AbortSignal.timeout(askMs)
+  const response = await api.fetch(`/api/conversations/${id}/checkpoints`, { signal }).catch(() => undefined)
+  await response?.body?.cancel()
 }
 
 async function until<T>(find: () => Promise<T | undefined>, problem: string): Promise<T> {
