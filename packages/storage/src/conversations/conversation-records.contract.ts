@@ -143,6 +143,16 @@ export function recordsContract(open: OpenStorage): void {
       title: null,
       updated_at: 2_000,
     })
+    const [, found] = await Promise.all([
+      conversations.patch(conversation, { title: 'of the user' }),
+      conversations.patch(conversation, { missing_title: 'found' }),
+    ])
+    expect(found?.title).toBe('of the user')
+    await conversations.patch(conversation, { title: null })
+    expect(await conversations.patch(conversation, { missing_title: 'found' })).toMatchObject({
+      title: 'found',
+    })
+    expect(await conversations.patch(conversation, { title: null })).toMatchObject({ title: null })
     expect(await conversations.patch(conversation, { tags: {} })).toMatchObject({ title: null, tags: {} })
     expect(await conversations.patch(otherConversation, { title: 'x' })).toBeUndefined()
   })

@@ -37,6 +37,8 @@ export interface ReceivedEvent extends Moment {
 /** New values of a conversation's record; absent members stay. */
 export interface RecordUpdate {
   readonly title?: string | null
+  /** The title of a conversation without one. */
+  readonly missing_title?: string
   readonly tags?: Readonly<Record<string, string>>
   readonly status?: string
   readonly stats?: string
@@ -51,7 +53,7 @@ export interface AppendOptions {
    * Updates the record in the same transaction, also without events. When all of the events are stored
    * already, the record stays, so that a repeated call changes nothing.
    */
-  readonly record?: Omit<RecordUpdate, 'title' | 'tags'>
+  readonly record?: Omit<RecordUpdate, 'title' | 'missing_title' | 'tags'>
 }
 
 export interface EventQuery extends EventFilter {

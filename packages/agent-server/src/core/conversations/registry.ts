@@ -376,10 +376,8 @@ export class ConversationRegistry implements AsyncDisposable {
       title: {
         isMissing: async () => (await storage.conversations.get([id]))[0]?.title === null,
         set: async (title) => {
-          const [current] = await storage.conversations.get([id])
-          if (current?.title !== null) return
-          await storage.conversations.patch(id, { title })
-          await this.publishMember(id, 'title', title)
+          const changed = await storage.conversations.patch(id, { missing_title: title })
+          if (changed?.title === title) await this.publishMember(id, 'title', title)
         },
         model: async (): Promise<Llm | undefined> =>
           settings.title_llm_profile === undefined

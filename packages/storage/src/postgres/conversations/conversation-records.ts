@@ -9,6 +9,7 @@ import type {
 } from '../../conversations/conversation-records.ts'
 import { groupChildren } from '../../conversations/group-children.ts'
 import { emptyExtent } from '../../event-log/append-planner.ts'
+import type { RecordUpdate } from '../../event-log/event-log.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { Value } from '../database/database.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
@@ -247,10 +248,15 @@ export class PostgresConversationRecords implements ConversationRecords {
 export function updateTexts(
   group: GroupPlan,
   { ordinal }: Pick<LogHead, 'ordinal'>,
-  { title, tags }: { readonly title?: string | null; readonly tags?: Readonly<Record<string, string>> },
+  { title, missing_title, tags }: Pick<RecordUpdate, 'title' | 'missing_title' | 'tags'>,
 ): void {
   if (title !== undefined)
     group.run('UPDATE conversation SET title = $2 WHERE ordinal = $1', [ordinal, toBytes(title)])
+  if (missing_title !== undefined)
+    group.run('UPDATE conversation SET title = $2 WHERE ordinal = $1 AND title IS NULL', [
+      ordinal,
+      toBytes(missing_title),
+    ])
   if (tags !== undefined)
     group.run('UPDATE conversation SET tags = $2, tag_keys = $3::text[] WHERE ordinal = $1', [
       ordinal,

@@ -122,7 +122,7 @@ class PostgresImportSession extends BaseImportSession<Leftover, ImportOptions> {
 
   #publish(group: GroupPlan, update: RecordUpdate): void {
     const { conversation, ordinal } = this.options
-    const { title, tags, ...state } = update
+    const { title, missing_title: _, tags, ...state } = update
     const head = group.find(conversation) ?? group.add(conversation, ordinal, emptyExtent)
     updateTexts(group, { ordinal }, update)
     group.run('UPDATE conversation SET is_visible = true WHERE ordinal = $1 AND NOT is_visible', [ordinal])

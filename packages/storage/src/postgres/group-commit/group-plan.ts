@@ -38,7 +38,7 @@ import { foldedMessage } from '../text/folded-text.ts'
 import type { LogHead, LogHeads } from './log-heads.ts'
 
 /** What a transaction changes of a record, beside its title and tags. */
-type StateUpdate = Omit<RecordUpdate, 'title' | 'tags'>
+type StateUpdate = Omit<RecordUpdate, 'title' | 'missing_title' | 'tags'>
 
 interface Statement {
   readonly sql: string

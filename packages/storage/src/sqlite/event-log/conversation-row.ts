@@ -22,7 +22,7 @@ export function updateConversation(
   now: Instant,
   update: RecordUpdate & { readonly extent: Extent; readonly isVisible?: true },
 ): void {
-  const { extent, isVisible, title, tags, status, stats, request, sealed } = update
+  const { extent, isVisible, title, missing_title, tags, status, stats, request, sealed } = update
   const columns = {
     head: extent.head,
     last_instant: extent.lastInstant ?? null,
@@ -48,7 +48,11 @@ export function updateConversation(
     ...changes.map(({ value }) => value),
     ordinal,
   )
-  const isRecordChanged = [title, tags, status, stats, request].some((value) => value !== undefined)
+  if (missing_title !== undefined)
+    db.run('UPDATE conversation SET title = ? WHERE ordinal = ? AND title IS NULL', missing_title, ordinal)
+  const isRecordChanged = [title, missing_title, tags, status, stats, request].some(
+    (value) => value !== undefined,
+  )
   if (isRecordChanged || isVisible) sealRecord(db, ordinal)
   if (sealed !== undefined) writeSealed(db, ordinal, sealed)
 }
