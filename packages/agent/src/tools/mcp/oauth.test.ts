@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import { syncBuiltinESMExports } from 'node:module'
 import type { AddressInfo } from 'node:net'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { accessToken, signInToMcpServer } from './oauth.ts'
 
 async function listen(answer: RequestListener): Promise<number> {
@@ -78,4 +78,34 @@ test('a renewal names the host that was refused, and no token', async () => {
   }
   const token = accessToken(`http://mcp.internet.example:${port}/mcp`, { state }, undefined)
   await expect(token).rejects.toThrow(`could not be renewed: the server names 10.1.2.3 ${refusal}`)
+})
+
+test('an error that repeats the tokens of a renewal reaches no log', async () => {
+  const printed = vi.spyOn(console, 'warn').mockImplementation(() => {})
+  onTestFinished(() => printed.mockRestore())
+  const port = await listen(async (request, response) => {
+    const body = Buffer.concat(await Array.fromAsync(request)).toString()
+    const issuer = `http://127.0.0.1:${port}`
+    const json = { 'content-type': 'application/json' }
+    if (request.url?.includes('oauth-protected-resource'))
+      response
+        .writeHead(200, json)
+        .end(JSON.stringify({ resource: `${issuer}/mcp`, authorization_servers: [issuer] }))
+    else if (request.url?.includes('.well-known'))
+      response.writeHead(200, json).end(
+        JSON.stringify({
+          ...{ issuer, authorization_endpoint: `${issuer}/authorize`, token_endpoint: `${issuer}/token` },
+          ...{ response_types_supported: ['code'], code_challenge_methods_supported: ['S256'] },
+        }),
+      )
+    else response.writeHead(500).end(`<pre>${body}</pre>`)
+  })
+  const state = {
+    tokens: { access_token: 'old', token_type: 'bearer', refresh_token: 'a-refresh-token' },
+    client_info: { client_id: 'c' },
+    token_expires_at: 1,
+  }
+  await expect(accessToken(`http://127.0.0.1:${port}/mcp`, { state }, undefined)).rejects.toThrow()
+  expect(JSON.stringify(printed.mock.calls)).toContain('HTTP 500')
+  expect(JSON.stringify(printed.mock.calls)).not.toContain('a-refresh-token')
 })

@@ -7,7 +7,7 @@ import type {
   StoredOAuthTokens,
 } from '@modelcontextprotocol/client'
 import { limitAnswer } from '@slipway/shared/async'
-import { isRecord } from '@slipway/shared/json'
+import { isRecord, parseJsonObject } from '@slipway/shared/json'
 import { sameOriginFetch } from '@slipway/shared/url'
 import type { McpOAuthState, McpOAuthStates } from '../core/mcp-oauth-states.ts'
 import { ToolError } from '../core/tool-failure.ts'
@@ -153,13 +153,28 @@ function boundedFetch(serverUrl: string, signal: AbortSignal) {
       const fetchOther = isLocal() ? fetchAny : fetchPublic
       try {
         const answer = await (target.host === host ? fetchServer : fetchOther)(url, { ...init, signal })
-        return limitAnswer(answer, { maxBytes })
+        return await withoutForeignError(limitAnswer(answer, { maxBytes }))
       } catch (error) {
         if (error instanceof ToolError) refused = target.host
         throw error
       }
     },
   }
+}
+
+/**
+ * The library prints the body of an error that is none of OAuth to the log of the server: it may repeat the
+ * tokens that were sent, so it is left out.
+ */
+async function withoutForeignError(answer: Response): Promise<Response> {
+  if (answer.ok) return answer
+  const { status, statusText } = answer
+  const text = await answer.text()
+  const isOwn = typeof parseJsonObject(text)?.error === 'string'
+  const headers = new Headers(answer.headers)
+  for (const name of ['content-length', 'content-encoding']) headers.delete(name)
+  const foreign = { error: 'server_error', error_description: `HTTP ${status}` }
+  return new Response(isOwn ? text : JSON.stringify(foreign), { status, statusText, headers })
 }
 
 /** One sign-in, or the renewal of one, which never asks for a consent. */
