@@ -10,7 +10,7 @@ const programVariables = ['SESSION', 'SERVER', 'COMMAND', 'TERMINAL'].map((name)
 const ownSettings = [...settingRows(commandSettings).map(({ name }) => name), ...programVariables]
 /** Variables of the project's own tests and benchmarks; CONTRIBUTING.md lists them. */
 const developmentSettings =
-  /^SLIPWAY_(TEST|MAP|CI|CLUSTER|PYTHON|REFERENCE)_|^SLIPWAY_(DATA|INSTALLED|NIGHTLY|WEB_CLIENT|SCREENSHOTS|CANARY)$|_(ROUNDS|RUNS|REQUESTS|SEED|FAULTS|STEPS|CASES|EVENTS)$/
+  /^SLIPWAY_(TEST|MAP|CI|CLUSTER|PYTHON|REFERENCE)_|^SLIPWAY_(DATA|INSTALLED|NIGHTLY|WEB_CLIENT|SCREENSHOTS|CANARY)$|_(ROUNDS|RUNS|REQUESTS|SEED|FAULTS|STEPS|CASES|EVENTS|HISTORIES)$/
 /** Kubernetes adds these to containers beside a Service whose name begins with `slipway`. */
 const serviceVariables = /^SLIPWAY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)$/
 

@@ -1,4 +1,3 @@
-import { resolve } from 'node:path'
 import { createTelemetry, readSettings, type SettingValues } from '@slipway/protocol'
 import { privateDirectories } from '@slipway/shared/process'
 import { minSecretLength, Secret } from '@slipway/shared/redaction'
@@ -73,10 +72,7 @@ export function readConfig(env: Environment) {
     /** Programs of tools do not see the data directory and `privateDirectories`, where that is possible. */
     hidesKeys: commandSandbox.mode !== 'off',
     /** Folders of this user with keys, besides the data directory. */
-    privateDirectories: [
-      ...privateDirectories(env),
-      ...(values.documentsDirectory === undefined ? [] : [resolve(values.documentsDirectory)]),
-    ],
+    privateDirectories: privateDirectories(env),
     /** How servers that share the database do so; undefined when this one owns it. */
     sharing: sharing.isOn ? sharing : undefined,
     telemetry,
