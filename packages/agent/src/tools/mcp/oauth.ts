@@ -6,7 +6,7 @@ import type {
   StoredOAuthClientInformation,
   StoredOAuthTokens,
 } from '@modelcontextprotocol/client'
-import { limitAnswer } from '@slipway/shared/async'
+import { limitAnswer, readText } from '@slipway/shared/async'
 import { isRecord, parseJsonObject } from '@slipway/shared/json'
 import { sameOriginFetch } from '@slipway/shared/url'
 import type { McpOAuthState, McpOAuthStates } from '../core/mcp-oauth-states.ts'
@@ -169,7 +169,7 @@ function boundedFetch(serverUrl: string, signal: AbortSignal) {
 async function withoutForeignError(answer: Response): Promise<Response> {
   if (answer.ok) return answer
   const { status, statusText } = answer
-  const text = await answer.text()
+  const text = await readText(answer)
   const isOwn = typeof parseJsonObject(text)?.error === 'string'
   const headers = new Headers(answer.headers)
   for (const name of ['content-length', 'content-encoding']) headers.delete(name)
