@@ -122,6 +122,13 @@ test.skipIf(skipReason !== undefined || !isThorough)(
   },
 )
 
+packageTest('the server says of which commit it was built', async () => {
+  const headers = { 'x-session-api-key': sessionKey }
+  const info = await (await fetch(`${server?.url}/server_info`, { headers })).json()
+  const { output } = await runProgram('git', ['rev-parse', 'HEAD'], { cwd: root })
+  expect(info).toMatchObject({ build_git_sha: output.trim(), build_git_ref: expect.stringMatching(/./) })
+})
+
 packageTest('the server serves existing clients as the one of the working tree does', async () => {
   const files = ['health', 'events', 'files', 'skills', 'sub-agents'].map(
     (name) => `conformance/wire/${name}.test.ts`,

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { chmod, cp, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join, posix } from 'node:path'
@@ -63,11 +64,20 @@ export async function createCommandPackage(directory: string, version: string): 
     await cp(join(root, 'deploy', path), join(directory, 'deploy', path), { recursive: true })
 }
 
+/** What git says of the sources; `unknown` for those of an archive. */
+function gitWord(...args: readonly string[]): string {
+  const { status, stdout } = spawnSync('git', ['rev-parse', ...args], { cwd: root, encoding: 'utf8' })
+  return status === 0 ? stdout.trim() : 'unknown'
+}
+
 /** Adds the modules of libraries that the sources import to `libraries`. */
 async function copyPackage(directory: string, folder: string, libraries: Set<string>): Promise<void> {
   await mkdir(join(directory, folder), { recursive: true })
   const { name, version } = readPackage(folder)
-  await writeJson(join(directory, folder, 'package.json'), { name, version, private: true, type: 'module' })
+  await writeJson(join(directory, folder, 'package.json'), {
+    ...{ name, version, private: true, type: 'module' },
+    build: { sha: gitWord('HEAD'), ref: gitWord('--abbrev-ref', 'HEAD') },
+  })
   const files = await listFiles(join(root, folder))
   // Sources, and the files that they read, are in folders; the examples have no `src`.
   const isSource = (file: string) => (folder === 'examples' ? file.includes('/') : file.startsWith('src/'))

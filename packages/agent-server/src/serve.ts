@@ -235,6 +235,7 @@ function openApp(deps: AppDeps) {
     }),
     ...healthHandlers({
       version: ownPackage.version,
+      build: ownPackage.build,
       capabilities: modules.flatMap((module) => module.capabilities),
       browser: config.browser,
       ingressUrl: ingress.url,

@@ -8,6 +8,8 @@ const contractVersion = '1.58.2'
 /** `getLastActivityMs` answers when the server was last used. */
 export function healthHandlers(options: {
   readonly version: string
+  /** The commit of the sources, and its name, in a release. */
+  readonly build: { readonly sha: string; readonly ref: string }
   /** Of modules. */
   readonly capabilities: readonly string[]
   readonly browser?: BrowserSearch
@@ -41,8 +43,8 @@ export function healthHandlers(options: {
       tools_version: contractVersion,
       workspace_version: contractVersion,
       slipway_version: options.version,
-      build_git_sha: 'unknown',
-      build_git_ref: 'unknown',
+      build_git_sha: options.build.sha,
+      build_git_ref: options.build.ref,
       python_version: 'none',
       usable_tools: await availableToolNames(options.browser),
       runtime_idle_timeout_seconds: null,
