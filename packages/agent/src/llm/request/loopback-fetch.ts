@@ -32,6 +32,7 @@ export const loopbackFetch: typeof fetch = async (input, init = {}) => {
   // The types of Node's streams and of the web differ in names alone.
   return new Response(stream as ReadableStream<Uint8Array<ArrayBuffer>> | null, {
     status,
+    statusText: answer.statusMessage ?? '',
     headers: answerHeaders,
   })
 }
