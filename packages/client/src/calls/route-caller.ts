@@ -1,5 +1,5 @@
 import type { RouteTable } from '@slipway/protocol'
-import { buildRoutePath, must, Problem, type RoutePath } from '@slipway/protocol/client'
+import { buildRoutePath, must, Problem } from '@slipway/protocol/client'
 import { readText } from '@slipway/shared/async/read-limited'
 import { Secret } from '@slipway/shared/redaction'
 import { sameOriginFetch } from '@slipway/shared/url'
@@ -37,12 +37,12 @@ interface RequestParts {
 export class RouteCaller<T extends RouteTable> {
   /** The base address, without a slash at its end. */
   readonly url: string
-  readonly #paths: Readonly<Record<keyof T, RoutePath>>
+  readonly #paths: Readonly<Record<keyof T, string>>
   readonly #options: RouteCallerOptions
   readonly #key: Secret | undefined
 
   /** Throws a Problem `bad_request` when `url` is no http, https or http+unix address. */
-  constructor(paths: Readonly<Record<keyof T, RoutePath>>, options: RouteCallerOptions) {
+  constructor(paths: Readonly<Record<keyof T, string>>, options: RouteCallerOptions) {
     this.url = parseBaseUrl(options.url)
     this.#paths = paths
     this.#options = options
