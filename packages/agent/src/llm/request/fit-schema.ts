@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isRecord, parseJsonObject } from '@slipway/shared/json'
 import { fitPropertyName } from '../capabilities/fit-names.ts'
+import { limitDepth, mergeForms, resolveReference, type Schema, topForms } from './merge-forms.ts'
 
 /**
  * Schemas of tools as every provider takes them. One that a provider refuses fails each request that has the
@@ -12,10 +13,7 @@ import { fitPropertyName } from '../capabilities/fit-names.ts'
  * that.
  */
 
-type Schema = Readonly<Record<string, unknown>>
-
 const known = new WeakMap<Schema, Schema>()
-const topForms = ['allOf', 'anyOf', 'oneOf'] as const
 /** Members that providers refuse at the top. */
 const refusedAtTop: readonly string[] = [...topForms, 'enum', 'not', '$ref']
 const schemaMaps = ['properties', '$defs', 'definitions', 'patternProperties']
@@ -26,17 +24,18 @@ const schemaMembers = ['items', 'not', 'additionalProperties']
 export function fitSchema(schema: Schema): Schema {
   const found = known.get(schema)
   if (found !== undefined) return found
-  const fitted = fitInner(fitTop(schema), schema)
+  const root = limitDepth(schema)
+  const fitted = fitInner(fitTop(root), root)
   const isSame = isDeepStrictEqual(fitted, schema)
   known.set(schema, isSame ? schema : fitted)
   return isSame ? schema : fitted
 }
 
 function fitTop(root: Schema): Schema {
-  const { properties, required, ...rest } = merge(root, root)
+  const { properties, required, ...rest } = mergeForms(root)
   const own = isRecord(properties) ? properties : {}
-  const names = (Array.isArray(required) ? required : []).filter(
-    (name, index, all) => typeof name === 'string' && name in own && all.indexOf(name) === index,
+  const names = [...new Set<unknown>(Array.isArray(required) ? required : [])].filter(
+    (name) => typeof name === 'string' && Object.hasOwn(own, name),
   )
   const members = Object.entries(rest).filter(([name]) => !refusedAtTop.includes(name) && name !== 'type')
   return {
@@ -47,45 +46,27 @@ function fitTop(root: Schema): Schema {
   }
 }
 
-const maxDepth = 8
-
-/** A schema with the properties of its forms; only what all of them require stays required. */
-function merge(schema: Schema, root: Schema, depth = 0): Schema {
-  if (depth > maxDepth) return {}
-  const target = typeof schema.$ref === 'string' ? resolve(schema.$ref, root) : undefined
-  const forms = topForms.flatMap((kind) =>
-    (Array.isArray(schema[kind]) ? schema[kind] : [])
-      .filter(isRecord)
-      .map((form) => ({ kind, form: merge(form, root, depth + 1) })),
-  )
-  const all = [
-    ...(target === undefined || target === schema ? [] : [merge(target, root, depth + 1)]),
-    ...forms.map(({ kind, form }) => (kind === 'allOf' ? form : { properties: form.properties })),
-  ]
-  const properties = Object.assign({}, ...all.map((form) => form.properties), schema.properties)
-  const required = [schema, ...all].flatMap((form) => (Array.isArray(form.required) ? form.required : []))
-  const hasRequired = [schema, ...all].some((form) => Array.isArray(form.required))
-  const { required: _, ...rest } = schema
-  return { ...rest, properties, ...(hasRequired && { required }) }
-}
-
 function fitInner(schema: Schema, root: Schema): Schema {
-  const fitted: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(schema)) {
-    if (schemaMaps.includes(name) && isRecord(value))
-      fitted[name] = Object.fromEntries(Object.entries(value).map(([key, one]) => [key, fitAny(one, root)]))
-    else if (schemaLists.includes(name) && Array.isArray(value))
-      fitted[name] = value.map((one: unknown) => fitAny(one, root))
-    else if (schemaMembers.includes(name)) fitted[name] = fitAny(value, root)
-    else if (name !== '$ref' || leadsToSchema(value, root)) fitted[name] = value
-  }
-  if ([fitted.type].flat().includes('array') && !('items' in fitted)) fitted.items = {}
-  const { anyOf, type } = fitted
-  if (!Array.isArray(anyOf) || type === undefined) return fitted
-  const { type: _, ...rest } = fitted
+  const members = Object.entries(schema)
+    .filter(([name, value]) => name !== '$ref' || leadsToSchema(value, root))
+    .map(([name, value]) => [name, fitMember(name, value, root)])
+  const fitted: Schema = Object.fromEntries(members)
+  const { type, ...rest } = fitted
+  const { anyOf } = rest
+  const hasItems = Object.hasOwn(fitted, 'items') || ![type].flat().includes('array')
+  const items = hasItems ? {} : { items: {} }
+  if (!Array.isArray(anyOf) || type === undefined) return { ...fitted, ...items }
   const withType = (form: unknown) =>
     isRecord(form) && form.type === undefined && form.$ref === undefined ? { ...form, type } : form
-  return { ...rest, anyOf: anyOf.map(withType) }
+  return { ...rest, ...items, anyOf: anyOf.map(withType) }
+}
+
+function fitMember(name: string, value: unknown, root: Schema): unknown {
+  if (schemaMaps.includes(name) && isRecord(value))
+    return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, fitAny(one, root)]))
+  if (schemaLists.includes(name) && Array.isArray(value))
+    return value.map((one: unknown) => fitAny(one, root))
+  return schemaMembers.includes(name) ? fitAny(value, root) : value
 }
 
 function fitAny(value: unknown, root: Schema): unknown {
@@ -93,17 +74,7 @@ function fitAny(value: unknown, root: Schema): unknown {
 }
 
 function leadsToSchema(reference: unknown, root: Schema): boolean {
-  return typeof reference === 'string' && resolve(reference, root) !== undefined
-}
-
-function resolve(reference: string, root: Schema): Schema | undefined {
-  if (!reference.startsWith('#')) return undefined
-  let found: unknown = root
-  for (const part of reference.slice(1).split('/').filter(Boolean)) {
-    const name = part.replaceAll('~1', '/').replaceAll('~0', '~')
-    found = isRecord(found) ? found[name] : undefined
-  }
-  return isRecord(found) ? found : undefined
+  return typeof reference === 'string' && resolveReference(reference, root) !== undefined
 }
 
 /** With names of properties that Claude takes. */
