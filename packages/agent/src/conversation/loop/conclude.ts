@@ -27,8 +27,9 @@ export async function conclude(scope: StepScope, signal: AbortSignal): Promise<v
 
 /** The message of a reminder, a critic or a stop hook with which the agent continues. */
 async function followUpEvents(scope: StepScope, signal: AbortSignal): Promise<readonly EventDraft[]> {
-  const { context, runtime } = scope
-  const canCall = !isAcpAgent(runtime.settings.agent) && runtime.modelTools.length > 0
+  const { context, runtime, progress } = scope
+  const hasStep = progress.steps < context.settings.current.max_iterations
+  const canCall = hasStep && !isAcpAgent(runtime.settings.agent) && runtime.modelTools.length > 0
   const announced = canCall ? announcedAction(context.state.view.events) : undefined
   if (announced !== undefined) return [userMessage('environment', announced)]
   const refinement = refinementMessage(scope)

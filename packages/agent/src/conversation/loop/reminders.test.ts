@@ -18,9 +18,9 @@ const think = (count: number): FakeTurn[] =>
   Array.from({ length: count }, (_, at) => ({ calls: [['think', { thought: `thought ${at}` }]] }))
 const finish: FakeTurn = { calls: [['finish', { message: 'Done.' }]] }
 
-async function run(turns: readonly FakeTurn[]) {
+async function run(turns: readonly FakeTurn[], request: Readonly<Record<string, unknown>> = {}) {
   const player = new FakeModel(turns)
-  const life = await fixtures.create({ model: player.open, agent })
+  const life = await fixtures.create({ model: player.open, agent, request })
   await life.sendAndWait('go')
   const sent = player.requests.map(({ messages }) => JSON.stringify(messages.at(-1)))
   return { life, sent }
@@ -62,11 +62,18 @@ test('an answer that announces an action and calls nothing is asked for it, once
   expect(life.status).toBe('finished')
 })
 
+test('an answer of the last step that announces an action ends the run as other answers do', async () => {
+  const { life, sent } = await run([{ text: 'I will now run the tests.' }], { max_iterations: 1 })
+  expect(sent).toHaveLength(1)
+  expect(life.status).toBe('finished')
+})
+
 test.each([
   'I will now run the tests.',
   "Now I'll check the file:",
   'All is clear.\n\nLet me fix that.',
   'Okay, I’m going to start by reading the code.',
+  'When the build is done, tests can run. I will look at it.',
   "Let's run it.",
 ])('%j announces an action', (text) => expect(isAnnouncement(text)).toBe(true))
 
@@ -76,6 +83,11 @@ test.each([
   'Let me know what you think.',
   'Shall I run the tests? I will run them now if you agree.',
   'Once you confirm, I will run the tests.',
+  'I will run the tests as soon as the build is done.',
+  "I'll update the branch after the review.",
+  'I will check again when CI has finished.',
+  "Next, I'll fix the second part unless the first one is enough.",
+  'I will look forward to your answer.',
   "I'll leave it at that.",
   'I will keep that in mind.',
   "Let's talk about it tomorrow.",

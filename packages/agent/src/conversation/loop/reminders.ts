@@ -46,15 +46,17 @@ const promise = /^(?:I['’]ll|I will|I['’]m going to|I am going to|let me|let
 const filler = /^(?:(?:now|next|first|then|also|quickly)\s+)*/i
 /** What tools do. Promises for later (`keep`, `remember`, `wait`) are none of it. */
 const act =
-  /^(?:add|analy[sz]e|apply|begin|build|change|check|commit|continue|create|debug|delete|edit|examine|execute|explore|find|fix|implement|inspect|install|investigate|list|look|make|move|open|proceed|read|refactor|remove|rename|replace|review|rewrite|run|search|see|start|test|try|update|verify|view|write)\b/i
-const condition = /\?|\b(?:if|once|when|after|as soon as|unless|until|before) (?:you|your)\b|\blet me know\b/i
+  /^(?:add|analy[sz]e|apply|begin|build|change|check|commit|continue|create|debug|delete|edit|examine|execute|explore|find|fix|implement|inspect|install|investigate|list|look(?! forward)|make|move|open|proceed|read|refactor|remove|rename|replace|review|rewrite|run|search|see|start|test|try|update|verify|view|write)\b/i
+const condition = /\b(?:if|once|when|after|as soon as|unless|until|before)\b/i
+/** Of the whole paragraph. */
+const question = /\?|\b(?:if|once|when|after|as soon as|unless|until|before) (?:you|your)\b|\blet me know\b/i
 
 /** Whether the last sentence of a text says what its writer does next, and leaves it to nobody. */
 export function isAnnouncement(text: string): boolean {
   const paragraph = text.trim().split(/\n+/).at(-1) ?? ''
   const sentence = paragraph.split(/(?<=[.!?])\s+/).at(-1) ?? ''
   const rest = sentence.replace(opener, '')
-  if (!promise.test(rest) || condition.test(paragraph)) return false
+  if (!promise.test(rest) || condition.test(sentence) || question.test(paragraph)) return false
   return act.test(rest.replace(promise, '').replace(filler, ''))
 }
 
