@@ -295,12 +295,58 @@ test('an hour of waits without anything new is for the user to judge', () => {
   expect(verdictOf(traceEvents(silent))).toBe('silent')
   expect(verdictOf(traceEvents(silent.slice(1)))).toBe('no')
   expect(verdictOf([...traceEvents(silent), user()])).toBe('no')
-  const polled = repeat(14, ['sleep 300', '', 300], ['cat out', 'working', 0.1])
+  const polled = repeat(14, ['', '', 300, running], ['cat out', 'working', 0.1])
   expect(verdictOf(traceEvents(polled))).toBe('silent')
   const busy = polled.map(
-    ([command, result, seconds], at) => [command, at === 20 ? 'more' : result, seconds] as const,
+    ([command, result, ...rest], at) => [command, at === 20 ? 'more' : result, ...rest] as const,
   )
   expect(verdictOf(traceEvents(busy))).toBe('no')
+})
+
+test('calls that succeed are no silence', () => {
+  expect(verdictOf(traceEvents(repeat(30, ['npm test', '120 passed', 600])))).toBe('no')
+  const mixed = repeat(7, ['', '', 500, running], ['make check', 'passed', 600])
+  expect(verdictOf(traceEvents(mixed))).toBe('no')
+})
+
+/** The same events, moved by seconds. */
+function later(events: readonly LogEvent[], seconds: number): LogEvent[] {
+  const move = (timestamp = '') => new Date(Date.parse(timestamp) + seconds * 1000).toISOString()
+  return events.map((event) => ({ ...event, timestamp: move(event.timestamp) }))
+}
+
+const statusAt = (value: string, seconds: number): LogEvent => ({
+  ...{ id: `v${ids++}`, kind: 'ConversationStateUpdateEvent', key: 'execution_status', value },
+  timestamp: new Date(Date.UTC(2026, 0, 1) + seconds * 1000).toISOString(),
+})
+
+test('neither pauses nor waits for a confirmation are silence, and no waits', () => {
+  const wait = ['', '', 60, running] as const
+  const before = traceEvents(repeat(3, wait))
+  const after = later(traceEvents(repeat(3, wait)), 9_000)
+  const pause = [statusAt('paused', 180), statusAt('running', 9_000)]
+  expect(verdictOf([...before, ...pause, ...after])).toBe('no')
+  const [call, result] = traceEvents([['', '', 9_060, running]])
+  if (call === undefined || result === undefined) throw new Error('no step')
+  const asked = [statusAt('waiting_for_confirmation', 0), statusAt('running', 9_000)]
+  const confirmed = [...before, ...later([call], 180), ...later([...asked, result], 180)]
+  expect(verdictOf(confirmed)).toBe('no')
+  const quick = times(4, (n) => {
+    const [made, seen] = later(traceEvents([['ls', 'a', 60]]), n * 60)
+    return made === undefined || seen === undefined ? [] : [made, statusAt('running', n * 60 + 59), seen]
+  })
+  expect(verdictOf(quick)).toBe('stuck')
+})
+
+test('time between calls and the same time of calls side by side do not add up', () => {
+  const apart = times(20, (n) => later(traceEvents([['', '', 60, running]]), n * 600))
+  expect(verdictOf(apart)).toBe('no')
+  const beside = times(14, (n) => {
+    const [first, second] = [0, 1].map(() => later(traceEvents([['', '', 250, running]]), n * 250))
+    const [a, b, c, d] = [...(first ?? []), ...(second ?? [])]
+    return [a, c, b, d].filter((event) => event !== undefined)
+  })
+  expect(verdictOf(beside)).toBe('no')
 })
 
 test('looks at a terminal in the background are waits while it runs', () => {

@@ -20,13 +20,13 @@ type ActionEvent = LogEventOf<'ActionEvent'>
 const minWaitMs = 10_000
 /** A call that starts nothing and reads what a running program wrote is one after a shorter time. */
 const minReadMs = 1_000
-/** Waits for so long that brought nothing new are for the user to judge. */
+/** Calls that waited for so long and brought nothing new are for the user to judge. */
 const maxSilenceMs = 3_600_000
 
 interface ActionRecord {
   readonly id: string
-  /** Milliseconds; NaN when the event does not tell. */
-  readonly startedAt: number
+  /** Of its event, in milliseconds; NaN when the event does not tell. */
+  readonly madeAt: number
   readonly callId: string
   /** It reads what a program writes, and does nothing else. */
   readonly startsNothing: boolean
@@ -42,7 +42,8 @@ interface ActionRecord {
  * action with another result each time, or a wait: a call that takes ten seconds and does not fail, or one that
  * starts nothing and reads what a running program wrote. What came before a wait is not counted, because the
  * world has had time to change. The limits of cost, steps and time bound waits, and the user is asked when an
- * hour of them has brought nothing new.
+ * hour of them has brought nothing new: an hour in which calls ran and did not succeed, without pauses and
+ * confirmations.
  */
 export class StuckDetector {
   #steps: ActionRecord[] = []
@@ -50,13 +51,16 @@ export class StuckDetector {
   #messages = 0
   /** The agent got a message since the last result. */
   #isNudged = false
-  /** From the first wait on: what was heard since, the time of the newest of it, and that of the last result. */
-  #silence: { readonly heard: Set<string>; from: number; to: number } | undefined
+  /** When the conversation began to run or continued. */
+  #runningSince = Number.NEGATIVE_INFINITY
+  /** From the first wait on: what was heard, how long calls brought nothing new, and when the last one ended. */
+  #silence: { readonly heard: Set<string>; ms: number; countedTo: number } | undefined
 
   add(event: LogEvent): void {
     if (event.kind === 'MessageEvent') this.#message(event)
     else if (event.kind === 'ActionEvent') this.#act(event)
     else if (isResult(event)) this.#addResult(event)
+    else if (isRunning(event)) this.#runningSince = timeOf(event)
   }
 
   /**
@@ -65,7 +69,7 @@ export class StuckDetector {
    * hour of waits has brought nothing new.
    */
   detect(thresholds: StuckThresholds): 'no' | 'nudge' | 'stuck' | 'silent' {
-    if (this.#silence !== undefined && this.#silence.to - this.#silence.from >= maxSilenceMs) return 'silent'
+    if (this.#silence !== undefined && this.#silence.ms >= maxSilenceMs) return 'silent'
     const { action_observation, action_error, monologue, alternating_pattern } = thresholds
     const steps = this.#steps.filter(({ result }) => result !== undefined)
     const errors = runLength(steps, (step, last) => step.isError && step.action() === last.action())
@@ -91,12 +95,12 @@ export class StuckDetector {
   }
 
   #act(event: ActionEvent): void {
-    const { id, tool_call_id: callId, timestamp = '' } = event
+    const { id, tool_call_id: callId } = event
     const action = lazy(() => actionFingerprint(event))
     this.#steps.push({
       id,
       callId,
-      startedAt: Date.parse(timestamp),
+      madeAt: timeOf(event),
       startsNothing: startsNothing(event),
       action,
       result: undefined,
@@ -113,8 +117,10 @@ export class StuckDetector {
     this.#messages = 0
     this.#isNudged = false
     if (step === undefined) return
-    const isWaiting = isWait(step, event)
-    if (isWaiting || this.#silence !== undefined) this.#hear(event)
+    // It ran neither before it was confirmed nor during a pause.
+    const startedAt = Math.max(step.madeAt, this.#runningSince)
+    const isWaiting = isWait(step, event, timeOf(event) - startedAt)
+    if (isWaiting || this.#silence !== undefined) this.#hear(event, startedAt)
     if (isWaiting) {
       this.#steps = []
       return
@@ -123,16 +129,21 @@ export class StuckDetector {
     step.result = lazy(() => resultFingerprint(event))
   }
 
-  #hear(event: ResultEvent): void {
-    const to = Date.parse(event.timestamp ?? '')
+  #hear(event: ResultEvent, startedAt: number): void {
+    const endedAt = timeOf(event)
     const result = resultFingerprint(event)
-    this.#silence ??= { heard: new Set(), from: to, to }
-    const { heard } = this.#silence
-    this.#silence.to = to
-    if (heard.has(result)) return
+    this.#silence ??= { heard: new Set(), ms: 0, countedTo: Number.NEGATIVE_INFINITY }
+    const { heard, countedTo } = this.#silence
+    // Calls that ran side by side count once.
+    const ms = endedAt - Math.max(startedAt, countedTo)
+    if (ms > 0) this.#silence.countedTo = endedAt
+    if (heard.has(result)) {
+      if (ms > 0 && exitCodeOf(event) !== 0) this.#silence.ms += ms
+      return
+    }
     if (heard.size >= maxSteps) heard.clear()
     heard.add(result)
-    this.#silence.from = to
+    this.#silence.ms = 0
   }
 }
 
@@ -144,14 +155,30 @@ function startsNothing({ action }: ActionEvent): boolean {
   return kind === 'TerminalAction' && command === '' && reset !== true
 }
 
-function isWait(step: ActionRecord, event: ResultEvent): boolean {
+function isWait(step: ActionRecord, event: ResultEvent, ms: number): boolean {
   if (event.kind !== 'ObservationEvent') return false
-  const { is_error, exit_code, status, metadata }: Members = { ...event.observation }
-  const exitCode = exit_code ?? getMember(metadata, 'exit_code')
+  const { is_error, status }: Members = { ...event.observation }
+  const exitCode = exitCodeOf(event)
   // -1: it still runs.
   const isFailure = is_error === true || (typeof exitCode === 'number' && exitCode > 0)
   const isRead = step.startsNothing && (exitCode === -1 || status === 'running')
-  return !isFailure && Date.parse(event.timestamp ?? '') - step.startedAt >= (isRead ? minReadMs : minWaitMs)
+  return !isFailure && ms >= (isRead ? minReadMs : minWaitMs)
+}
+
+function exitCodeOf(event: ResultEvent): unknown {
+  if (event.kind !== 'ObservationEvent') return undefined
+  const { exit_code, metadata }: Members = { ...event.observation }
+  return exit_code ?? getMember(metadata, 'exit_code')
+}
+
+function isRunning(event: LogEvent): boolean {
+  const isStatus = event.kind === 'ConversationStateUpdateEvent' && event.key === 'execution_status'
+  return isStatus && event.value === 'running' && !Number.isNaN(timeOf(event))
+}
+
+/** Milliseconds; NaN when the event does not tell. */
+function timeOf({ timestamp = '' }: LogEvent): number {
+  return Date.parse(timestamp)
 }
 
 /** Number of steps at the end that are like the last one. */
