@@ -8,7 +8,7 @@ import { createTestSchema, describePostgres } from './testing/test-database.ts'
 
 /** At night every fault at every point; otherwise those that differ there. */
 const isThorough = Number(process.env.SLIPWAY_FAULT_ROUNDS ?? 0) > 0
-vi.setConfig({ testTimeout: isThorough ? 600_000 : 120_000, maxConcurrency: 6 })
+vi.setConfig({ testTimeout: isThorough ? 600_000 : 300_000, maxConcurrency: 6 })
 
 /** The longest that a client waits for an answer, above what a busy machine takes for one. */
 const queryMs = 2_000

@@ -6,7 +6,7 @@ import { DatabaseProxy } from '../testing/database-proxy.ts'
 import { createTestSchema, describePostgres } from '../testing/test-database.ts'
 import { openPostgresControlPlaneStore } from './control-plane-store.ts'
 
-vi.setConfig({ testTimeout: 120_000, maxConcurrency: 6 })
+vi.setConfig({ testTimeout: 300_000, maxConcurrency: 6 })
 /** The longest that a client waits for an answer, above what a busy machine takes for one. */
 const queryMs = 2_000
 /** A lease whose acquisition had no answer is given back at the next renewal. */

@@ -8,7 +8,7 @@ import { createTestSchema, describePostgres, runSql } from '../testing/test-data
 import { PostgresConversationLeases } from './conversation-leases.ts'
 import { Registration } from './registration.ts'
 
-vi.setConfig({ testTimeout: 120_000, maxConcurrency: 6 })
+vi.setConfig({ testTimeout: 300_000, maxConcurrency: 6 })
 /** The longest that a client waits for an answer, above what a busy machine takes for one. */
 const queryMs = 2_000
 /** Nothing is renewed or swept on its own. */
