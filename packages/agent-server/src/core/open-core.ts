@@ -98,8 +98,9 @@ async function openDocuments(
   { config, directory, storage: { documents }, log }: CoreOptions,
   cipher: Cipher,
 ): Promise<ServerDocuments> {
-  if (config.databaseUrl !== undefined) await assertSealingKey(documents, cipher)
-  await importDocumentFiles({ directory, documents, log })
+  const isShared = config.databaseUrl !== undefined
+  if (isShared) await assertSealingKey(documents, cipher)
+  await importDocumentFiles({ directory, documents, cipher, isShared, log })
   const { documentsDirectory } = config
   if (documentsDirectory === undefined) return documents
   return await withConfiguredDocuments(documents, { directory: documentsDirectory, cipher })

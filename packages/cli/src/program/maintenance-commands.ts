@@ -1,4 +1,5 @@
 import { userDataDirectory } from '@slipway/shared/process'
+import { Secret } from '@slipway/shared/redaction'
 import type { Command } from 'commander'
 import type { CommandContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
@@ -94,7 +95,7 @@ export function addMaintenanceCommands(
   )
   addDocumentCommands(slipway, config)
   addDataCommand(slipway, config)
-  addMigrateCommand(slipway, isJson)
+  addMigrateCommand(slipway, env, isJson)
 }
 
 /** The commands for what a server stores beside conversations. */
@@ -136,7 +137,7 @@ function addDocumentCommands(slipway: Command, { env, dataDirectory }: Config): 
     .action(async (name: string) => (await load()).removeDocumentCommand(await findPlace(), name, isJson()))
 }
 
-function addMigrateCommand(slipway: Command, isJson: () => boolean): void {
+function addMigrateCommand(slipway: Command, env: Config['env'], isJson: () => boolean): void {
   slipway
     .command('migrate')
     .description('copy a data directory into PostgreSQL, or back; no server may run')
@@ -145,7 +146,9 @@ function addMigrateCommand(slipway: Command, isJson: () => boolean): void {
     .addHelpText('after', '\nRepeat an interrupted migration: it continues. The source stays as it is.')
     .action(async (places: { from: string; to: string }) => {
       const { migrateCommand } = await import('../commands/server/backup.ts')
-      await migrateCommand(places, isJson())
+      const key = env.SLIPWAY_SECRET_KEY ?? env.OH_SECRET_KEY
+      const secretKey = key === undefined ? undefined : new Secret(key)
+      await migrateCommand({ ...places, secretKey }, isJson())
     })
 }
 

@@ -1,8 +1,11 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Instant } from '@slipway/protocol'
+import type { Secret } from '@slipway/shared/redaction'
+import { Cipher } from '../crypto/cipher.ts'
 import type { DocumentStore } from '../documents/document-store.ts'
 import { readDocumentFiles } from '../documents/import-files.ts'
+import { isSameDocument, reseal } from '../documents/reseal.ts'
 import { openControlPlaneStore } from '../sqlite/control-plane/control-plane-store.ts'
 import { Database } from '../sqlite/database/database.ts'
 import { logMigrations } from '../sqlite/event-log/schema.ts'
@@ -13,6 +16,8 @@ interface MigrateOptions {
   /** A data directory, or `postgres://…`. One of both is a directory, the other a database. */
   readonly from: string
   readonly to: string
+  /** `SLIPWAY_SECRET_KEY`: what goes into a database is sealed with it, also what `secret.key` has sealed. */
+  readonly secretKey?: Secret | undefined
   readonly onProgress?: (progress: CopyProgress) => void
 }
 
@@ -30,7 +35,8 @@ const cursorsSql = 'SELECT receiver, conversation, position, updated_at FROM del
  * server may use either. An interrupted call is repeated with the same arguments and continues; a repeated one
  * changes nothing. Rejects with a plain Error when something differs.
  */
-export async function migrate({ from, to, onProgress = () => {} }: MigrateOptions): Promise<MigrateResult> {
+export async function migrate(options: MigrateOptions): Promise<MigrateResult> {
+  const { from, to, secretKey, onProgress = () => {} } = options
   if (isUrl(from) === isUrl(to))
     throw new Error('One of --from and --to is a data directory, the other postgres://…')
   const [url, directory] = isUrl(from) ? [from, resolve(to)] : [to, resolve(from)]
@@ -55,10 +61,14 @@ export async function migrate({ from, to, onProgress = () => {} }: MigrateOption
   for (const [receiver, conversation, position, updated_at] of cursors)
     await target.deliveries.advance(receiver, conversation, { position, updated_at })
   if (!isControlPlane) {
-    await copyDocuments(source.documents, target.documents)
+    const isSealedAgain = !isUrl(from) && secretKey !== undefined
+    const cipher = isSealedAgain ? await Cipher.open({ directory, secretKey }) : undefined
+    const seal = (name: string, bytes: Buffer) =>
+      cipher === undefined ? bytes : (reseal(name, bytes, cipher)?.bytes ?? bytes)
+    await copyDocuments(source.documents, target.documents, { cipher, seal })
     if (!isUrl(from))
       for await (const { name, bytes } of readDocumentFiles(directory))
-        await target.documents.update('', name, (old) => old ?? bytes)
+        await target.documents.update('', name, (old) => old ?? seal(name, bytes))
     return { ...copied, rows: undefined }
   }
   const { controlPlaneToFiles, controlPlaneToPostgres } = await import('./copy-control-plane.ts')
@@ -68,15 +78,22 @@ export async function migrate({ from, to, onProgress = () => {} }: MigrateOption
 }
 
 /** Throws an Error for one that is another in the target. */
-async function copyDocuments(from: DocumentStore, to: DocumentStore): Promise<void> {
+async function copyDocuments(
+  from: DocumentStore,
+  to: DocumentStore,
+  {
+    cipher,
+    seal,
+  }: { readonly cipher: Cipher | undefined; readonly seal: (name: string, bytes: Buffer) => Buffer },
+): Promise<void> {
   for (const name of await from.list('')) {
     const bytes = await from.get('', name)
     await to.update('', name, (old) => {
-      if (old !== undefined && bytes !== undefined && !old.equals(bytes))
+      if (old !== undefined && bytes !== undefined && !isSameDocument(name, [old, bytes], cipher))
         throw new Error(
           `The document ${name} differs in the target: remove it there (slipway documents rm ${name}), or use another target`,
         )
-      return old ?? bytes
+      return old ?? (bytes === undefined ? undefined : seal(name, bytes))
     })
   }
 }

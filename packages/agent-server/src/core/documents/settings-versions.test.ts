@@ -30,7 +30,7 @@ async function open(directory: string) {
   const cipher = await Cipher.open({ directory, secretKey: undefined })
   const storage = await openStorage({ directory })
   const { documents } = storage
-  await importDocumentFiles({ directory, documents, log: () => {} })
+  await importDocumentFiles({ directory, documents, cipher, log: () => {} })
   const settings = new ServerSettings({ documents, cipher })
   const profiles = new LlmProfiles({ documents, cipher, settings })
   const metaProfiles = new MetaProfiles({ documents, settings })

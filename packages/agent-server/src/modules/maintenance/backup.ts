@@ -44,7 +44,7 @@ export interface BackupResult {
   readonly skipped: readonly string[]
 }
 
-const secretFile = /^(?:secret\.key|session\.key|admin\.key|.*\.sealed(?:\.imported)?)$/
+const secretFile = /^(?:secret\.key|session\.key|admin\.key|.*\.sealed(?:\.(?:not-)?imported(?:-\d+)?)?)$/
 
 /**
  * Adds a step to a backup: the events since the step before, and the other files as they are. Each database

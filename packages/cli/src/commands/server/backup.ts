@@ -1,4 +1,5 @@
 import { backUp, listBackup, migrate, restore, verifyBackup } from '@slipway/agent-server/maintenance'
+import type { Secret } from '@slipway/shared/redaction'
 import { formatBytes } from '@slipway/shared/text'
 import { countText } from '../../output/count-text.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
@@ -77,7 +78,7 @@ const noteMs = 5_000
 
 /** Copies a data directory into a database, or back. */
 export async function migrateCommand(
-  places: { readonly from: string; readonly to: string },
+  places: { readonly from: string; readonly to: string; readonly secretKey: Secret | undefined },
   isJson: boolean,
 ): Promise<void> {
   let notedMs = performance.now()
