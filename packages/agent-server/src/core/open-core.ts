@@ -103,7 +103,8 @@ async function openDocuments(
   await importDocumentFiles({ directory, documents, cipher, isShared, log })
   const { documentsDirectory } = config
   if (documentsDirectory === undefined) return documents
-  return await withConfiguredDocuments(documents, { directory: documentsDirectory, cipher })
+  const options = { directory: documentsDirectory, dataDirectory: directory, cipher }
+  return await withConfiguredDocuments(documents, options)
 }
 
 /** Opens conversations, their streams and webhooks. Nothing runs before `start`. */

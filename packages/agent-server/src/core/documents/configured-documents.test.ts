@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { llm } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
@@ -11,15 +11,19 @@ import { ServerSecrets } from '../secrets/server-secrets.ts'
 import { withConfiguredDocuments } from './configured-documents.ts'
 
 async function open(place: string) {
-  const cipher = await Cipher.open({ directory: place, secretKey: undefined })
-  const stored = fileDocuments(place)
+  const dataDirectory = join(place, 'data')
+  const cipher = await Cipher.open({ directory: dataDirectory, secretKey: undefined })
+  const stored = fileDocuments(dataDirectory)
   const directory = join(place, 'configured')
   mkdirSync(join(directory, 'profiles'), { recursive: true })
   const write = (file: string, value: unknown) =>
-    writeFileSync(join(directory, file), typeof value === 'string' ? value : JSON.stringify(value))
+    writeFileSync(join(directory, file), typeof value === 'string' ? value : JSON.stringify(value), {
+      mode: 0o600,
+    })
   return {
     ...{ cipher, stored, directory, write },
-    read: () => withConfiguredDocuments(stored, { directory, cipher }),
+    read: (folder = directory) =>
+      withConfiguredDocuments(stored, { directory: folder, dataDirectory, cipher }),
   }
 }
 
@@ -63,7 +67,7 @@ test('files win over the storage, are read-only with their path, and leave what 
   // What no file sets is that of the storage.
   await new ServerSecrets({ documents, cipher }).save('NAME', { value: 'v' })
   expect(await new ServerSecrets({ documents: stored, cipher }).getValue('NAME')).toBe('v')
-  expect(readFileSync(join(place.path, 'secrets.sealed'), 'utf8')).not.toContain('NAME')
+  expect(readFileSync(join(place.path, 'data/secrets.sealed'), 'utf8')).not.toContain('NAME')
 })
 
 test('a file that sets no document, or is no JSON, is refused with its path', async () => {
@@ -78,6 +82,25 @@ test('a file that sets no document, or is no JSON, is refused with its path', as
   const broken = await open(other.path)
   broken.write('settings.json', '{"agent_settings": ')
   await expect(broken.read()).rejects.toThrow(`${join(broken.directory, 'settings.json')} is not JSON`)
+})
+
+test('files that other users may read, or a backup without secrets would have, are refused', async () => {
+  using place = temporaryDirectory()
+  const { directory, write, read } = await open(place.path)
+  write('secrets.json', {})
+  chmodSync(directory, 0o755)
+  await read()
+  chmodSync(join(directory, 'secrets.json'), 0o644)
+  await expect(read()).rejects.toThrow(
+    `every user of this machine may read or write ${join(directory, 'secrets.json')}`,
+  )
+  chmodSync(directory, 0o700)
+  await read()
+  const inside = join(place.path, 'data/configured')
+  mkdirSync(inside)
+  await expect(read(inside)).rejects.toThrow(`${inside} is in the data directory`)
+  symlinkSync(inside, join(place.path, 'link'))
+  await expect(read(join(place.path, 'link'))).rejects.toThrow('is in the data directory')
 })
 
 test('a file of another form is a Problem with its path', async () => {

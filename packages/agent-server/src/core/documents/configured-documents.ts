@@ -1,8 +1,9 @@
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, realpath, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { Problem } from '@slipway/protocol'
-import { errorCode } from '@slipway/shared/fs'
+import { errorCode, isWithin } from '@slipway/shared/fs'
 import { parseJson } from '@slipway/shared/json'
+import { isReadable, toolUser } from '@slipway/shared/tool-files'
 import type { Cipher, DocumentStore } from '@slipway/storage'
 
 /**
@@ -44,12 +45,23 @@ interface ConfiguredDocument {
   readonly bytes: Buffer
 }
 
-/** Lays the files of a folder over documents. Rejects with an Error for a file that sets no document. */
+/**
+ * Lays the files of a folder over documents. Rejects with an Error for a file that sets no document, and for
+ * files that others can read or that are in the data directory.
+ */
 export async function withConfiguredDocuments(
   documents: DocumentStore,
-  { directory, cipher }: { readonly directory: string; readonly cipher: Cipher },
+  {
+    directory,
+    dataDirectory,
+    cipher,
+  }: { readonly directory: string; readonly dataDirectory: string; readonly cipher: Cipher },
 ): Promise<ServerDocuments> {
   const configured = new Map<string, ConfiguredDocument>()
+  if (isWithin(await realpath(dataDirectory), await realpath(directory)))
+    throw new Error(
+      `SLIPWAY_DOCUMENTS_DIRECTORY: ${directory} is in the data directory, whose backups without secrets would have its files in clear. Move it elsewhere.`,
+    )
   for (const file of await listFiles(resolve(directory))) {
     const name = file.startsWith(`${profileFolder}/`) ? file : namesByFile.get(file)
     const path = join(resolve(directory), file)
@@ -57,6 +69,7 @@ export async function withConfiguredDocuments(
       throw new Error(
         `${path} sets no document: files of SLIPWAY_DOCUMENTS_DIRECTORY are ${[...namesByFile.keys()].join(', ')} and ${profileFolder}/NAME.json`,
       )
+    await assertPrivate(path, resolve(directory))
     const text = await readFile(path, 'utf8')
     if (parseJson(text) === undefined) throw new Error(`${path} is not JSON: fix it, or move it away`)
     const bytes = name.endsWith('.sealed') ? cipher.seal(text) : Buffer.from(text)
@@ -87,6 +100,21 @@ export function assertWritable(documents: ServerDocuments, name: string): void {
 function readOnly(path: string): Problem {
   const text = `This is set by ${path} and read-only here: change the file, and restart the server`
   return new Problem('conflict', text)
+}
+
+/** A folder that is closed to others protects its files, whatever their modes are. */
+async function assertPrivate(path: string, directory: string): Promise<void> {
+  // Windows has no such bits.
+  const isOpen = async (place: string) =>
+    process.platform !== 'win32' && ((await stat(place)).mode & 0o007) !== 0
+  if ((await isOpen(path)) && (await isOpen(directory)))
+    throw new Error(
+      `SLIPWAY_DOCUMENTS_DIRECTORY: every user of this machine may read or write ${path}, which can have secrets in clear. Run "chmod 700 ${directory}", or "chmod 600" for its files (Kubernetes: defaultMode 0440).`,
+    )
+  if (toolUser() !== undefined && (await isReadable(path)))
+    throw new Error(
+      `SLIPWAY_DOCUMENTS_DIRECTORY: the user of SLIPWAY_TOOL_USER can read ${path}, which can have secrets in clear. Run "chmod 700 ${directory}".`,
+    )
 }
 
 /** The JSON files of a folder and of its folder of profiles; those that begin with a dot are left out. */
