@@ -9,7 +9,8 @@ import {
   Problem,
   type StoredAgentProfile,
 } from '@slipway/protocol'
-import type { Cipher, DocumentStore, JsonDocument } from '@slipway/storage'
+import type { Cipher, JsonDocument } from '@slipway/storage'
+import { assertWritable, type ServerDocuments } from '../../core/documents/configured-documents.ts'
 import { openDocument } from '../../core/documents/document.ts'
 import type { LlmProfiles, ProfileReferences } from '../../modules/llm-profiles/module.ts'
 import { isAcp, type ServerSettings } from '../../modules/settings/module.ts'
@@ -21,11 +22,12 @@ import {
   resolveAgentProfile,
 } from './resolve-agent-profile.ts'
 
+const documentName = 'agent-profiles.sealed'
 /** Of the first agent profile, and of the LLM profile that is made for it. */
 const defaultName = 'default'
 
 interface AgentProfilesOptions {
-  readonly documents: DocumentStore
+  readonly documents: ServerDocuments
   readonly cipher: Cipher
   readonly llmProfiles: Pick<LlmProfiles, 'resolve' | 'getActiveName' | 'get' | 'save'>
   /** Absent: there are none. */
@@ -39,7 +41,7 @@ interface AgentProfilesOptions {
 
 /**
  * Agents by reference to LLM profiles and MCP servers: one sealed document. The first list makes the profile
- * `default`, which becomes active, unless a file sets the settings. An unreadable one is a Problem `conflict`.
+ * `default`, which becomes active, unless a file sets the settings or this document. An unreadable one is a Problem `conflict`.
  */
 export class AgentProfiles implements ProfileReferences {
   readonly #options: AgentProfilesOptions
@@ -48,7 +50,7 @@ export class AgentProfiles implements ProfileReferences {
   constructor(options: AgentProfilesOptions) {
     this.#options = options
     const { documents, cipher } = options
-    this.#document = openDocument(documents, 'agent-profiles.sealed', {
+    this.#document = openDocument(documents, documentName, {
       empty: [],
       parse: parseProfiles,
       cipher,
@@ -111,6 +113,7 @@ export class AgentProfiles implements ProfileReferences {
   async remove(name: string): Promise<boolean> {
     const existing = (await this.#document.read()).find((profile) => profile.name === name)
     if (existing === undefined) return false
+    assertWritable(this.#options.documents, documentName)
     // First: a profile that is gone could not be removed again after an error here.
     await this.#options.settings.modify((current) => {
       const { active_agent_profile_id: id, agent_settings } = current
@@ -196,7 +199,8 @@ export class AgentProfiles implements ProfileReferences {
   /** Makes the first profile, unless one is active or another request is faster. */
   async #seed(): Promise<readonly StoredAgentProfile[]> {
     const { active_agent_profile_id: active, agent_settings } = await this.#options.settings.read()
-    if (active !== undefined || this.#options.settings.file !== undefined) return []
+    const { documents, settings } = this.#options
+    if (active !== undefined || (settings.file ?? documents.fileOf?.(documentName)) !== undefined) return []
     const defaultProfile = createDefaultProfile(
       isAcp(agent_settings)
         ? acpProfileMembers(agent_settings)

@@ -1,11 +1,14 @@
 import { type MetaProfile, metaProfile, type NamedMetaProfile, Problem, profileName } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
-import type { DocumentStore, JsonDocument } from '@slipway/storage'
+import type { JsonDocument } from '@slipway/storage'
+import { assertWritable, type ServerDocuments } from '../../core/documents/configured-documents.ts'
 import { openDocument } from '../../core/documents/document.ts'
 import { type ServerSettings, withMetaProfile } from '../../modules/settings/module.ts'
 
+const documentName = 'meta-profiles.json'
+
 interface MetaProfilesOptions {
-  readonly documents: DocumentStore
+  readonly documents: ServerDocuments
   /** Have the active one and its name. */
   readonly settings: Pick<ServerSettings, 'getAgentSettings' | 'modify'>
   readonly max?: number
@@ -27,7 +30,7 @@ export class MetaProfiles {
 
   constructor(options: MetaProfilesOptions) {
     this.#options = options
-    this.#document = openDocument(options.documents, 'meta-profiles.json', {
+    this.#document = openDocument(options.documents, documentName, {
       empty: [],
       parse: parseProfiles,
     })
@@ -79,6 +82,8 @@ export class MetaProfiles {
 
   /** The settings forget it first: they never name one that is gone. Does nothing for an unknown name. */
   async remove(name: string): Promise<void> {
+    if ((await this.#document.read()).some((profile) => profile.name === name))
+      assertWritable(this.#options.documents, documentName)
     if ((await this.getActiveName()) === name)
       await this.#options.settings.modify((stored) => withMetaProfile(stored, undefined))
     await this.#document.update((profiles) => {

@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import { llm } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import { expect, test } from 'vitest'
+import { AgentProfiles } from '../../compat/agent-profiles/agent-profiles.ts'
+import { MetaProfiles } from '../../compat/meta-profiles/meta-profiles.ts'
 import { LlmProfiles } from '../../modules/llm-profiles/llm-profiles.ts'
 import { ServerSettings } from '../../modules/settings/server-settings.ts'
 import { fileDocuments } from '../../testing/file-documents.ts'
@@ -82,6 +84,54 @@ test('a file that sets no document, or is no JSON, is refused with its path', as
   const broken = await open(other.path)
   broken.write('settings.json', '{"agent_settings": ')
   await expect(broken.read()).rejects.toThrow(`${join(broken.directory, 'settings.json')} is not JSON`)
+})
+
+test('a change that a file refuses changes no other document', async () => {
+  using place = temporaryDirectory()
+  const { cipher, stored, write, read } = await open(place.path)
+  const openStores = async () => {
+    const documents = await read()
+    const settings = new ServerSettings({ documents, cipher })
+    const llmProfiles = new LlmProfiles({ documents, cipher, settings })
+    const metaProfiles = new MetaProfiles({ documents, settings })
+    const agentProfiles = new AgentProfiles({
+      ...{ documents, cipher, llmProfiles, settings },
+      listUserSkills: async () => [],
+    })
+    return { settings, llmProfiles, metaProfiles, agentProfiles }
+  }
+  const contents = async () =>
+    Promise.all((await stored.list('')).toSorted().map(async (name) => [name, await stored.get('', name)]))
+  write('agent-profiles.json', [])
+  const seeded = await openStores()
+  await seeded.settings.modify((all) => ({
+    ...all,
+    agent_settings: { llm: { model: 'openai/m', api_key: 'sk' } },
+  }))
+  const unseeded = await contents()
+  expect(await seeded.agentProfiles.list()).toEqual([])
+  expect(await contents()).toEqual(unseeded)
+  const id = '0f9a2f6e-5d0c-4c1b-9a57-000000000010'
+  const classes = [{ description: 'any', model: 'one' }]
+  const rule = { classifier_model: 'one', classes }
+  write('agent-profiles.json', [
+    { id, name: 'a', revision: 0, agent_kind: 'openhands', llm_profile_ref: 'one' },
+  ])
+  write('meta-profiles.json', [{ name: 'rule', config: rule }])
+  const { llmProfiles, metaProfiles, agentProfiles } = await openStores()
+  await llmProfiles.save('one', llm.parse({ model: 'openai/one' }))
+  await llmProfiles.activate('one')
+  await agentProfiles.activate(id)
+  await metaProfiles.activate('rule')
+  const before = await contents()
+  await expect(agentProfiles.remove('a')).rejects.toMatchObject({ code: 'conflict' })
+  await expect(metaProfiles.remove('rule')).rejects.toMatchObject({ code: 'conflict' })
+  expect(await contents()).toEqual(before)
+  write('settings.json', { active_profile: 'one', agent_settings: {}, misc_settings: {} })
+  const readOnly = await openStores()
+  await expect(readOnly.llmProfiles.rename('one', 'two')).rejects.toMatchObject({ code: 'conflict' })
+  await expect(readOnly.llmProfiles.remove('one')).rejects.toMatchObject({ code: 'conflict' })
+  expect(await contents()).toEqual(before)
 })
 
 test('files that other users may read, or a backup without secrets would have, are refused', async () => {

@@ -40,7 +40,7 @@ interface LlmProfilesOptions {
   readonly cipher: Cipher
   readonly max?: number
   /** Also stores which profile is active, so that it changes in one update with the agents' model. */
-  readonly settings: Pick<ServerSettings, 'read' | 'modify'>
+  readonly settings: Pick<ServerSettings, 'read' | 'modify' | 'assertWritable'>
   /** What other modules know of profiles; they may add it later. */
   readonly links?: ProfileLinks
 }
@@ -145,6 +145,7 @@ export class LlmProfiles implements ModelSource {
       assertWritable(this.#options.documents, documentName(name))
       // First, because the settings may be unreadable.
       const isActive = (await this.#readActiveName()) === name
+      if (isActive) this.#options.settings.assertWritable()
       // The profile has both names until no reference uses the old one: a crash leaves no dangling reference.
       const bytes = await this.#read(name)
       await this.#options.documents.update('', documentName(newName), (old) => {

@@ -20,7 +20,7 @@ import {
 import { isRecord, mergePatch, restoreRedacted } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
 import type { Cipher, JsonDocument } from '@slipway/storage'
-import type { ServerDocuments } from '../../core/documents/configured-documents.ts'
+import { assertWritable, type ServerDocuments } from '../../core/documents/configured-documents.ts'
 import { openDocument } from '../../core/documents/document.ts'
 import { redactSecrets } from '../../core/secrets/expose-secrets.ts'
 import { openSealedTexts } from '../../core/secrets/sealed-text.ts'
@@ -68,6 +68,11 @@ export class ServerSettings {
   /** The path of the file that sets them, which makes them read-only. */
   get file(): string | undefined {
     return this.#documents.fileOf?.(documentName)
+  }
+
+  /** Before the first step of a change that ends with one of them. */
+  assertWritable(): void {
+    assertWritable(this.#documents, documentName)
   }
 
   async read(): Promise<StoredSettings> {
