@@ -197,3 +197,51 @@ test('changes of one group are stored apart from one that needs a damaged page',
   const refused = ids.filter((_, index) => outcomes[index]?.status === 'rejected')
   expect([before, ...onPage]).toEqual(expect.arrayContaining(refused))
 })
+
+test('a damaged page of documents costs those on it, and a repair keeps the others', async () => {
+  const directory = join(base, 'documents')
+  const names = Array.from({ length: 12 }, (_, n) => `profiles/${n + 10}.json`)
+  const bytes = Buffer.alloc(1_500, 'x')
+  {
+    await using storage = await openStorage({ directory })
+    for (const name of names) await storage.documents.update('', name, () => bytes)
+  }
+  const path = join(directory, 'log.db')
+  const file = readFileSync(path)
+  let page = 0
+  {
+    using db = new DatabaseSync(path)
+    const sql =
+      "SELECT pageno FROM dbstat WHERE name = 'document' AND pagetype = 'leaf' ORDER BY path LIMIT 1 OFFSET 2"
+    page = Number(db.prepare(sql).get()?.pageno)
+  }
+  const old = Buffer.from(file.subarray((page - 1) * pageSize, page * pageSize))
+  writeFileSync(path, file.fill(0, (page - 1) * pageSize, page * pageSize))
+  const lost = names.filter((name) => old.includes(name))
+  expect(lost.length).toBeGreaterThan(0)
+  {
+    await using storage = await openStorage({ directory })
+    const { documents } = storage
+    expect((await documents.list('')).toSorted()).toEqual(names)
+    for (const name of names)
+      if (lost.includes(name)) {
+        await expect(documents.get('', name)).rejects.toMatchObject({ code: 'unavailable' })
+        await expect(documents.update('', name, () => bytes)).rejects.toMatchObject({ code: 'unavailable' })
+      } else {
+        expect(await documents.get('', name)).toEqual(bytes)
+        await documents.update('', name, () => Buffer.from(name))
+      }
+    await storage.conversations.create({ id: String(ids[0]) })
+  }
+  expect(repairLog(path, join(directory, 'aside'))).toMatchObject({
+    problems: [],
+    rebuilt: expect.arrayContaining(
+      lost.map((name) => `the document ${name} cannot be read and was removed`),
+    ),
+  })
+  expect(verifyLog(path).problems).toEqual([])
+  await using storage = await openStorage({ directory })
+  const kept = names.filter((name) => !lost.includes(name))
+  expect((await storage.documents.list('')).toSorted()).toEqual(kept)
+  for (const name of kept) expect(String(await storage.documents.get('', name))).toBe(name)
+})

@@ -97,8 +97,13 @@ function rebuild(
 function findProblem(db: Database, damaged: readonly DamagedPage[]): string | undefined {
   for (const table of uncheckedTables) {
     const pages = damaged.filter(({ name }) => name === table)
-    // The indexes have all ids: records on damaged pages are refused by name.
-    if (table === 'conversation' && pages.length > 0 && pages.every(({ isRoot }) => !isRoot)) continue
+    // The indexes have all ids and names: what is on damaged pages is refused by name.
+    if (
+      (table === 'conversation' || table === 'document') &&
+      pages.length > 0 &&
+      pages.every(({ isRoot }) => !isRoot)
+    )
+      continue
     const problem = checkTable(db, table)
     if (problem !== 'ok') return `table ${table}, ${problem}`
   }

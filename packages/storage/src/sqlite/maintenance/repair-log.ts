@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { chmodSync, constants, copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { DatabaseSync } from 'node:sqlite'
+import { DatabaseSync } from 'node:sqlite'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { serializeEvent } from '../../event-log/serialize-event.ts'
 import { readBody } from '../blobs/blobs.ts'
@@ -40,6 +40,7 @@ export interface RepairResult {
 
 type EventRow = readonly [id: string, instant: number, body: Uint8Array]
 
+const documentIndex = 'sqlite_autoindex_document_1'
 const errorKind = 'ConversationErrorEvent'
 const source = 'environment'
 const code = 'DamagedEvent'
@@ -57,7 +58,7 @@ export function repairLog(path: string, directory: string): RepairResult {
   const difference = compareSchema((...query) => rowsOf(db, ...query), logMigrations.slice(0, version))
   if (difference !== undefined) return { ...nothingDone, rebuilt: [], problems: [difference] }
   const rebuilt = checkFile(db, true)
-  if (rebuilt.length > 0) rebuild(db, path, directory)
+  if (rebuilt.length > 0) rebuilt.push(...rebuild(db, path, directory))
   const problems = rebuilt.length > 0 ? checkFile(db, true) : []
   if (problems.length > 0) return { ...nothingDone, rebuilt, problems }
   db.exec('BEGIN IMMEDIATE')
@@ -109,8 +110,11 @@ function extendLog(db: DatabaseSync, conversation: string): void {
   ).run(positionsPerConversation, conversation)
 }
 
-/** Indexes and free pages are made again from the tables, after a copy of the file. */
-function rebuild(db: DatabaseSync, path: string, directory: string): void {
+/**
+ * Indexes and free pages are made again from the tables, after a copy of the file. Documents on damaged pages
+ * are removed, and returned as sentences.
+ */
+function rebuild(db: DatabaseSync, path: string, directory: string): string[] {
   mkdirSync(directory, { recursive: true, mode: 0o700 })
   // Moves the write-ahead log into the file, so that the copy is complete.
   attempt(() => db.exec('PRAGMA wal_checkpoint(TRUNCATE)'))
@@ -119,8 +123,50 @@ function rebuild(db: DatabaseSync, path: string, directory: string): void {
   const damaged = findDamagedPages(read, { tables: [], isThorough: true })
   const names = new Set(damaged.flatMap(({ name, isRebuildable }) => (isRebuildable ? name : [])))
   if (names.size > 0) attempt(() => rebuildIndexes(path, [...names]))
+  const lost: string[] = []
+  if (damaged.some(({ name, isRoot }) => name === 'document' && !isRoot))
+    attempt(() => lost.push(...copyReadableDocuments(path)))
   attempt(() => db.exec('REINDEX'))
   attempt(() => db.exec('VACUUM'))
+  return lost.map((name) => `the document ${name} cannot be read and was removed`)
+}
+
+/** Makes the table again from the documents that can be read; returns the names of the others. */
+function copyReadableDocuments(path: string): string[] {
+  const { readable, lost, sql } = readDocuments(path)
+  using db = new DatabaseSync(path, { defensive: false })
+  // DROP TABLE would read the damaged pages, and CREATE TABLE could move them before VACUUM.
+  db.exec(`BEGIN IMMEDIATE;
+    PRAGMA writable_schema = ON;
+    DELETE FROM sqlite_schema WHERE tbl_name = 'document';
+    PRAGMA writable_schema = RESET;
+    COMMIT;
+    VACUUM;
+    BEGIN IMMEDIATE`)
+  db.exec(sql)
+  const add = db.prepare('INSERT INTO document (user, name, sealed) VALUES (?, ?, ?)')
+  for (const row of readable) add.run(...row)
+  db.exec('COMMIT')
+  return lost
+}
+
+/** With its own connection: one that has met a damaged page does not change the schema. */
+function readDocuments(path: string) {
+  using db = openFile(path, { readOnly: true })
+  // The index has the names.
+  const namesSql = `SELECT rowid, name FROM document INDEXED BY ${documentIndex}`
+  const readable: [string, string, Uint8Array][] = []
+  const lost = rowsOf<[number, string]>(db, namesSql).flatMap(([row, name]) => {
+    try {
+      const sql = 'SELECT user, name, sealed FROM document WHERE rowid = ?'
+      readable.push(...rowsOf<[string, string, Uint8Array]>(db, sql, row))
+      return []
+    } catch {
+      return [name]
+    }
+  })
+  const [[sql] = ['']] = rowsOf<[string]>(db, "SELECT sql FROM sqlite_schema WHERE name = 'document'")
+  return { readable, lost, sql }
 }
 
 function attempt(work: () => void): void {
