@@ -13,12 +13,13 @@ const claims = { 'https://api.openai.com/auth': { chatgpt_account_id: 'account-1
 const accessToken = `head.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.canary`
 
 /** A provider that consents at once; `seen` has the paths and headers of its requests. */
-async function openProvider() {
+async function openProvider({ onRenewal }: { readonly onRenewal?: () => Promise<void> } = {}) {
   const seen: { path: string; authorization: string | undefined; account: unknown }[] = []
   const server = createServer(async (request, response) => {
     await request.toArray()
     const { url: path = '', headers } = request
     seen.push({ path, authorization: headers.authorization, account: headers['chatgpt-account-id'] })
+    if (path === '/oauth/token') await onRenewal?.()
     const answers: Readonly<Record<string, object>> = {
       '/api/accounts/deviceauth/usercode': { device_auth_id: 'd', usercode: 'CODE', interval: 0 },
       '/api/accounts/deviceauth/token': { authorization_code: 'c', code_verifier: 'v' },
@@ -114,4 +115,18 @@ test('codes expire', async () => {
   const { device_code, expires_at } = await login.start()
   clock.now = expires_at
   await expect(login.poll(device_code)).rejects.toMatchObject({ code: 'not_found' })
+})
+
+test('a renewal leaves tokens that another server has stored meanwhile', async () => {
+  using directory = temporaryDirectory()
+  let meanwhile = async () => {}
+  await using provider = await openProvider({ onRenewal: () => meanwhile() })
+  const clock = { now: 1_000_000 }
+  const login = await openLogin(directory.path, provider.url, () => clock.now)
+  expect(await login.poll((await login.start()).device_code)).toMatchObject({ connected: true })
+  const other = await openLogin(directory.path, provider.url, () => clock.now)
+  meanwhile = async () => void (await other.logout())
+  clock.now += 90_000
+  expect(await login.status()).toMatchObject({ connected: false })
+  expect(await other.status()).toMatchObject({ connected: false })
 })

@@ -189,11 +189,14 @@ export class SubscriptionLogin {
       const { refresh_token } = tokens
       const form = { grant_type: 'refresh_token', refresh_token }
       const renewed = await this.#requestTokens(form, refresh_token).catch(() => undefined)
-      if (renewed !== undefined) await this.#write(renewed)
-      if (renewed !== undefined) return renewed
-      // Another server on the same database may have renewed them.
-      const current = await this.#read()
-      return current?.refresh_token === refresh_token ? undefined : current
+      // Another server on the same database may have renewed them, or ended the sign-in.
+      const current =
+        renewed === undefined
+          ? await this.#read()
+          : await this.#document.update((stored) =>
+              stored?.refresh_token === refresh_token ? renewed : stored,
+            )
+      return renewed === undefined && current?.refresh_token === refresh_token ? undefined : current
     })
   }
 
