@@ -99,7 +99,7 @@ async function openDocuments(
   cipher: Cipher,
 ): Promise<ServerDocuments> {
   const isShared = config.databaseUrl !== undefined
-  if (isShared) await assertSealingKey(documents, cipher)
+  if (isShared) await assertSealingKey(documents, cipher, log)
   await importDocumentFiles({ directory, documents, cipher, isShared, log })
   const { documentsDirectory } = config
   if (documentsDirectory === undefined) return documents

@@ -13,7 +13,10 @@ test('documents take the key of the first server alone, also before it has left 
   const words = /sealed with another key: start every server with the same SLIPWAY_SECRET_KEY/
   await documents.update('', 'settings.sealed', () => first.seal('{}'))
   await expect(assertSealingKey(documents, other)).rejects.toThrow(words)
-  await assertSealingKey(documents, first)
+  await documents.update('', 'secrets.sealed', () => Buffer.from('damaged'))
+  const warnings: unknown[] = []
+  await assertSealingKey(documents, first, (_, __, fields) => void warnings.push(fields))
+  expect(warnings).toEqual([{ document: 'secrets.sealed' }])
   await assertSealingKey(documents, first)
   await documents.update('', 'settings.sealed', () => undefined)
   await expect(assertSealingKey(documents, other)).rejects.toThrow(words)
