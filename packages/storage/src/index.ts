@@ -9,9 +9,15 @@ export type { Storage } from './conversations/storage.ts'
 export { zipConversation } from './conversations/zip.ts'
 export { Cipher } from './crypto/cipher.ts'
 export type { Deliveries, PendingDelivery } from './deliveries/deliveries.ts'
+export {
+  documentEncoding,
+  documentNames,
+  isDocumentName,
+  parseDocument,
+} from './documents/document-names.ts'
 export type { DocumentStore } from './documents/document-store.ts'
 export { FileDocumentStore } from './documents/file-document-store.ts'
-export { documentEncoding, importDocumentFiles } from './documents/import-files.ts'
+export { importDocumentFiles } from './documents/import-files.ts'
 export { JsonDocument, type UnreadableReason, unreadableReasons } from './documents/json-document.ts'
 export { NamedSecrets, secretsFormat } from './documents/named-secrets.ts'
 export { assertSealingKey } from './documents/sealing-key.ts'

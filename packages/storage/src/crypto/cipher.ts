@@ -6,7 +6,9 @@ import type { LogFunction } from '@slipway/protocol'
 import { errorCode, makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import type { Secret } from '@slipway/shared/redaction'
 
-const version = 1
+/** The first byte of what is sealed. */
+export const sealedVersion = 1
+const version = sealedVersion
 const nonceBytes = 12
 const tagBytes = 16
 const keyBytes = 32

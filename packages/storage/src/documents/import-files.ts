@@ -4,29 +4,10 @@ import type { LogFunction } from '@slipway/protocol'
 import { errorCode, exists, syncDirectory } from '@slipway/shared/fs'
 import { errorText } from '@slipway/shared/text'
 import type { Cipher } from '../crypto/cipher.ts'
+import { documentEncoding, documentNames, profileFolder } from './document-names.ts'
 import type { DocumentStore } from './document-store.ts'
 import { FileDocumentStore } from './file-document-store.ts'
 import { isSameDocument, reseal } from './reseal.ts'
-
-/** Documents of an agent server that earlier versions kept as files of these names. */
-const fileNames: readonly string[] = [
-  'agent-profiles.sealed',
-  'credential-bindings.json',
-  'meta-profiles.json',
-  'provider-connections.sealed',
-  'repository-consents.sealed',
-  'secrets.sealed',
-  'settings.sealed',
-  'subscription.sealed',
-  'workspaces.json',
-]
-/** Its files ended in `.json`, each a document. */
-const profileFolder = 'profiles'
-
-/** The document as its file has it: a line of base64 where it is sealed, else UTF-8 text. */
-export function documentEncoding(name: string): 'base64' | 'utf8' {
-  return name.endsWith('.sealed') ? 'base64' : 'utf8'
-}
 
 interface DocumentFile {
   readonly name: string
@@ -48,7 +29,7 @@ export async function* readDocumentFiles(
     const bytes = await file.get('', basename(path))
     return bytes === undefined ? [] : [{ name, path, bytes }]
   }
-  for (const name of fileNames) yield* await read(name)
+  for (const name of documentNames) yield* await read(name)
   for (const name of await listProfiles(directory))
     yield* await read(name).catch((error) => {
       log('warn', 'a profile of an earlier version is left out', { error: errorText(error) })

@@ -14,6 +14,7 @@ import { LiveTails } from '../event-log/live-tails.ts'
 import { PostgresConversationRecords } from './conversations/conversation-records.ts'
 import { startImport } from './conversations/import-session.ts'
 import { Purge } from './conversations/purge.ts'
+import { assertUse, findUse } from './database/assert-use.ts'
 import { maxConnections, PostgresDatabase, type Session } from './database/database.ts'
 import { lockName } from './database/lock-name.ts'
 import { Ownership } from './database/ownership.ts'
@@ -121,25 +122,6 @@ function openDocuments(db: PostgresDatabase, epoch: number): DocumentStore {
 /** Servers that share the data choose numbers without asking each other; a pair may have several. */
 function randomKindSource(): number {
   return randomInt(1, 2 ** 30)
-}
-
-interface Use {
-  readonly epoch: number
-  readonly isControlPlane: boolean
-}
-
-async function findUse(db: PostgresDatabase): Promise<Use> {
-  const sql = 'SELECT epoch, EXISTS (SELECT 1 FROM ledger) FROM owner'
-  const [row] = await db.query<[number, boolean]>(sql)
-  return { epoch: row?.[0] ?? 0, isControlPlane: row?.[1] ?? false }
-}
-
-/** The logs of an agent server and those of a control plane have tables of the same names. */
-function assertUse(used: Use, isControlPlane: boolean): void {
-  if (used.isControlPlane && !isControlPlane)
-    throw new Error('The database belongs to a sandbox server: use another database, or another schema')
-  if (isControlPlane && used.epoch > 0)
-    throw new Error('The database belongs to an agent server: use another database, or another schema')
 }
 
 /** Storage on a PostgreSQL database. */

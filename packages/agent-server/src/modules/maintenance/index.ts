@@ -3,7 +3,13 @@ import { errorText } from '@slipway/shared/text'
 import { readConfig } from '../../core/config/config.ts'
 import { settings } from '../../core/config/settings.ts'
 
-export { DirectoryInUseError, documentEncoding } from '@slipway/storage'
+export {
+  DirectoryInUseError,
+  documentEncoding,
+  documentNames,
+  isDocumentName,
+  parseDocument,
+} from '@slipway/storage'
 export { acceptLog, migrate, openDocuments, readStoredDocument } from '@slipway/storage/maintenance'
 export { type BackupResult, backUp } from './backup.ts'
 export { type CompactedDatabase, compact, type DiskUsage, measureUsage } from './disk-usage.ts'

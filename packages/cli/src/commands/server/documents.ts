@@ -1,5 +1,11 @@
 import { readFile } from 'node:fs/promises'
-import { documentEncoding, openDocuments } from '@slipway/agent-server/maintenance'
+import {
+  documentEncoding,
+  documentNames,
+  isDocumentName,
+  openDocuments,
+  parseDocument,
+} from '@slipway/agent-server/maintenance'
 import { formatBytes } from '@slipway/shared/text'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { print, printResult, table } from '../../output/terminal.ts'
@@ -30,7 +36,15 @@ export async function putDocumentCommand(
   place: string,
   { name, file, isJson }: { readonly name: string; readonly file: string; readonly isJson: boolean },
 ): Promise<void> {
-  const bytes = Buffer.from(await readFile(file, 'utf8'), documentEncoding(name))
+  if (!isDocumentName(name))
+    throw new Error(
+      `${name} is no document: their names are ${documentNames.join(', ')} and profiles/NAME.json`,
+    )
+  const bytes = parseDocument(name, await readFile(file, 'utf8'))
+  if (bytes === undefined)
+    throw new Error(
+      `${file} is not a document as "slipway documents get ${name}" prints it: nothing was stored`,
+    )
   await using opened = await openDocuments(place)
   await opened.documents.update('', name, () => bytes)
   await printResult(isJson, { name, bytes: bytes.length }, `${name} is stored.`)

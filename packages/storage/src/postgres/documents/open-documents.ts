@@ -1,5 +1,6 @@
 import { DocumentRows } from '../../control-plane/stores/documents.ts'
 import type { DocumentStore } from '../../documents/document-store.ts'
+import { assertUse, findUse } from '../database/assert-use.ts'
 import { PostgresDatabase, type Session } from '../database/database.ts'
 import { lockName } from '../database/lock-name.ts'
 import { prepareDatabase } from '../database/prepare-database.ts'
@@ -12,6 +13,7 @@ export async function openPostgresDocuments(
   const db = new PostgresDatabase(url, () => {})
   try {
     await prepareDatabase(db, () => {})
+    assertUse(await findUse(db), false)
   } catch (error) {
     await db.close()
     throw error
