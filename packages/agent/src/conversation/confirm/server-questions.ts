@@ -9,7 +9,8 @@
  * `waiting_for_confirmation`: the call is not begun a second time.
  *
  * Invariants:
- * - One question waits at a time; it is asked only while the run continues.
+ * - One question waits at a time; it is asked only while the run continues and a call is open.
+ * - Its answer or end approves no other action: while it is pending, `approvedBelow` stays where it is.
  * - Each question gets an end in the log: a result, a rejection, or an error when no one waits any more.
  * - A conversation that is opened again has no call that could use an answer: `reopenEvents` ends both.
  * - The model sees neither the question nor its result (`isViewEvent`): it has not called anything.
@@ -41,6 +42,8 @@ interface WaitingQuestion {
   readonly id: string
   readonly question: ServerQuestion
   readonly answer: PromiseWithResolvers<QuestionAnswer>
+  /** It is in the log, or about to be. */
+  isAsked: boolean
   /** What a message of the user has given. */
   content: Record<string, QuestionValue> | undefined
 }
@@ -70,7 +73,7 @@ export class ServerQuestions {
     try {
       const release = await this.#turn.acquire(stop)
       try {
-        return await raceAbort(this.#askNow(question), stop)
+        return await this.#askNow(question, stop)
       } finally {
         await this.#end()
         release()
@@ -80,23 +83,19 @@ export class ServerQuestions {
     }
   }
 
-  async #askNow(question: ServerQuestion): Promise<QuestionAnswer> {
+  async #askNow(question: ServerQuestion, stop: AbortSignal): Promise<QuestionAnswer> {
     const { appendPatiently, secrets } = this.#context
     const event = questionEvent(secrets.redactJson(question))
-    const waiting = {
-      id: event.id,
-      question,
-      answer: Promise.withResolvers<QuestionAnswer>(),
-      content: undefined,
-    }
-    let isAsked = false
-    await appendPatiently((now) => {
-      isAsked = now.status === 'running'
-      return isAsked ? [event, statusUpdate('waiting_for_confirmation')] : []
-    })
-    if (!isAsked) return { action: 'cancel' }
+    const answer = Promise.withResolvers<QuestionAnswer>()
+    const waiting: WaitingQuestion = { id: event.id, question, answer, isAsked: false, content: undefined }
+    // An answer may come before the append resolves.
     this.#waiting = waiting
-    return await waiting.answer.promise
+    await appendPatiently((now) => {
+      waiting.isAsked = now.status === 'running' && now.openActions().length > 0 && !stop.aborted
+      return waiting.isAsked ? [event, statusUpdate('waiting_for_confirmation')] : []
+    })
+    if (!waiting.isAsked) return { action: 'cancel' }
+    return await raceAbort(answer.promise, stop)
   }
 
   /** Reads a message as the answer to the question that waits; false when it is none. */
@@ -115,12 +114,13 @@ export class ServerQuestions {
     const { id, question, content = defaultAnswer(question.fields ?? {}) } = waiting
     let answer: QuestionAnswer | undefined
     await this.#context.appendPatiently((now) => {
+      if (!waiting.isAsked) return []
       const action = now.pending.get(id)
       if (action === undefined) {
         answer = { action: 'decline' }
         return []
       }
-      if (now.status !== 'running' || action.position >= now.approvedBelow) return []
+      if (now.status !== 'running') return []
       answer = content === undefined ? { action: 'decline' } : { action: 'accept', content }
       const said = content === undefined ? missingText(question.fields ?? {}) : 'Answered by the user.'
       return [resultEvent(action, said)]
@@ -139,8 +139,10 @@ export class ServerQuestions {
     await appendPatiently((now) => {
       const action = now.pending.get(waiting.id)
       if (action === undefined) return []
-      const status = now.status === 'waiting_for_confirmation' ? [statusUpdate('running')] : []
-      return [agentErrorEvent(action, 'The server no longer waits for an answer to this.'), ...status]
+      const hasLaterCall = now.openActions().some(({ position }) => position > action.position)
+      const isContinued = now.status === 'waiting_for_confirmation' && !hasLaterCall
+      const error = agentErrorEvent(action, 'The server no longer waits for an answer to this.')
+      return [...(isContinued ? [statusUpdate('running')] : []), error]
     }).catch(() => undefined)
   }
 }

@@ -1,3 +1,5 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   ConversationFixtures,
@@ -25,10 +27,12 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
   else if (method === 'tools/list')
     write({ id, result: { tools: [{ name: 'greet', inputSchema: { type: 'object' } }] } })
   else if (method === 'tools/call') {
-    call = id
+    call = params.arguments.late ? undefined : id
+    if (params.arguments.late) write({ id, result: { content: [] } })
     const name = { type: 'string', ...(params.arguments.proposed && { default: params.arguments.proposed }) }
     write({ id: 'q', method: 'elicitation/create', params: { message: 'Your name?', requestedSchema: { type: 'object', properties: { name }, required: ['name'] } } })
-  } else if (id === 'q')
+  } else if (id === 'q' && call === undefined) require('node:fs').writeFileSync(process.env.ANSWER, result.action)
+  else if (id === 'q')
     write({ id: call, result: { content: [{ type: 'text', text: result.action + ' ' + result.content?.name }] } })
 })
 `
@@ -109,4 +113,26 @@ test('a call that asked before a restart is not done again', async () => {
   await life.sendAndWait('Continue')
   expect(life.status).toBe('finished')
   expect(player.requests).toHaveLength(2)
+})
+
+test('a question outside of a call is not asked, and approves nothing that the model has called', async () => {
+  const answer = join(fixtures.directory, 'answer')
+  const settled = async () => await waitUntil(() => life.status !== 'running' || existsSync(answer))
+  const player = new FakeModel([
+    { calls: [['greet', { late: true }]] },
+    { before: settled, calls: [['terminal', { command: 'touch done' }]] },
+  ])
+  const asking = { ...mcp_config.asking, env: { ANSWER: answer } }
+  const life = await fixtures.create({
+    model: player.open,
+    agent: { mcp_config: { asking }, tools: [{ name: 'terminal' }] },
+    request: { confirmation_policy: { kind: 'AlwaysConfirm' } },
+    wire: 'current',
+  })
+  await life.sendAndWait('Greet me')
+  await life.conversation.resolveConfirmation({ accept: true, reason: '' })
+  await life.conversation.waitUntilIdle()
+  expect(life.status).toBe('waiting_for_confirmation')
+  expect(life.conversation.state.openActions().map(({ tool_name }) => tool_name)).toEqual(['terminal'])
+  expect(readFileSync(answer, 'utf8')).toBe('cancel')
 })

@@ -17,6 +17,7 @@ import { asRecord } from '@slipway/shared/json'
 import type { LearnedWindow } from '../../llm/model.ts'
 import { addOmission, type Omission } from '../../llm/refusals/omissions.ts'
 import { asksForOutside } from '../../tools/calls/parse-call.ts'
+import { questionTool } from '../../tools/core/server-question.ts'
 import { type LogEvent, View } from '../view/view.ts'
 import { type LeafMove, leafPosition } from './branch.ts'
 import { StuckDetector } from './stuck-detector.ts'
@@ -357,7 +358,9 @@ export class ConversationState {
     if (key === 'execution_status') {
       const status = executionStatus.safeParse(value)
       if (!status.success) return
-      if (this.status === 'waiting_for_confirmation' && status.data === 'running')
+      // The answer to a question of a server approves nothing else.
+      const isQuestionAnswered = this.pendingActions().some(({ tool_name }) => tool_name === questionTool)
+      if (this.status === 'waiting_for_confirmation' && status.data === 'running' && !isQuestionAnswered)
         this.approvedBelow = position
       // Running it again is a request to try again.
       if (this.status === 'stuck' && status.data === 'running') {

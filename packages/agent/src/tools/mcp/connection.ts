@@ -72,6 +72,8 @@ export class McpConnection {
     const { askUser } = this.#options.context
     if (askUser === undefined) return undefined
     return async (params, signal) => {
+      // Only a call has a user who expects a question.
+      if (this.#calls === 0) return { action: 'cancel' }
       this.#questions++
       try {
         const stop = AbortSignal.any([signal, this.#callsEnd.signal])
