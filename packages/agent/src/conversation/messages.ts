@@ -69,6 +69,7 @@ async function storeMessage(
       ? await runtime?.hooks.run('user_prompt_submit', payload, closing.signal)
       : undefined
   let earlier: StoredEvent | undefined
+  let adoptAnswer: (() => void) | undefined
   await append(async (now) => {
     earlier = await findStored()
     if (goal !== undefined) assertCanStartGoal(now)
@@ -84,7 +85,9 @@ async function storeMessage(
       return []
     }
     const last = context.wire === 'current' ? [stateUpdate('last_user_message_id', id)] : []
-    if (context.questions.readMessage(now, messageText(message)))
+    const canAnswer = goal === undefined && verdict?.isBlocked !== true
+    adoptAnswer = canAnswer ? context.questions.readMessage(now, messageText(message)) : undefined
+    if (adoptAnswer !== undefined)
       return [...(verdict?.events ?? []), draft, ...last, statusUpdate('running')]
     const status = transition(now.status, 'send')
     // Actions that wait for confirmation or were left by a pause.
@@ -104,5 +107,6 @@ async function storeMessage(
       ...(message.run && now.status !== 'running' ? [statusUpdate('running')] : []),
     ]
   })
+  adoptAnswer?.()
   return earlier
 }

@@ -98,13 +98,19 @@ export class ServerQuestions {
     return await raceAbort(answer.promise, stop)
   }
 
-  /** Reads a message as the answer to the question that waits; false when it is none. */
-  readMessage(now: ConversationState, text: string): boolean {
+  /**
+   * Reads a message as the answer to the question that waits; undefined when it is none. The result adopts the
+   * answer, once the message is stored.
+   */
+  readMessage(now: ConversationState, text: string): (() => void) | undefined {
     const waiting = this.#waiting
     if (now.status !== 'waiting_for_confirmation' || waiting === undefined || !now.pending.has(waiting.id))
-      return false
-    waiting.content = readAnswer(waiting.question.fields ?? {}, text)
-    return waiting.content !== undefined
+      return undefined
+    const content = readAnswer(waiting.question.fields ?? {}, text)
+    if (content === undefined) return undefined
+    return () => {
+      waiting.content = content
+    }
   }
 
   /** Passes on what the user has decided. */

@@ -38,9 +38,17 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
 `
 const mcp_config = { asking: { command: process.execPath, args: ['-e', program] } }
 
-async function ask(args: object = {}): Promise<{ life: TestConversation; player: FakeModel }> {
+async function ask(
+  args: object = {},
+  request: object = {},
+): Promise<{ life: TestConversation; player: FakeModel }> {
   const player = new FakeModel([{ calls: [['greet', args]] }])
-  const life = await fixtures.create({ model: player.open, agent: { mcp_config }, wire: 'current' })
+  const life = await fixtures.create({
+    model: player.open,
+    agent: { mcp_config },
+    request: { ...request },
+    wire: 'current',
+  })
   await life.send('Greet me', { run: true })
   await waitUntil(() => life.status === 'waiting_for_confirmation')
   return { life, player }
@@ -135,4 +143,17 @@ test('a question outside of a call is not asked, and approves nothing that the m
   expect(life.status).toBe('waiting_for_confirmation')
   expect(life.conversation.state.openActions().map(({ tool_name }) => tool_name)).toEqual(['terminal'])
   expect(readFileSync(answer, 'utf8')).toBe('cancel')
+})
+
+test('a message that a hook blocks, and the objective of a goal, answer no question', async () => {
+  const blocks = 'grep -q Ada && { echo no >&2; exit 2; }; exit 0'
+  const hook_config = { user_prompt_submit: [{ hooks: [{ command: blocks }] }] }
+  const blocked = await ask({}, { hook_config })
+  await blocked.life.send('Ada')
+  const other = await ask()
+  await other.life.conversation.startGoal('Grace', 1)
+  for (const { life } of [blocked, other]) {
+    await life.conversation.waitUntilIdle()
+    expect(JSON.stringify(await results(life))).not.toContain('Answered by the user.')
+  }
 })
