@@ -2,12 +2,13 @@ import { randomUUID } from 'node:crypto'
 import { type GoalState, parseInstant, type SendMessageRequest, supersededReason } from '@slipway/protocol'
 import type { StoredEvent } from '@slipway/storage'
 import type { ConversationParts } from './conversation-parts.ts'
-import { rejectionEvent, stateUpdate, statusUpdate } from './events/event-drafts.ts'
+import { stateUpdate, statusUpdate } from './events/event-drafts.ts'
 import { assertCanStartGoal, endGoalEvents, goalUpdateEvent } from './loop/goal.ts'
 import { closeAbandonedActions } from './navigate.ts'
 import { type RunSlot, runLimitProblem } from './runtime/deps.ts'
 import type { ConversationState } from './state/state.ts'
 import { transition } from './state/status.ts'
+import { rejectOpenCalls } from './stop-events.ts'
 import { assertSameMessage, messageText, userMessageEvent } from './user-message.ts'
 
 interface SendOptions {
@@ -92,12 +93,12 @@ async function storeMessage(
     const status = transition(now.status, 'send')
     // Actions that wait for confirmation or were left by a pause.
     const isResting = now.status === 'waiting_for_confirmation' || !runs.isActive
-    const unstarted = isResting && now.status !== 'running' ? now.openActions() : []
+    const isSuperseding = isResting && now.status !== 'running'
     const reason = verdict?.reason ?? 'blocked'
     return [
       ...runtimes.systemPromptEvents(now, runtime),
       ...closeAbandonedActions(now),
-      ...unstarted.map((call) => rejectionEvent(call, supersededReason)),
+      ...(isSuperseding ? rejectOpenCalls(now, supersededReason) : []),
       ...(status === undefined ? [] : [statusUpdate(status)]),
       ...(goal === undefined ? endGoalEvents(now) : [goalUpdateEvent(goal)]),
       ...(verdict?.events ?? []),

@@ -35,7 +35,8 @@ import { actionsDigest } from '@slipway/protocol/confirmation'
 import { errorText } from '@slipway/shared/text'
 import type { EventDraft } from '@slipway/storage'
 import { ConfirmationDeadline } from './confirm/deadline.ts'
-import { agentErrorEvent, rejectionEvent, stateUpdate, statusUpdate } from './events/event-drafts.ts'
+import { isServerQuestion } from './confirm/server-questions.ts'
+import { agentErrorEvent, stateUpdate, statusUpdate } from './events/event-drafts.ts'
 import type { ExternalAgent } from './external/external-agent.ts'
 import { AgentLoop } from './loop/agent-loop.ts'
 import { endGoalEvents } from './loop/goal.ts'
@@ -47,9 +48,17 @@ import type { RuntimeLoader } from './runtime/runtime-loader.ts'
 import type { ConversationState } from './state/state.ts'
 import { isAwaitingConsent } from './state/state.ts'
 import { transition } from './state/status.ts'
-import { interruptEvent, pauseEvent, restartedText, stopEvents } from './stop-events.ts'
+import {
+  interruptEvent,
+  pauseEvent,
+  rejectOpenCalls,
+  restartedText,
+  stepStatus,
+  stopEvents,
+} from './stop-events.ts'
 
 const interruptedText = 'Tool call interrupted before completion, by the user. It may have been done in part.'
+const pausedQuestionText = 'The run was paused before this was answered.'
 /** A run that does not stop is abandoned after this. */
 const stopMs = 5_000
 /** The same when its conversation closes, which ends the processes of its tools next. */
@@ -167,6 +176,7 @@ export class RunControl {
         return status === undefined ? [] : [...closeAbandonedActions(now), statusUpdate(status)]
       }),
     )
+    await context.questions.settle()
     if (context.state.status !== 'running') context.publish({ kind: 'idle' })
   }
 
@@ -242,10 +252,9 @@ export class RunControl {
         // Only a decision about the repository continues a run that waits for one.
         if (accept && isAwaitingConsent(now)) return []
         if (accept) return [statusUpdate(status)]
-        const rejections = now.openActions().map((call) => rejectionEvent(call, reason))
         // An external agent receives the rejection, and continues its turn.
         const next = this.#external.hasTurn ? 'running' : status
-        return [...rejections, ...endGoalEvents(now), statusUpdate(next)]
+        return [...rejectOpenCalls(now, reason), ...endGoalEvents(now), statusUpdate(next)]
       }),
     )
     await this.#context.questions.settle()
@@ -254,19 +263,24 @@ export class RunControl {
 
   async pause(): Promise<void> {
     const decide = (now: ConversationState) => {
-      const status = transition(now.status, 'pause')
-      return status === undefined ? [] : [...endGoalEvents(now), statusUpdate(status), pauseEvent]
+      const status = transition(stepStatus(now), 'pause')
+      if (status === undefined) return []
+      const questions = now.openActions().filter(isServerQuestion)
+      const ends = questions.map((question) => agentErrorEvent(question, pausedQuestionText))
+      return [...ends, ...endGoalEvents(now), statusUpdate(status), pauseEvent]
     }
     // The turn of an external agent has no end that is near.
     const isExternal = isAcpAgent(this.#context.settings.current.agent)
     await (isExternal ? this.#abortStep(decide) : this.#context.append(decide))
+    await this.#context.questions.settle()
     await this.#runtimes.tasks?.pause()
     this.#context.publish({ kind: 'idle' })
   }
 
   async interrupt(): Promise<void> {
     await this.#abortStep((now) => {
-      const status = transition(now.status, 'interrupt')
+      const working = stepStatus(now)
+      const status = transition(working, 'interrupt')
       // A pause lets the current step continue: that step is interrupted.
       if (status === undefined) {
         const isWorking = this.#isRunActive && now.status === 'paused'
@@ -274,7 +288,7 @@ export class RunControl {
         const errors = now.pendingActions().map((call) => agentErrorEvent(call, interruptedText))
         return this.#context.wire === 'current' ? [...errors, interruptEvent] : errors
       }
-      if (now.status !== 'running') return [...endGoalEvents(now), statusUpdate(status), pauseEvent]
+      if (working !== 'running') return [...endGoalEvents(now), statusUpdate(status), pauseEvent]
       const end = this.#context.wire === 'current' ? interruptEvent : pauseEvent
       return [...stopEvents(now, interruptedText), end]
     })

@@ -1,9 +1,11 @@
+import type { ExecutionStatus } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { isServerQuestion } from './confirm/server-questions.ts'
 import {
   agentErrorEvent,
   endedExternalCalls,
   failureEvents,
+  rejectionEvent,
   stateUpdate,
   statusUpdate,
 } from './events/event-drafts.ts'
@@ -19,6 +21,23 @@ const pausedText =
 
 export const pauseEvent: EventDraft = { kind: 'PauseEvent', source: 'user' }
 export const interruptEvent: EventDraft = { kind: 'InterruptEvent', source: 'user' }
+
+const begunText = 'The user has rejected the call after it had begun. It may have been done in part.'
+
+/** The status without regard to a question of a server: the step that asks has not ended. */
+export function stepStatus(now: ConversationState): ExecutionStatus {
+  const isAsking = now.status === 'waiting_for_confirmation' && now.openActions().some(isServerQuestion)
+  return isAsking ? 'running' : now.status
+}
+
+/** The ends of open calls that the user rejects. Those before a question of a server have begun. */
+export function rejectOpenCalls(now: ConversationState, reason: string): EventDraft[] {
+  const open = now.openActions()
+  const asked = open.find(isServerQuestion)?.position ?? 0
+  return open.map((call) =>
+    call.position < asked ? agentErrorEvent(call, begunText) : rejectionEvent(call, reason),
+  )
+}
 
 /** An error for each tool call that is unanswered, so that it has exactly one result. */
 function callErrors(now: ConversationState, reason: string): EventDraft[] {

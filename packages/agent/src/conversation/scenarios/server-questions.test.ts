@@ -106,8 +106,10 @@ test('rejecting a question declines it and ends the run, as any rejection', asyn
   expect(life.status).toBe('idle')
   expect(await results(life)).toEqual([])
   expect((await life.eventsOfKind('UserRejectObservation')).map(({ tool_name }) => tool_name)).toEqual([
-    ...['greet', 'mcp_question'],
+    'mcp_question',
   ])
+  const [error] = await life.eventsOfKind('AgentErrorEvent')
+  expect([error?.tool_name, error?.error]).toEqual(['greet', expect.stringContaining('done in part')])
   expect(life.conversation.state.openActions()).toEqual([])
 })
 
@@ -155,5 +157,26 @@ test('a message that a hook blocks, and the objective of a goal, answer no quest
   for (const { life } of [blocked, other]) {
     await life.conversation.waitUntilIdle()
     expect(JSON.stringify(await results(life))).not.toContain('Answered by the user.')
+  }
+})
+
+test('a pause during a question ends it, and the call has a result; an interrupt ends both', async () => {
+  const paused = await ask()
+  await paused.life.conversation.pause()
+  await paused.life.conversation.waitUntilIdle()
+  expect(paused.life.status).toBe('paused')
+  expect(await results(paused.life)).toEqual([expect.stringContaining('decline undefined')])
+  const interrupted = await ask()
+  await interrupted.life.conversation.interrupt()
+  await interrupted.life.conversation.waitUntilIdle()
+  expect(interrupted.life.status).toBe('paused')
+  expect(await results(interrupted.life)).toEqual([])
+  for (const [{ life }, ended] of [
+    [paused, ['mcp_question']],
+    [interrupted, ['greet', 'mcp_question']],
+  ] as const) {
+    const errors = await life.eventsOfKind('AgentErrorEvent')
+    expect(errors.map(({ tool_name }) => tool_name)).toEqual(ended)
+    expect(life.conversation.state.openActions()).toEqual([])
   }
 })
