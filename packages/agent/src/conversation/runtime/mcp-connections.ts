@@ -8,7 +8,7 @@ import type { McpServers } from '../../tools/mcp/servers.ts'
 import { stateUpdate, userMessage } from '../events/event-drafts.ts'
 import { type ConversationState, mcpServerKey } from '../state/state.ts'
 import type { ConversationContext } from './conversation-context.ts'
-import { serverInstructions } from './server-instructions.ts'
+import { serverInstructions, serverWords } from './server-instructions.ts'
 
 /** The pause after the first failure; each one in a row doubles it. */
 const firstPauseMs = 2_000
@@ -136,7 +136,7 @@ export class McpConnections {
     const lines = [
       ...missing.map(
         ([name, reason]) =>
-          `The MCP server ${name} cannot be reached: ${toSingleLine(reason, maxReason)}. Continue without its tools; they are added when it is connected.`,
+          `The MCP server ${name} cannot be reached. Continue without its tools; they are added when it is connected.\n${serverWords('server_error', name, toSingleLine(reason, maxReason))}`,
       ),
       ...back.map((name) => {
         const words = this.instructions.get(name)

@@ -18,12 +18,13 @@ export function serverInstructionsSection(instructions: ReadonlyMap<string, stri
   return `# MCP servers\n\n${intro}\n\n${parts.join('\n\n')}`
 }
 
-/** The words of one server, marked as such: they cannot end the mark. */
+/** The words of one server about its use, marked as such. */
 export function serverInstructions(name: string, text: string): string {
+  return serverWords('server_instructions', name, ellipsize(normalizeText(text).trim(), maxServer))
+}
+
+/** The words of one server, marked as such: they cannot end the mark. */
+export function serverWords(mark: string, name: string, text: string): string {
   const attribute = toSingleLine(name, 100).replaceAll('"', "'")
-  const words = ellipsize(normalizeText(text).trim(), maxServer).replace(
-    /<(?=\/?\s*server_instructions)/gi,
-    '&lt;',
-  )
-  return `<server_instructions server="${attribute}">\n${words}\n</server_instructions>`
+  return `<${mark} server="${attribute}">\n${text.replaceAll('<', '&lt;')}\n</${mark}>`
 }

@@ -363,7 +363,9 @@ test('a run continues without an MCP server that is away; it and its return are 
   expect(hasTool).toEqual([false, false, true, true])
   const told = (await life.eventsOfKind('MessageEvent')).filter(({ source }) => source === 'environment')
   expect(told.map((event) => contentText(event.llm_message?.content))).toEqual([
-    expect.stringMatching(/^The MCP server late cannot be reached: it exited with 1; .*Cannot find module/),
+    expect.stringMatching(
+      /^The MCP server late cannot be reached\..*\n<server_error server="late">\nit exited with 1; .*Cannot find module/,
+    ),
     'The MCP server late is connected now; its tools can be called.\n<server_instructions server="late">\nGreet by name.\n</server_instructions>',
   ])
   expect(life.logLines.filter((line) => line.includes('left out'))).toHaveLength(1)
