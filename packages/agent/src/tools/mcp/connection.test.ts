@@ -1,7 +1,9 @@
-import { createServer } from 'node:http'
+import { once } from 'node:events'
+import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { mcpServer } from '@slipway/protocol'
 import { expect, onTestFinished, test } from 'vitest'
+import type { AskUser } from '../core/server-question.ts'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import { McpConnection } from './connection.ts'
@@ -30,23 +32,75 @@ async function openServer(pages: readonly (readonly string[])[]) {
     const error = { code: -32601, message: `Method not found: ${method}` }
     response.end(JSON.stringify({ jsonrpc: '2.0', id, ...(result === undefined ? { error } : { result }) }))
   })
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  return { url: await listen(server), listed }
+}
+
+async function listen(server: Server): Promise<string> {
+  await once(server.listen(0, '127.0.0.1'), 'listening')
   onTestFinished(() => {
     server.closeAllConnections()
     server.close()
   })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, listed }
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+}
+
+/** A connection to the server at an address; `askUser` answers its questions. */
+async function open(url: string, askUser?: AskUser): Promise<McpConnection> {
+  const workspace = await Workspace.open({ directory: import.meta.dirname, env: {} })
+  const context = { workspace, secrets: new Secrets({}), directory: '/nonexistent', askUser }
+  const server = mcpServer.parse({ url, transport: 'http' })
+  const times = { startMs: 20_000, callMs: 20_000 }
+  const connection = new McpConnection('far', { server, context, ...times, onChange: () => {} })
+  onTestFinished(async () => {
+    await connection.close()
+    await workspace[Symbol.asyncDispose]()
+  })
+  return connection
 }
 
 test('all pages of tools are listed, each after the cursor of the one before', async () => {
   const { url, listed } = await openServer([['a', 'b'], ['c'], ['d']])
-  await using workspace = await Workspace.open({ directory: import.meta.dirname, env: {} })
-  const context = { workspace, secrets: new Secrets({}), directory: '/nonexistent' }
-  const server = mcpServer.parse({ url, transport: 'http' })
-  const times = { startMs: 20_000, callMs: 20_000 }
-  const connection = new McpConnection('paged', { server, context, ...times, onChange: () => {} })
-  onTestFinished(() => connection.close())
+  const connection = await open(url)
   expect(await connection.start(new AbortController().signal)).toEqual([])
   expect(connection.tools.map(({ name }) => name)).toEqual(['a', 'b', 'c', 'd'])
   expect(listed).toEqual([{}, { cursor: '1' }, { cursor: '2' }])
+})
+
+test('a call asks the user at most twenty times', async () => {
+  const answers: string[] = []
+  let stream: ServerResponse | undefined
+  let call: unknown
+  const write = (message: object) =>
+    stream?.write(`event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`)
+  const server = createServer(async (request, response) => {
+    if (request.method !== 'POST') return void response.writeHead(405).end()
+    const { id, method, params, result } = JSON.parse(
+      Buffer.concat(await Array.fromAsync(request)).toString(),
+    )
+    if (method === 'tools/call') {
+      call = id
+      stream = response.writeHead(200, { 'content-type': 'text/event-stream' })
+      const question = { message: 'Again?', requestedSchema: { type: 'object', properties: {} } }
+      for (let at = 0; at < 22; at++) write({ id: `q${at}`, method: 'elicitation/create', params: question })
+      return
+    }
+    if (method === 'server/discover') return void response.writeHead(404).end()
+    if (method !== 'initialize') {
+      response.writeHead(202).end()
+      if (result !== undefined && answers.push(result.action) === 22) {
+        write({ id: call, result: { content: [] } })
+        stream?.end()
+      }
+      return
+    }
+    const { protocolVersion } = params
+    const capabilities = { capabilities: {}, serverInfo: { name: 'asking', version: '1' } }
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, result: { protocolVersion, ...capabilities } }))
+  })
+  const connection = await open(await listen(server), async () => ({ action: 'accept', content: {} }))
+  const { signal } = new AbortController()
+  expect(await connection.start(signal)).toEqual([])
+  expect(await connection.call('ask', {}, signal)).toEqual({ result: { content: [] } })
+  expect(answers.toSorted()).toEqual([...Array(20).fill('accept'), 'decline', 'decline'])
 })

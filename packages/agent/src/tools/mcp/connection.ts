@@ -14,6 +14,8 @@ import { connect, type OpenConnection } from './transports.ts'
 const maxPages = 50
 /** The user is asked at most so long. */
 const maxQuestionMs = 3_600_000
+/** Questions while calls of a server are open; more are declined. */
+const maxQuestions = 20
 const maxTools = 500
 /** Characters of a tool's JSON: all of them go into each prompt. */
 const maxToolChars = 64_000
@@ -55,6 +57,8 @@ export class McpConnection {
   #isStale = false
   /** Questions of the server that wait for the user. */
   #questions = 0
+  /** Its questions since a call began while none was open. */
+  #asked = 0
   #calls = 0
   /** Aborted when no call is left that could use an answer of the user. */
   #callsEnd = new AbortController()
@@ -74,6 +78,7 @@ export class McpConnection {
     return async (params, signal) => {
       // Only a call has a user who expects a question.
       if (this.#calls === 0) return { action: 'cancel' }
+      if (++this.#asked > maxQuestions) return { action: 'decline' }
       this.#questions++
       try {
         const stop = AbortSignal.any([signal, this.#callsEnd.signal])
@@ -152,6 +157,7 @@ export class McpConnection {
       return { failure: await this.#handleCallError(live, error) }
     } finally {
       if (--this.#calls === 0) {
+        this.#asked = 0
         this.#callsEnd.abort()
         this.#callsEnd = new AbortController()
       }

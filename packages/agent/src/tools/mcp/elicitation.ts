@@ -4,6 +4,8 @@ import type { AskUser, QuestionAnswer, QuestionField, ServerQuestion } from '../
 
 const maxMessage = 4_000
 const maxFields = 50
+/** Characters of the JSON of a question: larger ones are declined. */
+const maxQuestionChars = 32_000
 
 /**
  * The answer to `elicitation/create` of a server. Forms that ask for what looks secret are declined without a
@@ -15,6 +17,7 @@ export async function answerElicitation(
   ask: AskUser,
   signal: AbortSignal,
 ): Promise<QuestionAnswer> {
+  if (JSON.stringify(params).length > maxQuestionChars) return { action: 'decline' }
   const message = String(params.message ?? '').slice(0, maxMessage)
   if (params.mode === 'url') {
     const address = URL.parse(String(params.url))
