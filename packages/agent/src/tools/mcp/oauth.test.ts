@@ -80,7 +80,12 @@ test('a renewal names the host that was refused, and no token', async () => {
   await expect(token).rejects.toThrow(`could not be renewed: the server names 10.1.2.3 ${refusal}`)
 })
 
-test('an error that repeats the tokens of a renewal reaches no log', async () => {
+test.for([
+  [500, (body: string) => `<pre>${body}</pre>`],
+  [400, (body: string) => JSON.stringify({ error: 'server_error', error_description: body })],
+  [400, (body: string) => JSON.stringify({ error: body })],
+  [200, (body: string) => JSON.stringify({ error: 'server_error', error_description: body })],
+] as const)('an error that repeats the tokens of a renewal reaches no log: %s', async ([status, answer]) => {
   const printed = vi.spyOn(console, 'warn').mockImplementation(() => {})
   onTestFinished(() => printed.mockRestore())
   const port = await listen(async (request, response) => {
@@ -98,7 +103,7 @@ test('an error that repeats the tokens of a renewal reaches no log', async () =>
           ...{ response_types_supported: ['code'], code_challenge_methods_supported: ['S256'] },
         }),
       )
-    else response.writeHead(500).end(`<pre>${body}</pre>`)
+    else response.writeHead(status).end(answer(body))
   })
   const state = {
     tokens: { access_token: 'old', token_type: 'bearer', refresh_token: 'a-refresh-token' },
@@ -106,6 +111,6 @@ test('an error that repeats the tokens of a renewal reaches no log', async () =>
     token_expires_at: 1,
   }
   await expect(accessToken(`http://127.0.0.1:${port}/mcp`, { state }, undefined)).rejects.toThrow()
-  expect(JSON.stringify(printed.mock.calls)).toContain('HTTP 500')
+  expect(JSON.stringify(printed.mock.calls)).toContain(`HTTP ${status}`)
   expect(JSON.stringify(printed.mock.calls)).not.toContain('a-refresh-token')
 })

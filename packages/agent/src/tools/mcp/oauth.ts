@@ -153,7 +153,7 @@ function boundedFetch(serverUrl: string, signal: AbortSignal) {
       const fetchOther = isLocal() ? fetchAny : fetchPublic
       try {
         const answer = await (target.host === host ? fetchServer : fetchOther)(url, { ...init, signal })
-        return await withoutForeignError(limitAnswer(answer, { maxBytes }))
+        return await withoutErrorText(limitAnswer(answer, { maxBytes }))
       } catch (error) {
         if (error instanceof ToolError) refused = target.host
         throw error
@@ -163,18 +163,22 @@ function boundedFetch(serverUrl: string, signal: AbortSignal) {
 }
 
 /**
- * The library prints the body of an error that is none of OAuth to the log of the server: it may repeat the
- * tokens that were sent, so it is left out.
+ * The library prints what an error says, or its whole body, to the log of the server: it may repeat the tokens
+ * that were sent, so only its code is passed on. An error may come with status 200.
  */
-async function withoutForeignError(answer: Response): Promise<Response> {
-  if (answer.ok) return answer
+async function withoutErrorText(answer: Response): Promise<Response> {
+  const isStream = answer.headers.get('content-type')?.startsWith('text/event-stream') === true
+  if (answer.ok && isStream) return answer
   const { status, statusText } = answer
   const text = await readText(answer)
-  const isOwn = typeof parseJsonObject(text)?.error === 'string'
+  const code = parseJsonObject(text)?.error
   const headers = new Headers(answer.headers)
   for (const name of ['content-length', 'content-encoding']) headers.delete(name)
-  const foreign = { error: 'server_error', error_description: `HTTP ${status}` }
-  return new Response(isOwn ? text : JSON.stringify(foreign), { status, statusText, headers })
+  const error = typeof code === 'string' && /^\w{1,64}$/.test(code) ? code : 'server_error'
+  const body =
+    answer.ok && code === undefined ? text : JSON.stringify({ error, error_description: `HTTP ${status}` })
+  // Some statuses allow no body.
+  return new Response(body === '' ? null : body, { status, statusText, headers })
 }
 
 /** One sign-in, or the renewal of one, which never asks for a consent. */
