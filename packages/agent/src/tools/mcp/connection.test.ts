@@ -1,12 +1,14 @@
 import { once } from 'node:events'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { SUBSCRIPTION_ID_META_KEY } from '@modelcontextprotocol/client'
 import { mcpServer } from '@slipway/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import type { AskUser } from '../core/server-question.ts'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import { McpConnection } from './connection.ts'
+import { answerModern } from './testing/modern-server.ts'
 
 /** A server whose pages of tools are these; the cursor of a page is its number. */
 async function openServer(pages: readonly (readonly string[])[]) {
@@ -103,4 +105,37 @@ test('a call asks the user at most twenty times', async () => {
   expect(await connection.start(signal)).toEqual([])
   expect(await connection.call('ask', {}, signal)).toEqual({ result: { content: [] } })
   expect(answers.toSorted()).toEqual([...Array(20).fill('accept'), 'decline', 'decline'])
+})
+
+test('a stream of notifications that breaks ends no call, and is opened again', async () => {
+  const streams: ServerResponse[] = []
+  const again = Promise.withResolvers<void>()
+  const server = createServer(async (request, response) => {
+    const message = JSON.parse(Buffer.concat(await Array.fromAsync(request)).toString() || '{}')
+    const { id, method } = message
+    if (method === 'subscriptions/listen') {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      const params = { _meta: { [SUBSCRIPTION_ID_META_KEY]: id }, notifications: { toolsListChanged: true } }
+      const acknowledgement = { jsonrpc: '2.0', method: 'notifications/subscriptions/acknowledged', params }
+      response.write(`event: message\ndata: ${JSON.stringify(acknowledgement)}\n\n`)
+      if (streams.push(response) === 2) again.resolve()
+      return
+    }
+    if (method === 'tools/call') {
+      // The call is open while the stream breaks.
+      streams[0]?.destroy()
+      await again.promise
+    }
+    const answer = answerModern(message)
+    if (answer === undefined) return void response.writeHead(202).end()
+    response.writeHead('error' in answer ? 400 : 200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify(answer))
+  })
+  const connection = await open(await listen(server))
+  const { signal } = new AbortController()
+  expect(await connection.start(signal)).toEqual([])
+  await expect.poll(() => streams.length).toBe(1)
+  const greeting = await connection.call('greet', { who: 'you' }, signal)
+  expect(greeting).toMatchObject({ result: { content: [{ text: 'Hello you' }] } })
+  expect(streams).toHaveLength(2)
 })

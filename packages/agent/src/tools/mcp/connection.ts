@@ -20,6 +20,8 @@ const maxTools = 500
 /** Characters of a tool's JSON: all of them go into each prompt. */
 const maxToolChars = 64_000
 const refreshMs = 1000
+/** Between two attempts to listen to changes. */
+const longestPauseMs = 300_000
 
 /** Failures of a call that leave the connection as it was: the server has answered. */
 const answerCodes: ReadonlySet<string> = new Set([
@@ -283,16 +285,37 @@ export class McpConnection {
   }
 
   #subscribeToListChanges(live: OpenConnection): void {
-    live.client.setNotificationHandler('notifications/tools/list_changed', () => {
-      this.#isStale = true
-      this.#refreshing ??= this.#refresh(live).finally(() => {
-        this.#refreshing = undefined
-      })
-    })
+    live.client.setNotificationHandler('notifications/tools/list_changed', () => this.#startRefresh(live))
     const hasChanges = live.client.getServerCapabilities()?.tools?.listChanged === true
     if (live.client.getProtocolEra() !== 'modern' || !hasChanges) return
-    // A server may refuse it: its tools are then those of the start.
-    live.client.listen({ toolsListChanged: true }, { signal: this.#lifetime.signal }).catch(() => {})
+    void this.#listen(live)
+  }
+
+  /** Listens again when the stream has closed, after growing pauses. Never rejects. */
+  async #listen(live: OpenConnection): Promise<void> {
+    const { signal } = this.#lifetime
+    let pauseMs = refreshMs
+    for (let count = 0; count === 0 || this.#current === live; count++) {
+      const started = performance.now()
+      try {
+        const subscription = await live.client.listen({ toolsListChanged: true }, { signal })
+        if (count > 0) this.#startRefresh(live)
+        await subscription.closed
+      } catch {
+        // A server may refuse it: its tools are then those of the start.
+        if (count === 0) return
+      }
+      if (signal.aborted) return
+      pauseMs = performance.now() - started > pauseMs ? refreshMs : Math.min(2 * pauseMs, longestPauseMs)
+      await delay(pauseMs, undefined, { ref: false })
+    }
+  }
+
+  #startRefresh(live: OpenConnection): void {
+    this.#isStale = true
+    this.#refreshing ??= this.#refresh(live).finally(() => {
+      this.#refreshing = undefined
+    })
   }
 
   /** Lists again until no change was announced meanwhile, at most once a second. */

@@ -42,6 +42,8 @@ type HttpEndpoint = Extract<McpEndpoint, { kind: 'http' }>
 /** Time for `server/discover`; then the server counts as one of the older era. */
 const probeMs = 10_000
 
+const listenMethod = 'subscriptions/listen'
+
 /** Connects to a server; HTTP servers without streamable HTTP are tried with server-sent events. */
 export async function connect(
   endpoint: McpEndpoint,
@@ -144,9 +146,10 @@ async function connectHttp(
   clientOptions: ClientOptions,
 ): Promise<OpenConnection> {
   let failureReason: string | undefined
-  const onEnd = (method: string, end: AnswerEnd) => {
-    // The library would wait for an answer that cannot come; it reopens a notification stream on its own.
-    const endsCalls = kind === 'sse' ? method === 'GET' : method === 'POST' && end !== 'whole'
+  const onEnd = ({ method = 'GET', headers: sent }: RequestInit, end: AnswerEnd) => {
+    // The library would wait for an answer that cannot come. Streams of notifications are opened again.
+    const isCall = method === 'POST' && new Headers(sent).get('mcp-method') !== listenMethod
+    const endsCalls = kind === 'sse' ? method === 'GET' : isCall && end !== 'whole'
     if (!endsCalls && end !== 'too long') return
     failureReason = end === 'too long' ? 'it sent more than could be used' : 'it broke off its answer'
     transport.close().catch(() => {})
