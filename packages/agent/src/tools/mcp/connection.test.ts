@@ -3,10 +3,10 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { SUBSCRIPTION_ID_META_KEY } from '@modelcontextprotocol/client'
 import { mcpServer } from '@slipway/protocol'
-import { expect, onTestFinished, test } from 'vitest'
-import type { AskUser } from '../core/server-question.ts'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
+import type { AskUser } from '../core/server-question.ts'
 import { McpConnection } from './connection.ts'
 import { answerModern } from './testing/modern-server.ts'
 
@@ -138,4 +138,26 @@ test('a stream of notifications that breaks ends no call, and is opened again', 
   const greeting = await connection.call('greet', { who: 'you' }, signal)
   expect(greeting).toMatchObject({ result: { content: [{ text: 'Hello you' }] } })
   expect(streams).toHaveLength(2)
+})
+
+test('a tool whose arguments cannot go into headers is left out, and its name reaches no log', async () => {
+  const printed = vi.spyOn(console, 'warn').mockImplementation(() => {})
+  onTestFinished(() => printed.mockRestore())
+  const server = createServer(async (request, response) => {
+    const message = JSON.parse(Buffer.concat(await Array.fromAsync(request)).toString() || '{}')
+    // biome-ignore lint/suspicious/noExplicitAny: an answer of any form
+    const answer: any = answerModern(message)
+    if (answer === undefined || message.method === 'subscriptions/listen')
+      return void response.writeHead(202).end()
+    const inputSchema = { type: 'object', properties: { a: { type: 'string', 'x-mcp-header': 'two words' } } }
+    answer.result?.tools?.push({ name: 'bad\nname', inputSchema })
+    response.writeHead('error' in answer ? 400 : 200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify(answer))
+  })
+  const connection = await open(await listen(server))
+  expect(await connection.start(new AbortController().signal)).toEqual([
+    'a tool was left out: its arguments cannot go into headers as its description wants',
+  ])
+  expect(connection.tools.map(({ name }) => name)).toEqual(['greet', 'ask'])
+  expect(printed.mock.calls).toEqual([])
 })

@@ -7,6 +7,7 @@ import type { AnswerQuestion } from './client.ts'
 import { describeFailure, McpConnectionError } from './connection-error.ts'
 import { answerElicitation } from './elicitation.ts'
 import { resolveEndpoint } from './endpoint.ts'
+import { canSendHeaders } from './header-arguments.ts'
 import type { CallResult } from './server-tool.ts'
 import { maxSilences, SilenceLimit } from './silence-limit.ts'
 import { connect, type OpenConnection } from './transports.ts'
@@ -236,17 +237,21 @@ export class McpConnection {
     const { specTypeSchemas } = await import('@modelcontextprotocol/client')
     const tools: ServerTool[] = []
     const omitted: string[] = []
+    // Not by `listTools` of the library, which prints the names of tools that it leaves out.
+    const isModern = client.getProtocolEra() === 'modern'
+    const mustSendHeaders = isModern && this.#options.server.command === undefined
     const addTool = (candidate: unknown) => {
       const parsed = specTypeSchemas.Tool['~standard'].validate(candidate)
       if (!('value' in parsed))
         omitted.push('a tool was left out: its description does not follow the protocol')
       else if (JSON.stringify(parsed.value).length > maxToolChars)
         omitted.push(`the tool ${parsed.value.name.slice(0, 100)} was left out: its description is too long`)
+      else if (mustSendHeaders && !canSendHeaders(parsed.value.inputSchema))
+        omitted.push('a tool was left out: its arguments cannot go into headers as its description wants')
       else tools.push(parsed.value)
     }
     const timeout = this.#options.startMs + 60_000
-    const hasTools = client.getServerCapabilities()?.tools !== undefined
-    const pages = hasTools && client.getProtocolEra() === 'legacy' ? maxPages : 0
+    const pages = client.getServerCapabilities()?.tools === undefined ? 0 : maxPages
     let cursor: string | undefined
     for (let page = 0; page < pages && tools.length < maxTools; page++) {
       const params = cursor === undefined ? {} : { cursor }
@@ -257,11 +262,6 @@ export class McpConnection {
       for (const tool of Array.isArray(answer.tools) ? answer.tools : []) addTool(tool)
       cursor = typeof answer.nextCursor === 'string' ? answer.nextCursor : undefined
       if (cursor === undefined) break
-    }
-    if (hasTools && client.getProtocolEra() === 'modern') {
-      // Leaves out tools whose arguments could not go into headers as their definitions want.
-      const listed = await client.listTools(undefined, { signal, timeout, cacheMode: 'refresh' })
-      for (const tool of listed.tools) addTool(tool)
     }
     if (cursor !== undefined || tools.length > maxTools)
       omitted.push(`it has too many tools: those after the first ${maxTools} were left out`)
