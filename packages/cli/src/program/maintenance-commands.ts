@@ -1,5 +1,4 @@
 import { userDataDirectory } from '@slipway/shared/process'
-import { Secret } from '@slipway/shared/redaction'
 import type { Command } from 'commander'
 import type { CommandContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
@@ -146,9 +145,7 @@ function addMigrateCommand(slipway: Command, env: Config['env'], isJson: () => b
     .addHelpText('after', '\nRepeat an interrupted migration: it continues. The source stays as it is.')
     .action(async (places: { from: string; to: string }) => {
       const { migrateCommand } = await import('../commands/server/backup.ts')
-      const key = env.SLIPWAY_SECRET_KEY ?? env.OH_SECRET_KEY
-      const secretKey = key === undefined ? undefined : new Secret(key)
-      await migrateCommand({ ...places, secretKey }, isJson())
+      await migrateCommand({ ...places, env }, isJson())
     })
 }
 

@@ -1,4 +1,5 @@
-import { settingRows } from '@slipway/protocol'
+import { readSettings, settingRows } from '@slipway/protocol'
+import type { Secret } from '@slipway/shared/redaction'
 import { errorText } from '@slipway/shared/text'
 import { readConfig } from '../../core/config/config.ts'
 import { settings } from '../../core/config/settings.ts'
@@ -25,6 +26,11 @@ export {
 } from './restore.ts'
 /** The variables that the agent server reads. */
 export const agentServerSettings: readonly string[] = settingRows(settings).map(({ name }) => name)
+
+/** The key that seals what servers with these variables store. */
+export function readSecretKey(env: Readonly<Record<string, string | undefined>>): Secret | undefined {
+  return readSettings({ secretKey: settings.secretKey }, env).secretKey
+}
 
 /** What is wrong with the values of these variables; never shows a value. */
 export function checkAgentServerSettings(

@@ -1,9 +1,10 @@
-import { backUp, listBackup, migrate, restore, verifyBackup } from '@slipway/agent-server/maintenance'
-import type { Secret } from '@slipway/shared/redaction'
+import { backUp, listBackup, migrate, readSecretKey, restore, verifyBackup } from '@slipway/agent-server/maintenance'
 import { formatBytes } from '@slipway/shared/text'
 import { countText } from '../../output/count-text.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { print, printNote, printResult, table } from '../../output/terminal.ts'
+
+type Env = Readonly<Record<string, string | undefined>>
 
 interface BackupFlags {
   readonly data: string
@@ -78,12 +79,13 @@ const noteMs = 5_000
 
 /** Copies a data directory into a database, or back. */
 export async function migrateCommand(
-  places: { readonly from: string; readonly to: string; readonly secretKey: Secret | undefined },
+  { env, ...places }: { readonly from: string; readonly to: string; readonly env: Env },
   isJson: boolean,
 ): Promise<void> {
   let notedMs = performance.now()
   const result = await migrate({
     ...places,
+    secretKey: readSecretKey(env),
     onProgress({ conversations, events }) {
       if (performance.now() - notedMs < noteMs) return
       notedMs = performance.now()
