@@ -1,4 +1,11 @@
-import { backUp, listBackup, migrate, readSecretKey, restore, verifyBackup } from '@slipway/agent-server/maintenance'
+import {
+  backUp,
+  listBackup,
+  migrate,
+  readSecretKey,
+  restore,
+  verifyBackup,
+} from '@slipway/agent-server/maintenance'
 import { formatBytes } from '@slipway/shared/text'
 import { countText } from '../../output/count-text.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
