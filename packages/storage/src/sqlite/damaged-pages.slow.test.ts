@@ -121,6 +121,8 @@ const needed = new Set([
   'leftover',
   'store',
   'delivery',
+  'document',
+  'sqlite_autoindex_document_1',
 ]).union(new Set(['event_blob', 'sqlite_sequence', 'sqlite_schema']))
 
 test('a damaged page costs the conversations on it', { timeout: 300_000 }, async () => {
