@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import type { AgentServerApi } from '../support/agent-server-api.ts'
 
@@ -101,9 +102,15 @@ type WireEvent = any
 export async function readStream(
   api: AgentServerApi,
   id: string,
+  tries = 40,
 ): Promise<{ positions: readonly number[]; events: readonly WireEvent[] }> {
   const response = await api.fetch(`/api/conversations/${id}/events/stream?until=idle`)
   const text = await response.text()
+  // Refused for the moment: a client asks again.
+  if (response.status === 503 && tries > 1) {
+    await sleep(500)
+    return await readStream(api, id, tries - 1)
+  }
   if (response.status !== 200) throw new Error(`the stream answered ${response.status}: ${text}`)
   const found = [...text.matchAll(/^id: (\d+).*\ndata: (.*)$/gm)]
   return {
