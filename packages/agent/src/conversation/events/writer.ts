@@ -48,6 +48,8 @@ type Decide = (state: ConversationState) => WriteDecision | undefined | Promise<
 
 const batch = 500
 const busyMs = 100
+/** Of a conflict: longer than a slow disk takes for a sync. */
+const maxTries = 100
 
 export interface ConversationWriterOptions {
   readonly redact?: (draft: EventDraft) => EventDraft
@@ -116,7 +118,7 @@ export class ConversationWriter {
         if (!(error instanceof Problem)) throw error
         if (error.code === 'busy' && isPatient) await clock.sleep(busyMs)
         // Another writer was first: decide again with its events.
-        else if (error.code !== 'conflict' || !(await this.#catchUp())) throw error
+        else if (error.code !== 'conflict' || !(await this.#waitForOther(clock))) throw error
       })
       if (stored !== undefined) return await this.#fold(stored)
     }
@@ -136,6 +138,15 @@ export class ConversationWriter {
       after: this.state.position,
       ...(Object.keys(change).length === 0 ? {} : { record: change }),
     })
+  }
+
+  /** What another writer has appended is read when it is durable. False when nothing comes. */
+  async #waitForOther(clock: Clock): Promise<boolean> {
+    for (let tries = 0; tries < maxTries; tries++) {
+      if (await this.#catchUp()) return true
+      await clock.sleep(busyMs)
+    }
+    return false
   }
 
   /** Reads new events; false when there were none. */
