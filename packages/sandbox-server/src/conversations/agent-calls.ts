@@ -80,7 +80,9 @@ export class AgentCalls {
     await conversationMutex.runExclusive(row.id, async () => {
       const [now] = await controlPlane.conversations.get([row.id])
       if (now === undefined) return
-      const members = JSON.stringify({ ...parseMetadata(now), llm_model: llm.model })
+      const current = parseMetadata(now)
+      const switched_from = current.llm_model === llm.model ? undefined : (current.llm_model ?? undefined)
+      const members = JSON.stringify({ ...current, llm_model: llm.model, switched_from })
       await controlPlane.conversations.update(row.id, { members })
     })
   }

@@ -17,11 +17,15 @@ export function applyConversationInfo(
   const merged = { ...current.tags, ...tags }
   const agent = isRecord(info.agent) ? info.agent : {}
   const model = isRecord(agent.llm) ? agent.llm.model : undefined
+  // A report from before a switch that comes after it.
+  const isLate = current.switched_from !== undefined && model === current.switched_from
   const members: ConversationMetadata = {
     ...current,
     metrics: maxMetrics(current.metrics, parseMetrics(info.metrics)),
     ...(Object.keys(merged).length <= maxTags ? { tags: merged } : {}),
-    ...(typeof model === 'string' ? { llm_model: model.slice(0, 200) } : {}),
+    ...(typeof model === 'string' && !isLate
+      ? { llm_model: model.slice(0, 200), switched_from: undefined }
+      : {}),
     ...(agent.kind === 'ACPAgent' ? { agent_kind: 'acp' } : {}),
   }
   return {
