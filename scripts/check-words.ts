@@ -55,7 +55,7 @@ if (import.meta.main) {
     .filter((file) => !/check-words/.test(file))
     .flatMap((file) => findPhrases(file, readFileSync(join(root, file), 'utf8')))
   // The number only shrinks: lower it with each change that removes some.
-  const most = 104
+  const most = 93
   const byFile = Object.entries(Object.groupBy(hits, ({ file }) => file)).toSorted(
     ([, one = []], [, other = []]) => other.length - one.length,
   )

@@ -24,7 +24,8 @@ import { atMost, Floor, information, percentile, type ResultRow } from '../suppo
  * longest log, lists and memory of its own, and no more than the reference's for all others. Each request has
  * been made a hundred times before it is measured. The processor time of the server is a separate row
  * without a goal: it does not depend on what else the machine does. A measurement that one of them cannot
- * finish has no row: the reason is printed, and the others continue. Raw figures: `results/reference-raw.json`.
+ * finish has no row: the reason is printed, and the others continue. Raw figures:
+ * `results/reference-raw.json`.
  */
 export const reference: Benchmark = {
   isOnlyByName: true,

@@ -82,7 +82,7 @@ export class ConsoleFixture implements AsyncDisposable {
     this.site.target = this.#server.url
   }
 
-  /** A page of its own browser profile. */
+  /** A page of a separate browser profile. */
   async newPage(options: BrowserContextOptions = {}): Promise<WatchedPage> {
     return await newWatchedPage(this.#browser, this.site.url, options)
   }
@@ -95,7 +95,7 @@ export class ConsoleFixture implements AsyncDisposable {
   }
 }
 
-/** A page of its own browser profile; requests to other addresses than `origin` are recorded. */
+/** A page of a separate browser profile; requests to other addresses than `origin` are recorded. */
 export async function newWatchedPage(
   browser: Browser,
   origin: string,

@@ -190,7 +190,7 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     await page.locator('.confirmation', { hasText: 'echo never' }).waitFor()
     await page.getByLabel('Reason for a rejection').fill('Not on this machine.')
     await page.getByRole('button', { name: 'Reject' }).tap()
-    // The agent continues when it is told to.
+    // The agent waits for a message before it continues.
     await page.getByRole('button', { name: 'Run', exact: true }).tap()
     await page.getByText('Understood.').waitFor()
     const events = await fixture.driver.getEvents(id)

@@ -15,7 +15,9 @@ import {
 import { AgentServerApi, type ApiEvent } from '../support/agent-server-api.ts'
 import { type CommandServer, testUsers, UserPrograms } from '../support/user-programs.ts'
 
-/** What a user has set up continues working in their own repository, beside the walls against foreign ones. */
+/**
+ * What a user has set up continues working in their own repository, beside the walls against foreign ones.
+ */
 
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 })
 

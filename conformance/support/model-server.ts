@@ -9,11 +9,13 @@ const folder = resolve(import.meta.dirname, '../clients/python')
 export interface ModelServerOptions {
   /** The context window, in tokens. */
   readonly window: number
-  /** The chat template shows tools to the model; the template of the model itself has none. */
+  /** The chat template shows tools to the model; the template of the model itself does not. */
   readonly hasTools?: boolean
 }
 
-/** A server of the user's own with a small model, which a test can kill and start again at the same address. */
+/**
+ * A server of the user's own with a small model, which a test can kill and start again at the same address.
+ */
 export interface ModelServer extends AsyncDisposable {
   /** The settings of a model at this server. */
   readonly llm: { readonly model: string; readonly base_url: string; readonly usage_id: string }

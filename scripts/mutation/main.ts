@@ -30,10 +30,10 @@ import { Tree } from './tree.ts'
 // applies and compiles are the faults: nobody chooses them, and a second run draws the same. Faults that the
 // compiler refuses never reach tests; they are recorded, and the next one of the line, or of the order, is tried.
 //
-// Each result is written to bench/results/mutation.json as soon as it is known, and a run continues behind what is
-// there; a run with more stages repeats only these for what is not found. After `--minutes` it ends, and the
-// stage that it cuts is repeated by the next run. A failed test counts when it passes without the fault; if
-// it fails too, the run stops.
+// Each result is written to bench/results/mutation.json as soon as it is known, and a run continues behind
+// what is there; a run with more stages repeats only these for what is not found. After `--minutes` it ends,
+// and the stage that it cuts is repeated by the next run. A failed test counts when it passes without the
+// fault; if it fails too, the run stops.
 
 const { values } = parseArgs({
   options: {

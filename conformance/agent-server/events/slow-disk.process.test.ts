@@ -10,7 +10,9 @@ import { AgentServerApi, messageLine, toJsonLines } from '../../support/agent-se
 const syncMs = 2_000
 /** A request has certainly reached its append then. */
 const appendingMs = 500
-/** Below one sync: none is waited for. How long answers take beside the other work of a machine is printed. */
+/**
+ * Below one sync: none is waited for. How long answers take beside the other work of a machine is printed.
+ */
 const maxMs = 0.75 * syncMs
 /** Of half of the answers. */
 const usualMs = 100

@@ -5,8 +5,9 @@ import type { ApiEvent } from '../../support/agent-server-api.ts'
 import { runCli } from '../../support/cli.ts'
 import { type ModelServer, modelServers } from '../../support/model-server.ts'
 
-// Real servers of models, with a model that solves nothing: what they put on the wire, and what becomes of it.
-// Most of the CPU time is that of prompts, about 7 ms a token, so only the CLI has the prompt of every day.
+// Real servers of models, with a model that solves nothing: what they put on the wire, and what becomes of
+// it. Most of the CPU time is that of prompts, about 7 ms a token, so only the CLI has the prompt of every
+// day.
 
 const { api, directory, driver } = await openAgentFixture()
 const brief = { system_prompt: 'Answer in one short sentence.', tools: [], include_default_tools: [] }
@@ -69,17 +70,21 @@ describe.each(modelServers)('$name', ({ isInstalled, open }) => {
     expect(JSON.stringify((await driver.getInfo(id)).stats)).toContain('"context_window":768')
   })
 
-  realTest('a template without tools: they and calls are texts, and people are told', patience, async () => {
-    const agent = { llm: { ...small.llm, ...oneSentence }, include_default_tools: ['ThinkTool'] }
-    const { events } = await run(agent, 'Say hello.')
-    const notices = events.filter(({ key }) => key === 'model_notice')
-    expect(notices).toMatchObject([{ value: { text: expect.stringContaining('has no tools') } }])
-    const { events: others } = await run(
-      { llm: { ...large.llm, ...oneSentence }, include_default_tools: ['ThinkTool'] },
-      'Say hello.',
-    )
-    expect(others.some(({ key }) => key === 'model_notice')).toBe(false)
-  })
+  realTest(
+    'a template without tools: they and calls are texts, and the session says so',
+    patience,
+    async () => {
+      const agent = { llm: { ...small.llm, ...oneSentence }, include_default_tools: ['ThinkTool'] }
+      const { events } = await run(agent, 'Say hello.')
+      const notices = events.filter(({ key }) => key === 'model_notice')
+      expect(notices).toMatchObject([{ value: { text: expect.stringContaining('has no tools') } }])
+      const { events: others } = await run(
+        { llm: { ...large.llm, ...oneSentence }, include_default_tools: ['ThinkTool'] },
+        'Say hello.',
+      )
+      expect(others.some(({ key }) => key === 'model_notice')).toBe(false)
+    },
+  )
 
   realTest(
     'a server that dies in an answer: the next message is answered after its start',

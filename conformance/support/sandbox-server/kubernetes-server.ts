@@ -11,7 +11,7 @@ import { SandboxServer } from './server.ts'
 import { createUser, type User } from './user.ts'
 
 /**
- * A sandbox server on this machine whose sandboxes are Pods of their own namespace, with the rights of
+ * A sandbox server on this machine whose sandboxes are Pods of a separate namespace, with the rights of
  * the documented Role alone. Disposal deletes all sandboxes and rejects when an object of one is left.
  */
 export class KubernetesSandboxServer implements AsyncDisposable {

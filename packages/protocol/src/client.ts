@@ -1,4 +1,5 @@
-// What clients need at run time: none of it loads schemas, which take longer to load than a short command runs.
+// What clients need at run time: none of it loads schemas, which take longer to load than a short command
+// runs.
 export { must } from './core/assert.ts'
 export { parseInstant } from './core/instant.ts'
 export { Problem } from './core/problem.ts'

@@ -10,8 +10,8 @@ interface StartedConsole {
 }
 
 /**
- * Undefined where there can be no console. Progress and failures are notes to people; the server continues without
- * a console.
+ * Undefined where there can be no console. Progress and failures are notes to people; the server continues
+ * without a console.
  */
 export function startConsole(options: {
   readonly isJson: boolean

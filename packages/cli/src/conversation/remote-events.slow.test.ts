@@ -130,7 +130,7 @@ test('events whose moments cannot be read are given once too', async () => {
   expect(found.map(([, one]) => one)).toEqual(['e1', 'odd', 'e3', 'e4'])
 })
 
-test('a conversation that is missing is told', async () => {
+test('a missing conversation is reported', async () => {
   const client = new SandboxServerClient({ url: 'http://far', fetch: async () => Response.json([null]) })
   await expect(getAppConversation(client, id, AbortSignal.timeout(10_000))).rejects.toThrow(
     'no such conversation',

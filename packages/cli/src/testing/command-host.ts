@@ -2,8 +2,8 @@ import { Readable, Writable } from 'node:stream'
 import { runCli } from '../program/program.ts'
 import type { HostedCommand, HostedResult } from './command-process.ts'
 
-// A process that runs commands one after the other, each with a working directory, an environment and streams
-// of its own: a command that is its own process spends half a second with loading what it needs.
+// A process that runs commands one after the other, each with its own working directory, environment and
+// streams: a command in a separate process loads its modules again, which takes most of its time.
 
 /** What the program of the command adds to the process, which ends after a command. */
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const

@@ -203,7 +203,7 @@ function serveRestoredLog(starts: string[]): RequestListener {
   }
 }
 
-test('who follows a log that continues in another history is told, and reads that history from its beginning', async () => {
+test('a reader of a log that continues in another history gets a notice, and reads that history from its beginning', async () => {
   const starts: string[] = []
   await withServer(serveRestoredLog(starts), async (client) => {
     const seen: unknown[] = []

@@ -38,7 +38,9 @@ function mebibytes(max: number, defaultValue: number) {
 }
 
 // biome-ignore format: one line a setting
-/** The settings of the sandbox server, by the members of its `Config`. Limits and lifetimes of 0 do not apply. */
+/**
+ * The settings of the sandbox server, by the members of its `Config`. Limits and lifetimes of 0 do not apply.
+ */
 export const settings = {
   keys: setting('SLIPWAY_API_KEY', '0.1.0', listSetting.transform((keys) => keys.map(toSecret)), 'API keys of the administrator, separated by commas. Without one a key is made at the first start and printed once.', { isSecret: true }),
   publicUrl: setting('SLIPWAY_PUBLIC_URL', '0.1.0', baseUrl, 'Address under which callers reach this server, with the path of a reverse proxy if there is one. Without it the address that it listens on.', { aliases: ['OH_WEB_URL'] }),

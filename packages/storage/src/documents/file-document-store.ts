@@ -34,7 +34,8 @@ export class FileDocumentStore implements DocumentStore {
   /** The last known content of each file. */
   readonly #latest = new Map<string, { readonly text: string; readonly bytes: Buffer }>()
   /**
-   * Files whose last write failed or continues. Only a write takes one out: it knows that no later one failed.
+   * Files whose last write failed or continues. Only a write takes one out: it knows that no later one
+   * failed.
    */
   readonly #doubtful = new Set<string>()
   readonly #files: NonNullable<FileDocumentStoreOptions['files']>

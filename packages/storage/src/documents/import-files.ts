@@ -85,7 +85,9 @@ async function importFile(
   }
 }
 
-/** Takes the first name that is free, and returns the file's path. A file that keeps its name is met again. */
+/**
+ * Takes the first name that is free, and returns the file's path. A file that keeps its name is met again.
+ */
 async function rename(path: string, ending: string, log: LogFunction): Promise<string> {
   let renamed = `${path}.${ending}`
   for (let number = 2; await exists(renamed); number++) renamed = `${path}.${ending}-${number}`

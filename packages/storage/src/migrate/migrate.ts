@@ -32,8 +32,8 @@ const cursorsSql = 'SELECT receiver, conversation, position, updated_at FROM del
 
 /**
  * Copies what a server stores into a database, or back into a directory, and compares every conversation. No
- * server may use either. An interrupted call is repeated with the same arguments and continues; a repeated one
- * changes nothing. Rejects with a plain Error when something differs.
+ * server may use either. An interrupted call is repeated with the same arguments and continues; a repeated
+ * one changes nothing. Rejects with a plain Error when something differs.
  */
 export async function migrate(options: MigrateOptions): Promise<MigrateResult> {
   const { from, to, secretKey, onProgress = () => {} } = options

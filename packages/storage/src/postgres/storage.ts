@@ -107,7 +107,9 @@ async function openContext(
 /** Longest pause between two statements of a change. */
 const maxIdleMs = 10_000
 
-/** One change of documents at a time, of all servers; none by a server whose database another has taken over. */
+/**
+ * One change of documents at a time, of all servers; none by a server whose database another has taken over.
+ */
 function openDocuments(db: PostgresDatabase, epoch: number): DocumentStore {
   const beginSql = `SET LOCAL idle_in_transaction_session_timeout = ${maxIdleMs};
     SELECT pg_advisory_xact_lock(${lockName('documents')}); SELECT epoch FROM owner`

@@ -41,7 +41,8 @@ interface AgentProfilesOptions {
 
 /**
  * Agents by reference to LLM profiles and MCP servers: one sealed document. The first list makes the profile
- * `default`, which becomes active, unless a file sets the settings or this document. An unreadable one is a Problem `conflict`.
+ * `default`, which becomes active, unless a file sets the settings or this document. An unreadable one is a
+ * Problem `conflict`.
  */
 export class AgentProfiles implements ProfileReferences {
   readonly #options: AgentProfilesOptions

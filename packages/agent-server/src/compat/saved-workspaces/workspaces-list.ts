@@ -17,8 +17,8 @@ interface StoredLists extends Lists {
 }
 
 /**
- * The folders that clients offer to work in, each path once. Changes are durable; a document that is damaged or
- * of a later version is a Problem `conflict`.
+ * The folders that clients offer to work in, each path once. Changes are durable; a document that is damaged
+ * or of a later version is a Problem `conflict`.
  */
 export class WorkspacesList {
   readonly #document: JsonDocument<StoredLists>

@@ -31,7 +31,7 @@ export function unreadableDocument(
 ): string {
   const file = documents.fileOf?.(name)
   if (file !== undefined)
-    return `${file} cannot be read: ${unreadableReasons[reason]}. Mend or remove it, and restart the server.`
+    return `${file} cannot be read: ${unreadableReasons[reason]}. Fix or remove it, and restart the server.`
   return `The stored document ${name} cannot be read: ${unreadableReasons[reason]}. Restore it from a backup with "slipway documents put", or continue without it after "slipway documents rm ${name}".`
 }
 

@@ -6,7 +6,9 @@ import { openDocument } from '../documents/document.ts'
 const maxCharacters = 4_000_000
 const secretPathPattern = /^\/api\/settings\/secrets\/([^/?#]+)$/
 
-/** The named secrets of the server's user, in one sealed document. An unreadable one is a Problem `conflict`. */
+/**
+ * The named secrets of the server's user, in one sealed document. An unreadable one is a Problem `conflict`.
+ */
 export class ServerSecrets extends NamedSecrets {
   constructor({ documents, cipher }: { readonly documents: DocumentStore; readonly cipher: Cipher }) {
     super(openDocument(documents, 'secrets.sealed', { ...secretsFormat, cipher }), { maxCharacters })

@@ -461,7 +461,7 @@ test('title, tags and status are told of once for many changes, and a removal to
   await waitUntil(() => expect(far.infos.at(-1)).toEqual({ id, execution_status: 'deleting' }))
 })
 
-test('what happened while no one sent is told of after the next start: removals, and another conversation of the same id', async () => {
+test('what happened while nothing was sent is reported after the next start: removals, and another conversation of the same id', async () => {
   await using from = await createSender()
   await using far = await new TestReceiver().listen()
   from.start({ base_url: far.url })

@@ -45,8 +45,8 @@ interface PendingLogin {
 
 /**
  * The sign-in to a subscription by a code that the user enters at the provider. Tokens are in a sealed
- * document and leave it for the provider alone; one that cannot be read is a Problem `conflict` until a sign-out removes
- * it. Waiting codes are in memory.
+ * document and leave it for the provider alone; one that cannot be read is a Problem `conflict` until a
+ * sign-out removes it. Waiting codes are in memory.
  */
 export class SubscriptionLogin {
   readonly #options: SubscriptionOptions

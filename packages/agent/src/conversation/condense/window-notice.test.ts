@@ -27,7 +27,7 @@ test.each([
   expect(windowNotice(model, counted, estimated)).toBeUndefined()
 })
 
-test('tools that the server leaves out are told, where there are any', () => {
+test('tools that the server leaves out are reported, where there are any', () => {
   const toolless: Model = {
     ...{ llm: model.llm, dropsTools: true, contextWindow: undefined },
     generate: async () => ({ kind: 'aborted' }),

@@ -99,8 +99,8 @@ export class ServerQuestions {
   }
 
   /**
-   * Reads a message as the answer to the question that waits; undefined when it is none. The result adopts the
-   * answer, once the message is stored.
+   * Reads a message as the answer to the question that waits; undefined when it is none. The result adopts
+   * the answer, once the message is stored.
    */
   readMessage(now: ConversationState, text: string): (() => void) | undefined {
     const waiting = this.#waiting

@@ -77,8 +77,8 @@ export class ExternalAgent {
   }
 
   /**
-   * Continues with another model, at once in an open session. Problems: `bad_request` for another kind of agent
-   * and for a model that it does not offer, `timeout`.
+   * Continues with another model, at once in an open session. Problems: `bad_request` for another kind of
+   * agent and for a model that it does not offer, `timeout`.
    */
   async switchModel(model: string): Promise<void> {
     const { settings } = this.#context

@@ -181,7 +181,7 @@ test('calls after a finish are dropped, also when the finish has none before it'
   expect(events.map(({ tool_call_id }) => tool_call_id)).toEqual(['a', 'b'])
 })
 
-test('calls that share an id, or have none, get their own ids', async () => {
+test('calls that share or lack an id get separate ids', async () => {
   const args = '{"thought":"hm"}'
   const { events } = await eventsFromModelTurn(
     answer({}, [

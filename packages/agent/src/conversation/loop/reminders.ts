@@ -4,7 +4,7 @@ import { isUserMessage } from '../view/log-event.ts'
 import type { ViewEvent } from '../view/view.ts'
 
 /**
- * What an agent is told beside results, as messages of the environment. They are events, so the requests before
+ * Messages of the environment that remind an agent, beside results. They are events, so the requests before
  * them stay as they were, and each is found in the view again: it is said once for its cause.
  */
 
@@ -51,7 +51,7 @@ const condition = /\b(?:if|once|when|after|as soon as|unless|until|before)\b/i
 /** Of the whole paragraph. */
 const question = /\?|\b(?:if|once|when|after|as soon as|unless|until|before) (?:you|your)\b|\blet me know\b/i
 
-/** Whether the last sentence of a text says what its writer does next, and leaves it to nobody. */
+/** Whether the last sentence of a text announces what its writer does next, without a condition. */
 export function isAnnouncement(text: string): boolean {
   const paragraph = text.trim().split(/\n+/).at(-1) ?? ''
   const sentence = paragraph.split(/(?<=[.!?])\s+/).at(-1) ?? ''

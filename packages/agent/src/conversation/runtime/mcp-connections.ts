@@ -44,8 +44,8 @@ interface Batch {
 
 /**
  * The MCP servers of a conversation. A server that cannot be reached is left out, unless it is `required`:
- * the run continues without its tools, and the model and the readers are told once. It is tried again before
- * later steps, at once in a new run and else after growing pauses.
+ * the run continues without its tools, and messages to the model and to readers say so once. It is tried
+ * again before later steps, at once in a new run and else after growing pauses.
  */
 export class McpConnections {
   readonly #options: McpConnectionsOptions

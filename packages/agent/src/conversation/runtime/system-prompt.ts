@@ -207,7 +207,7 @@ function skillsSection(listed: readonly SkillSummary[], hasTool: boolean): strin
     return `# Skills\n\n${intro}\n\n${fitSkillLines(withoutFiles)}`
   }
   const intro =
-    'A skill is instructions for one kind of work. When one of these fits what you are about to do, read its file first and follow it. One without a file is told to you when it is called: by a trigger of it, by its name without one, or by the user writing `/` and its name at the beginning of a message.'
+    'A skill is instructions for one kind of work. When one of these fits what you are about to do, read its file first and follow it. The text of one without a file comes when it is called: by a trigger of it, by its name without one, or by the user writing `/` and its name at the beginning of a message.'
   return `# Skills\n\n${intro}\n\n${fitSkillLines(listed)}`
 }
 

@@ -326,7 +326,7 @@ test('a required MCP server that does not start ends the run with a Conversation
   expect(JSON.stringify(await life.events()) + life.logLines.join()).not.toContain('tok-87654321')
 })
 
-test('a run continues without an MCP server that is away; it and its return are told once', async () => {
+test('a run continues without an MCP server that is away; its absence and its return are reported once', async () => {
   let ahead = 0
   const clock = { ...systemClock, monotonic: () => performance.now() + ahead }
   const program = join(fixtures.directory, 'late.cjs')

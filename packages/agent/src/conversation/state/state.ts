@@ -100,7 +100,9 @@ export const learnedWindowKey = 'learned_window'
  */
 export const leftOutKey = 'left_out'
 
-/** Key of the state update that tells whether an MCP server is connected: `{ server, is_connected, detail }`. */
+/**
+ * Key of the state update that tells whether an MCP server is connected: `{ server, is_connected, detail }`.
+ */
 export const mcpServerKey = 'mcp_server'
 
 /** Key of the state update that counts how often a run was continued after its server had died. */
@@ -131,7 +133,7 @@ export class ConversationState {
   learnedWindows: Readonly<Record<string, LearnedWindow>> | undefined
   /** By `learnedModelName`. */
   leftOut: Readonly<Record<string, readonly Omission[]>> | undefined
-  /** Names of the MCP servers that the model was told are away. */
+  /** Names of the MCP servers that were reported to the model as away. */
   awayServers: readonly string[] | undefined
   /** Calls of an external agent without an end; undefined when there is none. */
   externalCalls: readonly ExternalCall[] | undefined

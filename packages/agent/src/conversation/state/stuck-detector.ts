@@ -53,7 +53,9 @@ export class StuckDetector {
   #isNudged = false
   /** When the conversation began to run or continued. */
   #runningSince = Number.NEGATIVE_INFINITY
-  /** From the first wait on: what was heard, how long calls brought nothing new, and when the last one ended. */
+  /**
+   * From the first wait on: what was heard, how long calls brought nothing new, and when the last one ended.
+   */
   #silence: { readonly heard: Set<string>; ms: number; countedTo: number } | undefined
 
   add(event: LogEvent): void {

@@ -10,9 +10,9 @@ import { sign } from '../../llm/testing/validators/signed.ts'
 import type { LogEvent } from '../view/log-event.ts'
 
 /**
- * Random logs of conversations in which models of several providers took turns: texts, names, ids, pictures and
- * pieces of reasoning as they may come from any of them. The messages of models are made by the code that reads
- * answers; their signatures say who made them (`signed.ts`).
+ * Random logs of conversations in which models of several providers took turns: texts, names, ids, pictures
+ * and pieces of reasoning as they may come from any of them. The messages of models are made by the code that
+ * reads answers; their signatures say who made them (`signed.ts`).
  */
 
 const half = '\ud82d'
@@ -159,7 +159,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 )
 
-/** A log whose next step is a request: it ends with a message of the user or with the results of all calls. */
+/**
+ * A log whose next step is a request: it ends with a message of the user or with the results of all calls.
+ */
 export const mixedHistory: fc.Arbitrary<LogEvent[]> = fc
   .tuple(fc.array(step, { maxLength: 7 }), user, turn, fc.boolean())
   .map(([steps, last, answered, isAnswered]) => {

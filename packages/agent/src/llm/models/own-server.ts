@@ -39,9 +39,9 @@ export function firstPartLimit({ llm, route }: Pick<OwnServer, 'llm' | 'route'>)
 }
 
 /**
- * What a person can do about a failure of their own server: start it, name a model that it has, or take a
- * smaller one. A refused port of this machine is final, since nothing starts there while a run waits; and so is
- * a silence of an hour: asked again, the server would begin the same work again.
+ * What a person can do about a failure of a local server: start it, name a model that it has, or take a
+ * smaller one. A refused port of this machine is final, since nothing starts there while a run waits; and so
+ * is a silence of an hour: asked again, the server would begin the same work again.
  */
 export async function explainFailure(
   failure: ProviderFailure,

@@ -2,10 +2,10 @@ import { asRecord, isRecord } from '@slipway/shared/json'
 import { askServer, isOwnServer, type OwnServer } from './own-server.ts'
 
 /**
- * What is known of a model at a server of the user's own. How many tokens it takes: none of its models is in a
- * price list, or it takes fewer than the model could. llama.cpp, vLLM, Ollama and LM Studio tell it, each at its
- * own place. And whether it sees tools: llama.cpp leaves them out of a chat template without one, without a
- * word.
+ * What is known of a model at a server of the user's own. How many tokens it takes: none of its models is in
+ * a price list, or it takes fewer than the model could. llama.cpp, vLLM, Ollama and LM Studio tell it, each
+ * at its own place. And whether it sees tools: llama.cpp leaves them out of a chat template without one,
+ * without a word.
  */
 
 export interface AskedWindow {

@@ -55,7 +55,7 @@ export function callOptions(
       maxOutputTokens,
       temperature: llm.temperature,
       topP: llm.top_p,
-      // Converse has none.
+      // Converse has no such parameter.
       topK: route.api === 'compatible' || route.api === 'bedrock' ? undefined : llm.top_k,
       seed: llm.seed,
       reasoning,
@@ -231,8 +231,8 @@ function budgetThinking({ api, name }: ModelRoute, budgetTokens: number): Reason
 }
 
 /**
- * Whether another model began this turn: a Claude with a token budget rejects calls that its own reasoning does
- * not precede.
+ * Whether another model began this turn: a Claude with a token budget rejects calls that its own reasoning
+ * does not precede.
  */
 function hasUnsignedToolCalls(messages: readonly Message[], { api }: ModelRoute): boolean {
   const since = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1)

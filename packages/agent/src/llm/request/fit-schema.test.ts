@@ -54,7 +54,7 @@ test('inside, arrays have items, references lead somewhere, and types stand in t
   })
 })
 
-test('Claude is told other names of properties, and its calls have the own ones', () => {
+test('Claude gets other names of properties, and its calls are mapped back', () => {
   const schema = { type: 'object', properties: { $top: { type: 'integer' }, name: {} }, required: ['$top'] }
   const sent = withFittedKeys(schema)
   const [key = '', ...more] = Object.keys(sent.properties as object) // it has some

@@ -5,8 +5,8 @@ import { isLoopback } from '@slipway/shared/url'
 const statusesWithoutBody = [204, 205, 304]
 
 /**
- * `fetch` that waits for servers of this machine as long as the caller does. The built-in one gives up when no
- * header comes for five minutes, in which a model on a slow machine still reads its prompt.
+ * `fetch` that waits for servers of this machine as long as the caller does. The built-in one gives up when
+ * no header comes for five minutes, in which a model on a slow machine still reads its prompt.
  */
 export const loopbackFetch: typeof fetch = async (input, init = {}) => {
   const url = input instanceof Request ? null : URL.parse(String(input))

@@ -2,8 +2,8 @@ import { asRecord, isRecord, parseJson, parseJsonObject } from '@slipway/shared/
 
 /**
  * Answers of OpenAI-like servers in the form that the library reads. Real servers send arguments as objects,
- * ids as numbers, names of tools in pieces, a use of tokens without `choices`, no reason for the end, an answer that is not a stream,
- * and keep a stream open after its end; each of these failed for ever.
+ * ids as numbers, names of tools in pieces, a use of tokens without `choices`, no reason for the end, an
+ * answer that is not a stream, and keep a stream open after its end; each of these failed for ever.
  */
 export function fitCompatibleAnswer(response: Response): Response {
   const type = response.headers.get('content-type') ?? ''

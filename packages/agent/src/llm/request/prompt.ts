@@ -343,7 +343,7 @@ class PromptBuilder {
     this.#pendingImages = []
   }
 
-  /** Providers repeat ids of their own, and refuse those that are repeated. */
+  /** Providers repeat their own ids, and refuse repeated ids. */
   #uniqueId(id: string): string {
     const { callIds } = this.#capabilities
     let fitted = fitCallId(id, callIds)

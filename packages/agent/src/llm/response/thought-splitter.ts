@@ -10,8 +10,9 @@ const mayOpen = /^\s*(?:<[a-z]*)?$/
 const looseEnding = /(?:^|\n)[ \t]*<\/(?:think|thinking|thought|reasoning)>[ \t]*(?:\n\s*|$)/
 
 /**
- * The thought before an ending tag alone on its line, and the answer behind it: some templates open the thought
- * in the prompt, so that only its end is in the text. Undefined where there is none, or a fence before it.
+ * The thought before an ending tag alone on its line, and the answer behind it: some templates open the
+ * thought in the prompt, so that only its end is in the text. Undefined where there is none, or a fence
+ * before it.
  */
 export function splitAtLooseEnding(text: string): { thought: string; answer: string } | undefined {
   const found = looseEnding.exec(text)

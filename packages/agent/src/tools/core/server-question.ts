@@ -19,7 +19,7 @@ export interface ServerQuestion {
   readonly address?: string | undefined
 }
 
-/** A refusal has no values; `cancel`: nobody has answered. */
+/** A refusal has no values; `cancel`: there was no answer. */
 export type QuestionAnswer =
   | { readonly action: 'accept'; readonly content?: Record<string, QuestionValue> }
   | { readonly action: 'decline' | 'cancel' }

@@ -20,8 +20,8 @@ export function isSeen(workspace: Workspace, real: string): boolean {
 }
 
 /**
- * For the model, when a file that it edits is another one than it was shown: by a command, a formatter, or the
- * user. The edit has matched, so it was made.
+ * For the model, when a file that it edits is another one than it was shown: by a command, a formatter, or
+ * the user. The edit has matched, so it was made.
  */
 export function staleNote(workspace: Workspace, real: string, bytes: Uint8Array): string {
   const known = byWorkspace.get(workspace)?.get(real)

@@ -10,7 +10,7 @@ export type AnswerQuestion = (
 ) => Promise<QuestionAnswer>
 
 interface CreateClientOptions {
-  /** The directory that a program on this machine is told to work in. */
+  /** The directory in which a program on this machine should work. */
   readonly root: string | undefined
   /** Answers `elicitation/create`; undefined where no one can. */
   readonly answerQuestion: AnswerQuestion | undefined

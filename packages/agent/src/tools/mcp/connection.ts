@@ -269,7 +269,7 @@ export class McpConnection {
     this.#omitted = omitted.slice(0, 20)
   }
 
-  /** Many servers declare resources and have none. */
+  /** Many servers declare resources and list no resource. */
   async #findResources({ client }: OpenConnection, signal: AbortSignal): Promise<void> {
     const { specTypeSchemas } = await import('@modelcontextprotocol/client')
     if (client.getServerCapabilities()?.resources === undefined) return

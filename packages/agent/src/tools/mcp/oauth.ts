@@ -163,8 +163,8 @@ function boundedFetch(serverUrl: string, signal: AbortSignal) {
 }
 
 /**
- * The library prints what an error says, or its whole body, to the log of the server: it may repeat the tokens
- * that were sent, so only its code is passed on. An error may come with status 200.
+ * The library prints what an error says, or its whole body, to the log of the server: it may repeat the
+ * tokens that were sent, so only its code is passed on. An error may come with status 200.
  */
 async function withoutErrorText(answer: Response): Promise<Response> {
   const isStream = answer.headers.get('content-type')?.startsWith('text/event-stream') === true

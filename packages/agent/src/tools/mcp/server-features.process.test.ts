@@ -27,7 +27,7 @@ ask('ask_file', { mode: 'url', message: 'Look', elicitationId: 'e2', url: 'file:
 await server.connect(new StdioServerTransport())
 `
 
-/** A server that declares resources and prompts and has none. */
+/** A server that declares resources and prompts and lists neither. */
 const bareProgram = `
 import { McpServer } from ${sdk('server/mcp.js')}
 import { StdioServerTransport } from ${sdk('server/stdio.js')}
@@ -47,7 +47,7 @@ test('instructions of servers are there without secrets', async () => {
   expect([...mcp.instructions]).toEqual([['rich', 'Read note://one first, with <secret-hidden>.']])
 })
 
-test('a server with resources has a tool that lists and one that reads; one without has none', async () => {
+test('a server with resources has a tool that lists and one that reads; a server without resources has neither tool', async () => {
   await using trial = await McpFixtures.open(programs)
   const { mcp, call } = await trial.openServers({
     rich: trial.program('rich.mjs'),

@@ -144,7 +144,7 @@ test('tools of several servers carry the name of theirs; a server that fails hol
   })
 })
 
-test('a server starts in its own empty folder, which goes with it, and is told the workspace', async () => {
+test('a server starts in its own empty folder, which is removed with it, and gets the path of the workspace', async () => {
   await using trial = await McpFixtures.open(programs)
   const { root } = trial
   const allRoots = [{ uri: pathToFileURL(root).href, name: basename(root) }]

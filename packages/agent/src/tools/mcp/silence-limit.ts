@@ -30,7 +30,7 @@ export class SilenceLimit implements Disposable {
     if (performance.now() + this.#silenceMs <= this.#endMs) this.#timer.refresh()
   }
 
-  /** What the model is told. */
+  /** The error that the model gets. */
   get failure(): string {
     const seconds = this.#silenceMs / 1000
     if (this.#last === undefined) return `The tool gave no answer within ${seconds} seconds.`

@@ -184,10 +184,12 @@ function processFailureReason(process: LineProcess, defaultReason: string): stri
 
 interface ClientOptions {
   readonly signal: AbortSignal
-  /** The directory that a program on this machine is told to work in. */
+  /** The directory in which a program on this machine should work. */
   readonly root?: string | undefined
   readonly answerQuestion: AnswerQuestion | undefined
-  /** `auto`: `server/discover`, and `initialize` where the server does not know it; `legacy` unless passed. */
+  /**
+   * `auto`: `server/discover`, and `initialize` where the server does not know it; `legacy` unless passed.
+   */
   readonly mode?: 'legacy' | 'auto'
 }
 

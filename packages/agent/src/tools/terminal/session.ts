@@ -4,9 +4,9 @@
  * Problem: a call has to return, but its command may run for hours, say nothing, ask a question, start
  * background jobs or write 100 MB. Directory, variables and jobs live on between calls.
  *
- * Idea: a call starts a command or continues with the running one. It returns at the first of: the prompt, the
- * end of the shell, silence, a wait for input, its time limit, an interruption. It has the output since the
- * last call.
+ * Idea: a call starts a command or continues with the running one. It returns at the first of: the prompt,
+ * the end of the shell, silence, a wait for input, its time limit, an interruption. It has the output since
+ * the last call.
  *
  * Invariants:
  * - One command at a time: while one runs, another command is refused and not queued (`#dispatch`).

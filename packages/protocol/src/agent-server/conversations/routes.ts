@@ -195,7 +195,7 @@ export const conversationRoutes = defineRoutes('conversations', {
   startGoal: route.post('/api/conversations/{conversation_id}/goal', {
     summary: 'Pursue a goal',
     description:
-      'Sends the objective and runs. After each round a model judges whether it is reached; if not, the agent is told what is missing and continues. A message of the user ends the pursuit.',
+      'Sends the objective and runs. After each round a model judges whether it is reached; if not, the agent gets what is missing and continues. A message of the user ends the pursuit.',
     params: conversationParams,
     /** What the agent is to reach; after each round a model judges whether it has. */
     body: component('StartGoalRequest', {

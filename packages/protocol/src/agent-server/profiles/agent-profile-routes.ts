@@ -88,7 +88,7 @@ export const agentProfileRoutes = defineRoutes('agent profiles', {
   materializeAgentProfile: route.post('/api/agent-profiles/{name}/materialize', {
     summary: 'Tell what a conversation of this profile would be started with',
     description:
-      'What it refers to and is missing is told in the answer, and is no error. Secrets are stars. A profile in the body is a draft of any name; it is not saved.',
+      'The answer names references to what is missing, which are no error. Secrets are stars. A profile in the body is a draft of any name; it is not saved.',
     params: nameParams,
     body: materializeRequest.prefault({}),
     responses: { ...ok('The diagnosis.', agentProfileDiagnostics), ...unreadableResponses },

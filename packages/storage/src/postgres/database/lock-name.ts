@@ -7,7 +7,7 @@ const locks = { owner: 1, write: 2, schema: 3, documents: 5, ledger: 20, log: 21
 const space = 0x5117_0a00
 const serverSpace = space + 4
 
-/** The two numbers of an advisory lock, as SQL. Each schema of its own database has locks. */
+/** The two numbers of an advisory lock, as SQL. Locks differ between the schemas of a database. */
 export function lockName(lock: keyof typeof locks): string {
   return `${space + locks[lock]}, hashtext(current_schema())`
 }

@@ -62,9 +62,10 @@ const maxChangesPerTransaction = 1_000
 /**
  * Group commit: changes that come while a group is synced share the next transaction, at least those of one
  * turn of the event loop. A slow disk is not on the event loop, and what is not synced yet is seen by the
- * plans of later groups alone. A plan that throws rejects its own change only, as does a page that is damaged; a
- * failure to write, commit or sync rejects the whole group. After a failure of the disk changes are refused
- * until `health` has made the database usable again. A lock of another process is waited for, asynchronously.
+ * plans of later groups alone. A plan that throws rejects its own change only, as does a page that is
+ * damaged; a failure to write, commit or sync rejects the whole group. After a failure of the disk changes
+ * are refused until `health` has made the database usable again. A lock of another process is waited for,
+ * asynchronously.
  */
 export class CommitQueue {
   readonly metrics = new CommitMetrics()

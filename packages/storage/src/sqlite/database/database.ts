@@ -30,8 +30,8 @@ const cacheBytesBefore = 1024 * 1024
 
 /**
  * One SQLite file in WAL mode. Prepared statements are cached; rows are arrays in column order. A failure of
- * the disk or a foreign lock is a Problem `storage_full` or `unavailable`, whose cause is the error of SQLite.
- * SQL may use `crc32_of(text)` and `checksum_of(value, ...)`.
+ * the disk or a foreign lock is a Problem `storage_full` or `unavailable`, whose cause is the error of
+ * SQLite. SQL may use `crc32_of(text)` and `checksum_of(value, ...)`.
  *
  * `transaction` syncs on the calling thread. `commitGroup` does so while syncs are fast (`SyncPace`);
  * otherwise it writes, and resolves when another thread has synced that. Reads come meanwhile from a second
@@ -327,9 +327,9 @@ export class Database {
   }
 
   /**
-   * After a failed sync, in place. Reads continue while the log cannot be written, and where it lacks what was
-   * acknowledged: it stays as it is then. Otherwise all connections are closed, the last one by one that only
-   * reads, which makes no checkpoint.
+   * After a failed sync, in place. Reads continue while the log cannot be written, and where it lacks what
+   * was acknowledged: it stays as it is then. Otherwise all connections are closed, the last one by one that
+   * only reads, which makes no checkpoint.
    */
   #recover(): void {
     this.assertInPlace()

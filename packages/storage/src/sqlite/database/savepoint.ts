@@ -1,8 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite'
 
 /**
- * A part of the open transaction, which rolls back its own writes when it throws. Without a transaction, reads
- * of the same state.
+ * A part of the open transaction, which rolls back its own writes when it throws. Without a transaction,
+ * reads of the same state.
  *
  * @param rollBack where a part of the transaction cannot be rolled back, and nothing of it may be committed.
  */

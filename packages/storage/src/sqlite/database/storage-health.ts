@@ -2,11 +2,11 @@
  * Whether the databases can be written, and the way back after a failure.
  *
  * Problem: a disk is full, read-only or away for a while, a file is moved, a page is damaged. Each write
- * would find out on its own, and after a failed sync a write that succeeds proves nothing: the kernel may have
- * dropped what it could not write.
+ * would find out on its own, and after a failed sync a write that succeeds proves nothing: the kernel may
+ * have dropped what it could not write.
  *
- * Idea: the first failure closes the database for writes, and reads continue. A probe with backoff repairs it,
- * writes and syncs; its success, or that of a write, opens it again.
+ * Idea: the first failure closes the database for writes, and reads continue. A probe with backoff repairs
+ * it, writes and syncs; its success, or that of a write, opens it again.
  *
  * Invariants:
  * - A failure of the storage is kept as the problem (`failed`), and writes are refused with it at once

@@ -42,8 +42,8 @@ const maxDelayMs = 1_000
 
 /**
  * Searches message texts, and counts filtered events, in a worker thread that starts on demand. When the
- * thread dies, pending requests reject with a Problem `unavailable` and the next request starts another. While
- * it is paused, requests wait.
+ * thread dies, pending requests reject with a Problem `unavailable` and the next request starts another.
+ * While it is paused, requests wait.
  */
 export class TextIndex {
   readonly #options: TextIndexOptions

@@ -1,9 +1,10 @@
 /**
  * Strict validators of requests: one table of rules for each provider.
  *
- * A provider refuses a whole request for one bad item, and an item of the history is in each later request too.
- * So a rule says what a provider refuses, in which words, and who says so. The rules read a request in one form
- * (`wire-request.ts`), whatever interface it is for; they know nothing of the code that makes requests.
+ * A provider refuses a whole request for one bad item, and an item of the history is in each later request
+ * too. So a rule says what a provider refuses, in which words, and who says so. The rules read a request in
+ * one form (`wire-request.ts`), whatever interface it is for; they know nothing of the code that makes
+ * requests.
  */
 
 import type { WireRequest } from './wire-request.ts'

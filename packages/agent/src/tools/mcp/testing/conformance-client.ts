@@ -23,7 +23,7 @@ export async function runConformanceTask(task: ConformanceTask): Promise<void> {
   const { scenario } = task
   const hasSignIn = scenario.startsWith('auth/')
   const isRefused = await connectAndCall(task, hasSignIn)
-  // The person who is told of a refusal signs in again.
+  // After a refusal the person signs in again.
   if (isRefused && (await connectAndCall(task, true))) throw new Error('The second sign-in was refused')
 }
 

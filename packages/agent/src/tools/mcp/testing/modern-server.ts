@@ -1,6 +1,6 @@
 /**
- * The answer of a server of the revision 2026-07-28 alone to a JSON-RPC request; undefined for a notification.
- * Self-contained: its text is also written into programs.
+ * The answer of a server of the revision 2026-07-28 alone to a JSON-RPC request; undefined for a
+ * notification. Self-contained: its text is also written into programs.
  */
 // biome-ignore lint/suspicious/noExplicitAny: requests of any form
 export function answerModern(request: any): object | undefined {

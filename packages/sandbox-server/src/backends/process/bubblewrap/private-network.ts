@@ -28,8 +28,8 @@ export function pastaCommand(
 }
 
 /**
- * Says that it is there, waits for the network, closes the way to addresses of the host, and continues with the
- * arguments after the first.
+ * Says that it is there, waits for the network, closes the way to addresses of the host, and continues with
+ * the arguments after the first.
  */
 const enterScript = `
 echo ready >&7

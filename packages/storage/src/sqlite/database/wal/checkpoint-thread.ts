@@ -29,7 +29,7 @@ class CheckpointThread {
 
   /**
    * Resolves with the frames that the write-ahead log has then. Nothing else may write to the database
-   * meanwhile. Rejects with an error of SQLite, or of the thread, which has none of its codes.
+   * meanwhile. Rejects with an error of SQLite, or of the thread, without a code of SQLite.
    */
   async run(request: CheckpointRequest): Promise<number> {
     const worker = this.start()

@@ -8,8 +8,8 @@ const busyCode = 5
 const movedCode = 1032
 
 /**
- * The thread of CheckpointThread. It opens the database for each checkpoint: a connection that stays open would
- * keep an index of the write-ahead log that has to be made again after a failed sync.
+ * The thread of CheckpointThread. It opens the database for each checkpoint: a connection that stays open
+ * would keep an index of the write-ahead log that has to be made again after a failed sync.
  *
  * The first frame after a checkpoint begins the write-ahead log again, and SQLite syncs that at once. It is
  * written here, by a change that changes nothing, and not by the next commit of the event loop.

@@ -29,7 +29,9 @@ export class SyncPace {
     return this.#fast >= fastInARow
   }
 
-  /** Returns what is to be called when it has ended, and returns its time in ms; one that fails never ends. */
+  /**
+   * Returns what is to be called when it has ended, and returns its time in ms; one that fails never ends.
+   */
   beginSync(): () => number {
     const fast = this.#fast
     const startMs = this.#now()

@@ -21,8 +21,8 @@ const unsyncedDirectoryCodes = new Set<string | undefined>(['EINVAL', 'ENOTSUP',
 
 /**
  * Syncs the write-ahead log of an open database in a thread of Node's pool. It has its own descriptor,
- * which may be closed: SQLite has no locks on this file. Linux reports a failed write of any descriptor to each
- * of them.
+ * which may be closed: SQLite has no locks on this file. Linux reports a failed write of any descriptor to
+ * each of them.
  */
 export class WalFile {
   readonly #path: string

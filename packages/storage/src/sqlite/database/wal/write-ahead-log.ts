@@ -23,7 +23,9 @@ export interface OpenFiles {
   assertOpenWal(stats: Stats): void
 }
 
-/** The write-ahead log of an open database: its syncs and checkpoints, and what a failed sync leaves of it. */
+/**
+ * The write-ahead log of an open database: its syncs and checkpoints, and what a failed sync leaves of it.
+ */
 export class WriteAheadLog {
   readonly #databasePath: string
   readonly #path: string
@@ -143,7 +145,9 @@ export class WriteAheadLog {
     )
   }
 
-  /** After a failed sync, when no connection is open: moves what has the right checksums into the database. */
+  /**
+   * After a failed sync, when no connection is open: moves what has the right checksums into the database.
+   */
   recoverAlone(): void {
     recoverAlone(this.#databasePath)
     this.#acknowledged = undefined
