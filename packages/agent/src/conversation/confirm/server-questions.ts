@@ -31,7 +31,7 @@ import {
   type ServerQuestion,
 } from '../../tools/core/server-question.ts'
 import { textBlock } from '../../tools/core/tool.ts'
-import { agentErrorEvent, observationEvent, statusUpdate } from '../events/event-drafts.ts'
+import { agentErrorEvent, observationEvent, questionAction, statusUpdate } from '../events/event-drafts.ts'
 import type { ConversationState, PendingAction } from '../state/state.ts'
 import { readAnswer } from './question-answer.ts'
 
@@ -169,25 +169,11 @@ function questionEvent({
   const answers = Object.entries(fields ?? {}).map(([name, field]) => [name, describeField(field)])
   const form = answers.length === 0 ? {} : { answer_with_a_message: Object.fromEntries(answers) }
   const data = { question_of_mcp_server: server, message, ...about, ...form }
-  return {
-    kind: 'ActionEvent',
-    source: 'agent',
-    id,
-    thought: [],
-    thinking_blocks: [],
-    action: { data, kind: 'MCPToolAction' },
-    tool_name: questionTool,
-    tool_call_id: `question-${id}`,
-    tool_call: {
-      id: `question-${id}`,
-      name: questionTool,
-      arguments: JSON.stringify(data),
-      origin: 'completion',
-    },
-    llm_response_id: id,
-    security_risk: 'UNKNOWN',
-    summary: `The MCP server ${server} asks: ${message}`.replace(/\s+/g, ' ').slice(0, 200).toWellFormed(),
-  }
+  const summary = `The MCP server ${server} asks: ${message}`
+    .replace(/\s+/g, ' ')
+    .slice(0, 200)
+    .toWellFormed()
+  return questionAction({ id, tool: questionTool, call: `question-${id}`, data, risk: 'UNKNOWN', summary })
 }
 
 /** One line of the form, as the user reads it. */

@@ -37,6 +37,38 @@ export function agentErrorEvent(
   return { kind: 'AgentErrorEvent', source: 'agent', tool_name, tool_call_id, error }
 }
 
+/** A question to the user as a pending action, beside the calls of a model. `call`: the id of its call. */
+export function questionAction({
+  id,
+  tool,
+  call,
+  data,
+  risk,
+  summary,
+}: {
+  readonly id: string
+  readonly tool: string
+  readonly call: string
+  readonly data: Readonly<Record<string, unknown>>
+  readonly risk: string
+  readonly summary: string
+}): EventDraft & { readonly id: string } {
+  return {
+    kind: 'ActionEvent',
+    source: 'agent',
+    id,
+    thought: [],
+    thinking_blocks: [],
+    action: { data, kind: 'MCPToolAction' },
+    tool_name: tool,
+    tool_call_id: call,
+    tool_call: { id: call, name: tool, arguments: JSON.stringify(data), origin: 'completion' },
+    llm_response_id: id,
+    security_risk: risk,
+    summary,
+  }
+}
+
 export function observationEvent(call: PendingAction, observation: Observation): EventDraft {
   const { tool_name, tool_call_id, id: action_id } = call
   const { kind, ...members } = observation

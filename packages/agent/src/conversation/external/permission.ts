@@ -12,6 +12,7 @@ import type { PermissionRequest } from '../../acp/session-messages.ts'
 import { decideCommand } from '../../shell/command-rules.ts'
 import { patternRisk, railRisk } from '../../shell/risk.ts'
 import type { ServerPlace } from '../../shell/server-access.ts'
+import { questionAction } from '../events/event-drafts.ts'
 
 interface PermissionDecision {
   readonly decision: 'allow' | 'ask' | 'deny'
@@ -92,23 +93,8 @@ export function permissionEvent(
   const id = randomUUID()
   const call = String(toolCall.toolCallId ?? id)
   const summary = options.redact(`${commandOf(toolCall) ?? title ?? kind ?? 'a call'}`).replace(/\s+/g, ' ')
-  return {
-    kind: 'ActionEvent',
-    source: 'agent',
-    id,
-    thought: [],
-    thinking_blocks: [],
-    action: { data, kind: 'MCPToolAction' },
-    tool_name: permissionTool,
-    tool_call_id: `permission-${call}`,
-    tool_call: {
-      id: `permission-${call}`,
-      name: permissionTool,
-      arguments: JSON.stringify(data),
-      origin: 'completion',
-    },
-    llm_response_id: id,
-    security_risk: options.risk,
+  return questionAction({
+    ...{ id, tool: permissionTool, call: `permission-${call}`, data, risk: options.risk },
     summary: summary.length <= 200 ? summary : `${summary.slice(0, 197)}...`,
-  }
+  })
 }
