@@ -1,4 +1,5 @@
 import { Secret } from '@slipway/shared/redaction'
+import { errorText } from '@slipway/shared/text'
 import * as z from 'zod'
 
 /**
@@ -66,6 +67,16 @@ export function readSettings<Table extends SettingTable>(
     isRow(each) ? readSetting(each, env) : readSettings(each, env),
   ])
   return Object.fromEntries(values)
+}
+
+/** Why a configuration cannot be read from these variables; undefined when it can. Never shows a value. */
+export function findSettingsFault(read: (env: Environment) => unknown, env: Environment): string | undefined {
+  try {
+    read(env)
+    return undefined
+  } catch (error) {
+    return errorText(error)
+  }
 }
 
 function readSetting({ name, aliases = [], schema }: Setting, env: Environment): unknown {

@@ -1,5 +1,4 @@
-import { settingRows } from '@slipway/protocol'
-import { errorText } from '@slipway/shared/text'
+import { findSettingsFault, settingRows } from '@slipway/protocol'
 import { readConfig } from './config.ts'
 import { settings } from './settings.ts'
 
@@ -12,10 +11,5 @@ export const sandboxServerSettings: readonly string[] = settingRows(settings).fl
 export function checkSandboxServerSettings(
   env: Readonly<Record<string, string | undefined>>,
 ): string | undefined {
-  try {
-    readConfig(env)
-    return undefined
-  } catch (error) {
-    return errorText(error)
-  }
+  return findSettingsFault(readConfig, env)
 }

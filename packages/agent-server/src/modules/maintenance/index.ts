@@ -1,6 +1,5 @@
-import { readSettings, settingRows } from '@slipway/protocol'
+import { findSettingsFault, readSettings, settingRows } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
-import { errorText } from '@slipway/shared/text'
 import { readConfig } from '../../core/config/config.ts'
 import { settings } from '../../core/config/settings.ts'
 
@@ -36,10 +35,5 @@ export function readSecretKey(env: Readonly<Record<string, string | undefined>>)
 export function checkAgentServerSettings(
   env: Readonly<Record<string, string | undefined>>,
 ): string | undefined {
-  try {
-    readConfig(env)
-    return undefined
-  } catch (error) {
-    return errorText(error)
-  }
+  return findSettingsFault(readConfig, env)
 }
