@@ -14,7 +14,7 @@ const head = '// Printed by `npx node scripts/print-openapi.ts`; do not edit.\n'
 
 const pathsHead = `${head}
 /** Method and path of an operation: \`GET /api/conversations/{conversation_id}\`. */
-export type RoutePath = \`\${'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} /\${string}\`
+type RoutePath = \`\${'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} /\${string}\`
 `
 
 /** As the formatter wraps. */

@@ -1,7 +1,7 @@
 // Printed by `npx node scripts/print-openapi.ts`; do not edit.
 
 /** Method and path of an operation: `GET /api/conversations/{conversation_id}`. */
-export type RoutePath = `${'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} /${string}`
+type RoutePath = `${'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} /${string}`
 
 export const agentServerPaths = {
   alive: 'GET /alive',
