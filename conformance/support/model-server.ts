@@ -11,6 +11,8 @@ export interface ModelServerOptions {
   readonly window: number
   /** The chat template shows tools to the model; the template of the model itself does not. */
   readonly hasTools?: boolean
+  /** What ends an answer, without being part of it, where the request names nothing. */
+  readonly stop?: readonly string[]
 }
 
 /**
@@ -56,9 +58,9 @@ class LlamaServer implements ModelServer {
   }
 
   async start(): Promise<void> {
-    const { window, hasTools = false } = this.#options
+    const { window, hasTools = false, stop = [] } = this.#options
     const chat_template = hasTools ? toolTemplate : null
-    const settings = JSON.stringify({ n_ctx: window, port: this.#port, chat_template })
+    const settings = JSON.stringify({ n_ctx: window, port: this.#port, stop, chat_template })
     const args = [join(folder, 'model_server.py'), settings]
     this.#child = spawn(this.#python, args, { env: pythonEnv(this.#python, folder) })
     let errors = ''

@@ -12,7 +12,8 @@ import { type ModelServer, modelServers } from '../../support/model-server.ts'
 const { api, directory, driver } = await openAgentFixture()
 const brief = { system_prompt: 'Answer in one short sentence.', tools: [], include_default_tools: [] }
 /** What ends an answer early: a limit of tokens would be continued. */
-const oneSentence = { litellm_extra_body: { stop: ['.', '!', '\n'] } }
+const stop = ['.', '!', '\n']
+const oneSentence = { litellm_extra_body: { stop } }
 const patience = { timeout: 300_000 }
 
 async function run(agent: object, text: string, more: object = {}) {
@@ -51,7 +52,11 @@ describe.each(modelServers)('$name', ({ isInstalled, open }) => {
 
   beforeAll(async () => {
     if (isInstalled)
-      [small, large] = [await open({ window: 768 }), await open({ window: 4096, hasTools: true })]
+      [small, large] = [
+        await open({ window: 768 }),
+        // What the model says depends on each word of the prompt: without an end it may fill the window.
+        await open({ window: 4096, hasTools: true, stop }),
+      ]
   }, 300_000)
   afterAll(async () => {
     for (const server of [small, large]) await server?.[Symbol.asyncDispose]()

@@ -1,5 +1,5 @@
 """A llama.cpp server with a small model, for tests: `model_server.py SETTINGS`, a JSON object with `n_ctx`, `port` (0: a free
-one) and `chat_template` (the model's own when null). Prints its address and ends with its standard input."""
+one), `stop` (texts that end an answer where the request names none) and `chat_template` (the model's own when null). Prints its address and ends with its standard input."""
 
 import json
 import os
@@ -22,6 +22,7 @@ params.cpuparams.n_threads = 1
 params.use_jinja = True
 params.warmup = False
 params.sampling.temp = 0
+params.antiprompt = settings["stop"]
 if settings["chat_template"] is not None:
     params.chat_template = settings["chat_template"]
 server = xllamacpp.Server(params)
