@@ -6,6 +6,7 @@ import { shellQuote } from '@slipway/shared/text'
 import type { AppConversationRow, SandboxRow } from '@slipway/storage/control-plane'
 import { downloadFile, execCommand } from '../sandboxes/sandbox-exec.ts'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
+import { applyReport } from './records/apply-report.ts'
 import type { ConversationContext } from './records/conversation-context.ts'
 import { parseMetadata, visibleSandboxStatus } from './records/conversation-info.ts'
 
@@ -70,20 +71,18 @@ export class AgentCalls {
     profile: { readonly name: string; readonly llm: Llm },
     outerSignal: AbortSignal,
   ): Promise<void> {
-    const { controlPlane, conversationMutex } = this.#deps
+    const { controlPlane, conversationMutex, clock } = this.#deps
     const digest = hash('sha1', JSON.stringify(profile.llm)).slice(0, 12)
     const llm = { ...profile.llm, usage_id: `profile:${profile.name}:${digest}` }
     const params = { conversation_id: row.id }
-    await this.call(row, outerSignal, ({ client }, signal) =>
-      client.call('switchLlm', { params, body: { llm }, signal }),
-    )
+    const info = await this.call(row, outerSignal, async ({ client }, signal) => {
+      await client.call('switchLlm', { params, body: { llm }, signal })
+      return await client.call('getConversation', { params, signal })
+    })
     await conversationMutex.runExclusive(row.id, async () => {
       const [now] = await controlPlane.conversations.get([row.id])
-      if (now === undefined) return
-      const current = parseMetadata(now)
-      const switched_from = current.llm_model === llm.model ? undefined : (current.llm_model ?? undefined)
-      const members = JSON.stringify({ ...current, llm_model: llm.model, switched_from })
-      await controlPlane.conversations.update(row.id, { members })
+      if (now !== undefined)
+        await controlPlane.conversations.update(row.id, applyReport(now, { ...info }, clock.now() * 1000))
     })
   }
 

@@ -36,6 +36,7 @@ import { LruMap } from '@slipway/shared/collections'
 import { createCounter } from '@slipway/shared/metrics'
 import { type StoredEvent, toReceivedEvent } from '@slipway/storage'
 import type { AppConversationRow, SandboxRow } from '@slipway/storage/control-plane'
+import { applyReport } from '../conversations/records/apply-report.ts'
 import type { ConversationContext } from '../conversations/records/conversation-context.ts'
 import { parseUuid } from '../conversations/records/conversation-ids.ts'
 import {
@@ -44,7 +45,6 @@ import {
   parseMetadata,
 } from '../conversations/records/conversation-info.ts'
 import { maxMetrics, type UsageMetrics } from '../conversations/records/usage-metrics.ts'
-import { applyConversationInfo } from './conversation-update.ts'
 import { type EventBody, type IncomingEvent, readEvents } from './read-events.ts'
 
 const maxConcurrentBodies = 8
@@ -127,10 +127,11 @@ export class EventIngest {
       if (await removedConversations.has(conversation, sandbox.id)) return
       const row = await this.#ensureRow(sandbox, conversation, info)
       const parent = await this.#resolveParent(row, info.parent_conversation_id)
+      const now = clock.now() * 1000
       await controlPlane.conversations.update(row.id, {
-        ...applyConversationInfo(row, info),
+        ...applyReport(row, info, now),
         parent,
-        updated_at: clock.now() * 1000,
+        updated_at: now,
       })
     })
   }

@@ -18,8 +18,8 @@ export interface ConversationMetadata {
   readonly trigger?: AppConversation['trigger'] | undefined
   readonly pr_number?: readonly number[] | undefined
   readonly llm_model?: string | null | undefined
-  /** The model before the last switch, until a report names another one. */
-  readonly switched_from?: string | undefined
+  /** `updated_at` of the newest report, in microseconds. */
+  readonly reportedAt?: number | undefined
   readonly agent_kind?: string | undefined
   readonly metrics?: UsageMetrics | null | undefined
   readonly public?: boolean | null | undefined
