@@ -119,6 +119,36 @@ test('a directory that was adopted is used, and says how it is moved', async () 
   expect(named.stdout).toBe(`${join(own, 'named')}\n`)
 })
 
+test('documents that files set are shown with their files, which win', async () => {
+  const data = join(home, 'set-documents')
+  await startOnce(`serve --json --data ${data}`, home)
+  const folder = join(home, 'folder')
+  await mkdir(join(folder, 'profiles'), { recursive: true, mode: 0o700 })
+  await writeFile(join(folder, 'settings.json'), '{}\n')
+  await writeFile(join(folder, 'profiles', 'fast.json'), '{}\n')
+  const config = join(home, 'documents.toml')
+  await writeFile(config, `[agent_server]\ndocuments_directory = ${JSON.stringify(folder)}\n`)
+  const documents = (args: string) =>
+    runCommand([...`documents ${args}`.split(' '), '--data', data], {
+      cwd: home,
+      env: { ...env(), SLIPWAY_CONFIG: config },
+    })
+  const listed = await documents('ls')
+  expect(listed.stdout).toMatch(/profiles\/fast\.json +\S+folder\/profiles\/fast\.json/)
+  expect(listed.stdout).toMatch(/settings\.sealed +\S+folder\/settings\.json/)
+  expect(JSON.parse((await documents('ls --json')).stdout)).toMatchObject({
+    documents: expect.arrayContaining([
+      { name: 'settings.sealed', bytes: expect.any(Number), read_only_file: join(folder, 'settings.json') },
+    ]),
+  })
+  const file = join(folder, 'workspaces.json')
+  await writeFile(file, '{"schema_version":1}\n')
+  expect(await documents(`put workspaces.json ${file}`)).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining(`from ${file}, which wins`),
+  })
+})
+
 test('documents of a data directory are listed, printed, replaced and removed', async () => {
   const data = join(home, 'documents')
   await startOnce(`serve --json --data ${data}`, home)

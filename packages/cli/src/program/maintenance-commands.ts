@@ -1,7 +1,7 @@
 import { userDataDirectory } from '@slipway/shared/process'
 import type { Command } from 'commander'
 import type { CommandContext } from '../context/command-context.ts'
-import type { Config } from '../context/config.ts'
+import { type Config, serverEnvironment } from '../context/config.ts'
 import { findData, findUsedData } from '../context/data-directory.ts'
 import { printNote } from '../output/terminal.ts'
 import { ageFlag, integerFlag } from './flags.ts'
@@ -98,7 +98,9 @@ export function addMaintenanceCommands(
 }
 
 /** The commands for what a server stores beside conversations. */
-function addDocumentCommands(slipway: Command, { env, dataDirectory }: Config): void {
+function addDocumentCommands(slipway: Command, config: Config): void {
+  const { env, dataDirectory } = config
+  const serverEnv = () => serverEnvironment(config, 'agent_server', env)
   const load = () => import('../commands/server/documents.ts')
   const isJson = () => slipway.opts<{ json: boolean }>().json
   const group = slipway
@@ -115,7 +117,7 @@ function addDocumentCommands(slipway: Command, { env, dataDirectory }: Config): 
   group
     .command('ls', { isDefault: true })
     .description('list the documents')
-    .action(async () => (await load()).listDocumentsCommand(await findPlace(), isJson()))
+    .action(async () => (await load()).listDocumentsCommand(await findPlace(), serverEnv(), isJson()))
   group
     .command('get')
     .description('print a document; a sealed one as base64')
@@ -127,13 +129,20 @@ function addDocumentCommands(slipway: Command, { env, dataDirectory }: Config): 
     .argument('<name>', 'its name')
     .argument('<file>', 'the file')
     .action(async (name: string, file: string) =>
-      (await load()).putDocumentCommand(await findPlace(), { name, file, isJson: isJson() }),
+      (await load()).putDocumentCommand(await findPlace(), {
+        name,
+        file,
+        env: serverEnv(),
+        isJson: isJson(),
+      }),
     )
   group
     .command('rm')
     .description('remove a document: the server continues without what it has')
     .argument('<name>', 'its name')
-    .action(async (name: string) => (await load()).removeDocumentCommand(await findPlace(), name, isJson()))
+    .action(async (name: string) =>
+      (await load()).removeDocumentCommand(await findPlace(), { name, env: serverEnv(), isJson: isJson() }),
+    )
 }
 
 function addMigrateCommand(slipway: Command, env: Config['env'], isJson: () => boolean): void {

@@ -62,9 +62,7 @@ export async function withConfiguredDocuments(
     throw new Error(
       `SLIPWAY_DOCUMENTS_DIRECTORY: ${directory} is in the data directory, whose backups without secrets would have its files in clear. Move it elsewhere.`,
     )
-  for (const file of await listFiles(resolve(directory))) {
-    const name = file.startsWith(`${profileFolder}/`) ? file : namesByFile.get(file)
-    const path = join(resolve(directory), file)
+  for (const { name, path } of await listDocumentFiles(directory)) {
     if (name === undefined)
       throw new Error(
         `${path} sets no document: files of SLIPWAY_DOCUMENTS_DIRECTORY are ${[...namesByFile.keys()].join(', ')} and ${profileFolder}/NAME.json`,
@@ -117,13 +115,25 @@ async function assertPrivate(path: string, directory: string): Promise<void> {
     )
 }
 
-/** The JSON files of a folder and of its folder of profiles; those that begin with a dot are left out. */
-async function listFiles(directory: string): Promise<readonly string[]> {
+/**
+ * The JSON files of a folder and of its folder of profiles, with the document that each sets, if any; those
+ * that begin with a dot are left out.
+ */
+export async function listDocumentFiles(
+  directory: string,
+): Promise<readonly { readonly name: string | undefined; readonly path: string }[]> {
+  const root = resolve(directory)
   const list = async (folder: string) =>
-    (await readdir(folder)).filter((name) => !name.startsWith('.') && name.endsWith('.json')).sort()
-  const profiles = await list(join(directory, profileFolder)).catch((error) => {
+    (await readdir(folder)).filter((file) => !file.startsWith('.') && file.endsWith('.json')).sort()
+  const profiles = await list(join(root, profileFolder)).catch((error) => {
     if (errorCode(error) === 'ENOENT') return []
     throw error
   })
-  return [...(await list(directory)), ...profiles.map((name) => `${profileFolder}/${name}`)]
+  return [
+    ...(await list(root)).map((file) => ({ name: namesByFile.get(file), path: join(root, file) })),
+    ...profiles.map((file) => ({
+      name: `${profileFolder}/${file}`,
+      path: join(root, profileFolder, file),
+    })),
+  ]
 }

@@ -2,6 +2,7 @@ import { findSettingsFault, readSettings, settingRows } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
 import { readConfig } from '../../core/config/config.ts'
 import { settings } from '../../core/config/settings.ts'
+import { listDocumentFiles } from '../../core/documents/configured-documents.ts'
 
 export {
   DirectoryInUseError,
@@ -25,6 +26,15 @@ export {
 } from './restore.ts'
 /** The variables that the agent server reads. */
 export const agentServerSettings: readonly string[] = settingRows(settings).map(({ name }) => name)
+
+/** The files that set documents of servers with these variables, by their documents. */
+export async function readDocumentFiles(
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<ReadonlyMap<string, string>> {
+  const { directory } = readSettings({ directory: settings.documentsDirectory }, env)
+  const files = directory === undefined ? [] : await listDocumentFiles(directory)
+  return new Map(files.flatMap(({ name, path }) => (name === undefined ? [] : [[name, path]])))
+}
 
 /** The key that seals what servers with these variables store. */
 export function readSecretKey(env: Readonly<Record<string, string | undefined>>): Secret | undefined {

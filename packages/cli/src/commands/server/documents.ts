@@ -5,21 +5,34 @@ import {
   isDocumentName,
   openDocuments,
   parseDocument,
+  readDocumentFiles,
 } from '@slipway/agent-server/maintenance'
 import { formatBytes } from '@slipway/shared/text'
 import { sanitizeLine } from '../../output/sanitize.ts'
-import { print, printResult, table } from '../../output/terminal.ts'
+import { print, printNote, printResult, table } from '../../output/terminal.ts'
 
-/** Prints the names and sizes of the documents of a server. */
-export async function listDocumentsCommand(place: string, isJson: boolean): Promise<void> {
+type Env = Parameters<typeof readDocumentFiles>[0]
+
+/** Prints the names and sizes of the documents of a server, and the files that set them for these settings. */
+export async function listDocumentsCommand(place: string, env: Env, isJson: boolean): Promise<void> {
   await using opened = await openDocuments(place)
   const { documents } = opened
-  const names = [...(await documents.list(''))].sort()
+  const files = await readDocumentFiles(env)
+  const names = [...new Set([...(await documents.list('')), ...files.keys()])].sort()
   const rows = await Promise.all(
-    names.map(async (name) => ({ name, bytes: (await documents.get('', name))?.length ?? 0 })),
+    names.map(async (name) => ({
+      name,
+      bytes: (await documents.get('', name))?.length ?? 0,
+      ...(files.has(name) ? { read_only_file: files.get(name) } : {}),
+    })),
   )
-  const lines = rows.map(({ name, bytes }) => [formatBytes(bytes), sanitizeLine(name)])
-  await printResult(isJson, { documents: rows }, table(lines, [12, 60], ['SIZE', 'DOCUMENT']))
+  const lines = rows.map(({ name, bytes, read_only_file: file }) => [
+    formatBytes(bytes),
+    sanitizeLine(name),
+    ...(file === undefined ? [] : [sanitizeLine(file)]),
+  ])
+  const headings = ['SIZE', 'DOCUMENT', ...(files.size > 0 ? ['SET BY, READ-ONLY'] : [])]
+  await printResult(isJson, { documents: rows }, table(lines, [12, 60, 200], headings))
 }
 
 /** Prints a document as its file would have it: sealed ones as base64. */
@@ -34,7 +47,12 @@ export async function getDocumentCommand(place: string, name: string): Promise<v
 /** Replaces a document by a file of the form that `get` prints. */
 export async function putDocumentCommand(
   place: string,
-  { name, file, isJson }: { readonly name: string; readonly file: string; readonly isJson: boolean },
+  {
+    name,
+    file,
+    env,
+    isJson,
+  }: { readonly name: string; readonly file: string; readonly env: Env; readonly isJson: boolean },
 ): Promise<void> {
   if (!isDocumentName(name))
     throw new Error(
@@ -47,11 +65,15 @@ export async function putDocumentCommand(
     )
   await using opened = await openDocuments(place)
   await opened.documents.update('', name, () => bytes)
+  await noteFile(name, env)
   await printResult(isJson, { name, bytes: bytes.length }, `${name} is stored.`)
 }
 
 /** Removes a document: the server continues as if it never had one. */
-export async function removeDocumentCommand(place: string, name: string, isJson: boolean): Promise<void> {
+export async function removeDocumentCommand(
+  place: string,
+  { name, env, isJson }: { readonly name: string; readonly env: Env; readonly isJson: boolean },
+): Promise<void> {
   await using opened = await openDocuments(place)
   let existed = false
   await opened.documents.update('', name, (old) => {
@@ -59,5 +81,13 @@ export async function removeDocumentCommand(place: string, name: string, isJson:
     return undefined
   })
   if (!existed) throw new Error(`There is no document ${name}`)
+  await noteFile(name, env)
   await printResult(isJson, { name }, `${name} is removed.`)
+}
+
+/** What is stored does not count while a file sets the document. */
+async function noteFile(name: string, env: Env): Promise<void> {
+  const file = (await readDocumentFiles(env)).get(name)
+  if (file !== undefined)
+    printNote(`Servers read ${name} from ${sanitizeLine(file)}, which wins: change that file`)
 }
