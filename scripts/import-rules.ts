@@ -15,10 +15,11 @@ export const packageImports: Readonly<Record<string, readonly string[]>> = {
 
 /**
  * Packages that a package may load by `import()` only: `slipway demo` runs an example, and examples use the
- * command's toolkit.
+ * command's toolkit; the sandbox server lists the known models.
  */
 export const lazyImports: Readonly<Record<string, readonly string[]>> = {
   cli: ['examples'],
+  'sandbox-server': ['agent'],
 }
 
 /**
@@ -60,6 +61,7 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
     ...['message-texts', 'problem', 'settings', 'visible-text'],
   ],
   storage: ['', 'control-plane', 'maintenance'],
+  agent: ['', 'catalogue'],
   'agent-server': ['', 'maintenance'],
   'sandbox-server': ['', 'settings'],
   cli: ['toolkit'],

@@ -5,6 +5,7 @@ import type { Cipher } from '@slipway/storage'
 import type { openControlPlane } from '@slipway/storage/control-plane'
 import { Accounts } from './accounts/accounts.ts'
 import { LookupSecrets } from './accounts/lookup-secrets.ts'
+import { offerHandlers } from './accounts/offer-handlers.ts'
 import { profileHandlers } from './accounts/profile-handlers.ts'
 import { Quota } from './accounts/quota.ts'
 import { removeUser } from './accounts/remove-user.ts'
@@ -154,6 +155,7 @@ export function callerHandlers(services: Services, recentAudit: Pick<RecentAudit
     ...auditHandlers({ recentAudit }),
     ...settingsHandlers({ accounts, users, sandboxes }),
     ...profileHandlers({ accounts }),
+    ...offerHandlers(),
     ...scriptConsentHandlers({ consents: accounts.scriptConsents, trust: config.repositoryScripts }),
   }
 }

@@ -8,6 +8,7 @@ export type {
 export type { ControlPlaneStore, PendingMessageRow, QuotaRows } from './control-plane/control-plane-store.ts'
 export { type Lease, type Leases, LocalLeases } from './control-plane/leases.ts'
 export { everyOwner, ownedBy } from './control-plane/owned-by.ts'
+export { pageOfList } from './control-plane/page-of-list.ts'
 export type { AdminScope, PageQuery, RowPage, Scope } from './control-plane/rows.ts'
 export type { SandboxRow, SandboxRows } from './control-plane/sandboxes.ts'
 export type { StartTaskRow, StartTaskRows } from './control-plane/start-tasks.ts'

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'fd689b8e3a88e5e3118ffc7e8e08a12c86c51293bc6c505f320fb058ed6795e4'
+const expectedHash = '52145cd7ca4f9f025aa1734f581f5b17b98dc6d4322989b799cf825ca102c8f2'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -3,6 +3,7 @@ import type { RouteTable } from '../core/route.ts'
 import { accountRoutes } from './account-routes.ts'
 import { appConversationRoutes } from './app-conversation-routes.ts'
 import { scriptConsentRoutes } from './consent-routes.ts'
+import { offerRoutes } from './offer-routes.ts'
 import { sandboxRoutes } from './sandbox-routes.ts'
 import { appTimelineRoutes } from './timeline-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
@@ -13,6 +14,7 @@ export const sandboxServerRoutes = {
   ...appConversationRoutes,
   ...webhookRoutes,
   ...accountRoutes,
+  ...offerRoutes,
   ...consoleRoutes,
   ...appTimelineRoutes,
   ...scriptConsentRoutes,

@@ -12,11 +12,13 @@ export function settingsHandlers(deps: {
   readonly sandboxes: SandboxKeys
 }) {
   const { accounts, users, sandboxes } = deps
-  const { userSettings, gitProviders } = accounts
+  const { userSettings, gitProviders, llmProfiles } = accounts
   const getRedactedSettings = async (owner: string | null) => {
     const settings = await userSettings.read(owner)
     return {
+      ...absentMembers,
       ...redact(settings),
+      llm_profiles: await showProfiles(llmProfiles, owner),
       llm_api_key_set: settings.agent_settings.llm?.api_key !== undefined,
       search_api_key_set: typeof settings.search_api_key === 'string',
       provider_tokens_set: Object.fromEntries(
@@ -39,7 +41,7 @@ export function settingsHandlers(deps: {
       return {
         json: {
           ...settings,
-          ...(isExposed ? await userSettings.read(owner) : {}),
+          ...(isExposed ? await exposeSettings(accounts, owner) : {}),
           id: owner,
           name: user?.name ?? null,
           email: user?.email ?? null,
@@ -58,6 +60,38 @@ export function settingsHandlers(deps: {
       return { json: { message: 'The settings are stored.' } }
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
+}
+
+/** Members that clients of the reference read, of what nobody has set or this server does not have. */
+const absentMembers = {
+  ...{ language: null, user_version: null, email: null, email_verified: null },
+  ...{ git_user_name: null, git_user_email: null, disabled_skills: null, default_sandbox_spec_id: null },
+  ...{ search_api_key: null, sandbox_api_key: null, max_budget_per_task: null },
+  ...{ sandbox_base_container_image: null, sandbox_runtime_container_image: null },
+  ...{ remote_runtime_resource_factor: null, user_consents_to_analytics: null },
+  ...{ enable_sound_notifications: false, enable_proactive_conversation_starters: true, v1_enabled: true },
+  ...{ active_agent_profile_id: null, active_agent_profile_revision: null },
+  ...{ registered_marketplaces: [], inherited_marketplaces: [], secrets_store: { provider_tokens: {} } },
+} as const
+
+/** A name may sound like that of a secret: each profile is redacted on its own. */
+async function showProfiles(llmProfiles: Accounts['llmProfiles'], owner: string | null) {
+  const { profiles, active } = await llmProfiles.readAll(owner)
+  return {
+    profiles: Object.fromEntries(Object.entries(profiles).map(([name, model]) => [name, redact(model)])),
+    active,
+  }
+}
+
+/** With every secret: the model also by the names that the Python SDK reads. */
+async function exposeSettings({ userSettings, llmProfiles }: Accounts, owner: string | null) {
+  const settings = await userSettings.read(owner)
+  const { model = null, api_key = null, base_url = null } = settings.agent_settings.llm ?? {}
+  return {
+    ...settings,
+    ...{ llm_model: model, llm_api_key: api_key, llm_base_url: base_url },
+    llm_profiles: await llmProfiles.readAll(owner),
+  }
 }
 
 /** Wire 1.7: secrets need the API key and the key of a running sandbox of the same user. */

@@ -35,6 +35,15 @@ const newServerParams = z.object({ settings_key: mcpServerName })
 const serverParams = z.object({ settings_key: z.string() })
 const secretParams = z.object({ name: secretName })
 const formResponse = { description: 'The sections of the form.', schema: settingsSchema }
+/** Both servers have them. */
+export const agentSettingsForm = {
+  summary: 'Describe a form for the settings of agents',
+  responses: { 200: formResponse },
+}
+export const conversationSettingsForm = {
+  summary: 'Describe a form for the settings of conversations',
+  responses: { 200: formResponse },
+}
 
 export const settingsRoutes = defineRoutes('settings', {
   getSettings: route.get('/api/settings', {
@@ -60,14 +69,8 @@ export const settingsRoutes = defineRoutes('settings', {
       ...unreadableResponses,
     },
   }),
-  getAgentSettingsSchema: route.get('/api/settings/agent-schema', {
-    summary: 'Describe a form for the settings of agents',
-    responses: { 200: formResponse },
-  }),
-  getConversationSettingsSchema: route.get('/api/settings/conversation-schema', {
-    summary: 'Describe a form for the settings of conversations',
-    responses: { 200: formResponse },
-  }),
+  getAgentSettingsSchema: route.get('/api/settings/agent-schema', agentSettingsForm),
+  getConversationSettingsSchema: route.get('/api/settings/conversation-schema', conversationSettingsForm),
   createMcpServer: route.post('/api/settings/mcp/{settings_key}', {
     summary: 'Add an MCP server to the settings',
     params: newServerParams,

@@ -6,12 +6,9 @@ import {
   type SandboxSpecInfo,
 } from '@slipway/protocol'
 import { redact, redactedText } from '@slipway/shared/redaction'
-import { createPageIdCodec, unknownPageId } from '@slipway/storage'
-import type { PageQuery, RowPage } from '@slipway/storage/control-plane'
+import { type PageQuery, pageOfList, type RowPage } from '@slipway/storage/control-plane'
 
 export type ResolvedSpec = SandboxSpec & { readonly backend: string }
-
-const pageIds = createPageIdCodec<string>('', (id) => id, String)
 
 /** The templates of sandboxes, the default first. They do not change while the server runs. */
 export class SandboxSpecs {
@@ -45,13 +42,9 @@ export class SandboxSpecs {
   }
 
   /** The default first. A Problem `invalid` for a page id that is not of this list. */
-  listPage({ limit, page_id }: PageQuery): RowPage<SandboxSpecInfo> {
-    const specs = this.list()
-    const start = page_id === undefined ? 0 : specs.findIndex(({ id }) => id === pageIds.decode(page_id))
-    if (start === -1) throw unknownPageId()
-    const next = specs[start + limit]
-    const items = specs.slice(start, start + limit).map((spec) => this.#toInfo(spec))
-    return { items, next_page_id: next === undefined ? null : pageIds.encode(next.id) }
+  listPage(query: PageQuery): RowPage<SandboxSpecInfo> {
+    const { items, next_page_id } = pageOfList(this.list(), ({ id }) => id, query)
+    return { items: items.map((spec) => this.#toInfo(spec)), next_page_id }
   }
 
   #toInfo(spec: ResolvedSpec): SandboxSpecInfo {
