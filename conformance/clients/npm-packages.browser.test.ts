@@ -101,6 +101,15 @@ packageTest(
   },
 )
 
+packageTest('each bundled library loads', async ({ directory }) => {
+  const libraries = join(directory, 'node_modules/slipway/libraries')
+  const files = (await readdir(libraries)).filter((name) => name.endsWith('.js'))
+  expect(files).toContain('dockerode.js')
+  const script = files.map((name) => `await import(${JSON.stringify(join(libraries, name))})`).join('\n')
+  const args = ['--input-type=module', '-e', script]
+  expect(await runProgram(process.execPath, args, { cwd: directory })).toEqual({ code: 0, output: '' })
+})
+
 packageTest('the demo runs to its end', async ({ directory, command }) => {
   const { code, output } = await runProgram(process.execPath, [command, 'demo', '--fast'], { cwd: directory })
   expect([code, output]).toEqual([0, expect.stringContaining('Done')])

@@ -18,7 +18,10 @@ export const separateLibraries: ReadonlySet<string> = new Set([
 ])
 
 /** Modules that a bundled library asks for and does without. */
-const absentModules = ['pg-native', 'bufferutil', 'utf-8-validate', 'cpu-features', 'supports-color']
+export const absentModules = ['pg-native', 'bufferutil', 'utf-8-validate', 'cpu-features', 'supports-color']
+
+/** For names of CommonJS, which an ES module has not: `ssh2` of `dockerode` reads one as it is loaded. */
+export const commonJsNames = { __dirname: 'import.meta.dirname', __filename: 'import.meta.filename' }
 
 /** The directory of the bundled libraries in the package. */
 export const librariesDirectory = 'libraries'
@@ -69,6 +72,7 @@ export async function bundleLibraries(directory: string, specifiers: readonly st
     cwd: root,
     platform: 'node',
     logLevel: 'silent',
+    transform: { define: commonJsNames },
     external: [...separateLibraries, ...absentModules],
     plugins: [
       {
