@@ -48,6 +48,7 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
     'json',
     'metrics',
     'process',
+    'process/testing',
     'redaction',
     'text',
     'time',

@@ -1,9 +1,10 @@
 import { chmod, chown, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
+import { agentServerMain } from '@slipway/shared/process/testing'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { canSandboxCommands } from '../../packages/agent/src/tools/testing/can-sandbox-commands.ts'
 import { AgentDriver, bashStep, finishStep, toolCall, toolCallsStep } from '../support/agent-driver.ts'
-import { agentServerMain, startProcess } from '../support/agent-server.ts'
+import { startProcess } from '../support/agent-server.ts'
 import { AgentServerApi } from '../support/agent-server-api.ts'
 
 vi.setConfig({ testTimeout: 400_000, hookTimeout: 120_000 })

@@ -2,14 +2,15 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { agentServerMain, sandboxServerMain } from '@slipway/shared/process/testing'
 import { expect, test } from 'vitest'
-import { agentServerMain, startProcess } from '../support/agent-server.ts'
+import { startProcess } from '../support/agent-server.ts'
 
 const mains = {
   'agent-server': agentServerMain,
-  'sandbox-server': resolve(import.meta.dirname, '../../packages/sandbox-server/src/main.js'),
+  'sandbox-server': sandboxServerMain,
 }
 const paths = ['/metrics', '/health', '/alive', '/ready', '/server_info']
 const env = {

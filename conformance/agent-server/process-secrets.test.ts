@@ -2,8 +2,9 @@ import { spawnSync } from 'node:child_process'
 import { chown, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { agentServerMain } from '@slipway/shared/process/testing'
 import { expect, test } from 'vitest'
-import { agentServerMain, startProcess } from '../support/agent-server.ts'
+import { startProcess } from '../support/agent-server.ts'
 
 const key = 'a-session-key-of-this-test'
 const isRoot = process.getuid?.() === 0

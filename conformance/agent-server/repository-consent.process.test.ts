@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { Client } from '@slipway/client'
+import { commandMain } from '@slipway/shared/process/testing'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { StartedServer } from '../support/agent-server.ts'
 import { runCli } from '../support/cli.ts'
@@ -178,9 +179,8 @@ test('a run waits for a decision, cannot be waved through, and continues after i
 
 test('the command shows what would run before it allows it, lists and revokes', async () => {
   const client = await start()
-  const main = new URL('../../packages/cli/src/main.js', import.meta.url).pathname
   const trust = (...args: string[]) =>
-    run(process.execPath, [main, 'trust', project, ...args], {
+    run(process.execPath, [commandMain, 'trust', project, ...args], {
       env: { ...process.env, SLIPWAY_URL: server?.url ?? '' },
     }).catch(({ code, stdout, stderr }) => ({ code, stdout, stderr }))
   const shown = await trust()

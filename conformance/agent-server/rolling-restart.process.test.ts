@@ -3,10 +3,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { Agent, createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { agentServerMain, sandboxServerMain } from '@slipway/shared/process/testing'
 import { expect, test, vi } from 'vitest'
-import { agentServerMain, startProcess } from '../support/agent-server.ts'
+import { startProcess } from '../support/agent-server.ts'
 import { freePort } from '../support/free-port.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
@@ -14,7 +15,7 @@ const checkMs = 100
 const env = { SLIPWAY_NO_KEY: '1', SLIPWAY_ISOLATION: 'none', SLIPWAY_DRAIN_SECONDS: '1' }
 const mains = {
   'agent-server': agentServerMain,
-  'sandbox-server': resolve(import.meta.dirname, '../../packages/sandbox-server/src/main.js'),
+  'sandbox-server': sandboxServerMain,
 }
 
 test.for(Object.entries(mains))(

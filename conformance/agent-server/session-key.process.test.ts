@@ -3,9 +3,10 @@ import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { chmod, mkdtemp, readdir, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, relative, resolve } from 'node:path'
+import { join, relative } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { usualDataDirectory } from '@slipway/shared/process'
+import { commandMain } from '@slipway/shared/process/testing'
 import { afterAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import {
@@ -20,7 +21,6 @@ import { startAgentServer } from '../support/agent-server.ts'
 import { AgentServerApi } from '../support/agent-server-api.ts'
 
 /** The session key that a server makes when none is configured: who gets in without it, and who finds it. */
-const cliMain = resolve(import.meta.dirname, '../../packages/cli/src/main.js')
 const directories: string[] = []
 afterAll(async () => {
   for (const path of directories) await rm(path, { recursive: true, force: true })
@@ -47,7 +47,7 @@ async function startKeyed(directory: string, env: Readonly<Record<string, string
 /** Runs a command of the CLI in a directory, without settings of this process. */
 async function runCli(directory: string, args: readonly string[], env: Record<string, string> = {}) {
   const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM)_/.test(name))
-  const child = spawn(process.execPath, [cliMain, ...args], {
+  const child = spawn(process.execPath, [commandMain, ...args], {
     cwd: directory,
     env: { ...Object.fromEntries(inherited), XDG_DATA_HOME: home, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -2,12 +2,13 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from '@slipway/client'
 import { findProcesses } from '@slipway/examples/find-processes'
 import { must } from '@slipway/protocol'
+import { commandMain } from '@slipway/shared/process/testing'
 import { afterAll, expect, test, vi } from 'vitest'
 import { SeededRandom } from '../../bench/support/seeded-random.ts'
 import { sandboxNetworkEnv } from '../../packages/cli/src/testing/sandbox-network.ts'
@@ -27,7 +28,6 @@ console.log(`SLIPWAY_INTERRUPT_SEED=${seed}, ${rounds} moments`)
 const exitMs = 120_000
 vi.setConfig({ testTimeout: 360_000 })
 
-const mainPath = resolve(import.meta.dirname, '../../packages/cli/src/main.js')
 const hasBubblewrap = [
   ['bwrap', '--ro-bind', '/', '/', 'true'] as const,
   ['pasta', '--version'] as const,
@@ -100,7 +100,7 @@ test.each(moments)(
     const directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-interrupt-')))
     for (const name of ['home', 'tmp', 'work']) await mkdir(join(directory, name))
     const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|XDG|OH)_/.test(name))
-    const child = spawn(process.execPath, [mainPath, ...program.args], {
+    const child = spawn(process.execPath, [commandMain, ...program.args], {
       cwd: join(directory, 'work'),
       env: {
         ...Object.fromEntries(inherited),

@@ -2,7 +2,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { resolve } from 'node:path'
+import { commandMain } from '@slipway/shared/process/testing'
 import { afterAll, beforeAll, describe, expect, onTestFinished, type TestContext, test } from 'vitest'
 import { freePort } from '../support/free-port.ts'
 import { fetchInSandbox, runInSandbox } from '../support/sandbox-server/crash-rounds.ts'
@@ -157,13 +157,12 @@ describe.for(users)('the server runs as %s', ([, uid]) => {
 function cannotRunAs(uid: number | undefined): string {
   if (uid === undefined) return process.getuid?.() === undefined ? 'not on this system' : ''
   if (process.getuid?.() !== 0) return 'only root can run tests as another user'
-  const main = resolve(import.meta.dirname, '../../packages/cli/src/main.js')
   const access = (path: string, mode: string) => {
     const code = `require('node:fs').accessSync(${JSON.stringify(path)}, ${mode})`
     const options = { uid, gid: uid, stdio: 'ignore' } as const
     return spawnSync(process.execPath, ['-e', code], options).status === 0
   }
-  if (!access(main, '4')) return 'an ordinary user cannot read the repository'
+  if (!access(commandMain, '4')) return 'an ordinary user cannot read the repository'
   return access('/dev/net/tun', '6') ? '' : 'an ordinary user cannot open /dev/net/tun'
 }
 

@@ -4,11 +4,10 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { agentServerMain } from '@slipway/shared/process/testing'
 import pg from 'pg'
 import type { Endpoint } from './agent-server-api.ts'
 import { openServerInProcess } from './server-in-process.ts'
-
-export const agentServerMain = resolve(import.meta.dirname, '../../packages/agent-server/src/main.js')
 
 /**
  * A server to test against: the one that `SLIPWAY_URL` names, or one of the working tree with a data

@@ -1,9 +1,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
-import { resolve } from 'node:path'
 import type { Readable } from 'node:stream'
+import { commandMain } from '@slipway/shared/process/testing'
 import { runCommand } from '../../packages/cli/src/testing/command-process.ts'
-
-const cliMain = resolve(import.meta.dirname, '../../packages/cli/src/main.js')
 
 /** Starts a command of the working tree, without settings of this process. */
 export function spawnCli(
@@ -11,7 +9,7 @@ export function spawnCli(
   env: Readonly<Record<string, string>> = {},
 ): ChildProcessByStdio<null, Readable, Readable> {
   const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM)_/.test(name))
-  return spawn(process.execPath, [cliMain, ...args], {
+  return spawn(process.execPath, [commandMain, ...args], {
     env: { ...Object.fromEntries(inherited), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -1,11 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, chownSync, lchownSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
-
-const cliMain = resolve(import.meta.dirname, '../../packages/cli/src/main.js')
+import { commandMain } from '@slipway/shared/process/testing'
 
 const isRoot = process.getuid?.() === 0
 
@@ -89,12 +88,12 @@ export class UserPrograms {
   }
 
   async runCli(args: readonly string[], options: RunOptions) {
-    return await this.run([process.execPath, cliMain, ...args], options)
+    return await this.run([process.execPath, commandMain, ...args], options)
   }
 
   /** Starts `serve` or `sandbox-server` on a free port. */
   async serve(args: readonly string[], options: RunOptions): Promise<CommandServer> {
-    const words = [process.execPath, cliMain, ...args, '--json', '--port', '0']
+    const words = [process.execPath, commandMain, ...args, '--json', '--port', '0']
     const child = this.spawn(words, options)
     let errors = ''
     child.stderr?.on('data', (chunk) => {

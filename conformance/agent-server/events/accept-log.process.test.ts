@@ -3,14 +3,13 @@ import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { commandMain } from '@slipway/shared/process/testing'
 import { expect, test } from 'vitest'
 import { OwnAgentServer } from '../../support/agent-fixture.ts'
 import { messageLine, toJsonLines } from '../../support/agent-server-api.ts'
-
-const cliMain = resolve(import.meta.dirname, '../../../packages/cli/src/main.js')
 
 function lines(name: string, count: number, conversation?: string): string {
   const events = Array.from({ length: count }, (_, n) =>
@@ -53,7 +52,14 @@ test('an older log is refused with the next command, which accepts it and tells 
     await server.stop()
     await rm(join(server.data, 'log.db'))
     const accept = (...more: string[]) =>
-      promisify(execFile)(process.execPath, [cliMain, '--json', 'accept-log', '--data', server.data, ...more])
+      promisify(execFile)(process.execPath, [
+        commandMain,
+        '--json',
+        'accept-log',
+        '--data',
+        server.data,
+        ...more,
+      ])
     await expect(server.start()).rejects.toThrow(
       /log\.db is missing, but .* slipway accept-log --data .* --empty/,
     )

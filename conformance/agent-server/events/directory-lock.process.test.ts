@@ -2,8 +2,9 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { agentServerMain } from '@slipway/shared/process/testing'
 import { expect, test } from 'vitest'
-import { agentServerMain, startProcess } from '../../support/agent-server.ts'
+import { startProcess } from '../../support/agent-server.ts'
 
 const limit = { timeout: 180_000 }
 const nobody = 65534

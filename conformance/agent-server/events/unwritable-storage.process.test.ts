@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { agentServerMain } from '@slipway/shared/process/testing'
 import { expect, test } from 'vitest'
 import { AgentDriver, bashStep, finishStep, scriptedModel } from '../../support/agent-driver.ts'
-import { agentServerMain, startProcess } from '../../support/agent-server.ts'
+import { startProcess } from '../../support/agent-server.ts'
 import { AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
 const waiting = { timeout: 120_000, interval: 100 }

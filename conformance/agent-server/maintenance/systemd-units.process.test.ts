@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { delimiter, join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
+import { commandMain } from '@slipway/shared/process/testing'
 import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../../../packages/storage/src/testing/temporary-directory.ts'
 
@@ -25,8 +26,10 @@ test.each(units)('the unit %s starts a server in its state directory, and its st
   const command = /^ExecStart=(.+)$/m.exec(unit)?.[1] ?? ''
   using directory = temporaryDirectory()
   const program = join(directory.path, 'slipway')
-  const main = join(root, 'packages/cli/src/main.js')
-  writeFileSync(program, `#!/bin/sh\nexec "${process.execPath}" "${main}" "$@" --port 0 --no-console\n`)
+  writeFileSync(
+    program,
+    `#!/bin/sh\nexec "${process.execPath}" "${commandMain}" "$@" --port 0 --no-console\n`,
+  )
   chmodSync(program, 0o755)
   const data = join(directory.path, 'state')
   const [file = '', ...args] = command.replaceAll(`\${STATE_DIRECTORY}`, data).split(' ')

@@ -1,11 +1,12 @@
 import { readFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { bundledProgram } from '@slipway/shared/process/testing'
 import { expect } from 'vitest'
 import type { SandboxInfo, SandboxServer } from './server.ts'
 
-const selfKillingMain = resolve(import.meta.dirname, 'self-killing-server.ts')
+const selfKillingMain = bundledProgram('conformance/support/sandbox-server/self-killing-server.ts')
 
 /** What a client does with a server that may be killed meanwhile, and what must hold after the next start. */
 export interface CrashScenario {

@@ -3,14 +3,14 @@ import { once } from 'node:events'
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { commandMain } from '@slipway/shared/process/testing'
 import { compiledCode } from '../compiled-code.ts'
 import { freePort } from '../free-port.ts'
 import { createTestDatabase, type TestDatabase } from '../test-database.ts'
 import { cleanUpProcesses, listProcessResources } from './process-resources.ts'
 
-const cliMain = resolve(import.meta.dirname, '../../../packages/cli/src/main.js')
 const key = 'sk-conformance-of-the-administrator'
 const patienceMs = 180_000
 
@@ -65,7 +65,7 @@ export class Replicas implements AsyncDisposable {
   async start(index: number): Promise<void> {
     const replica = this.#replica(index)
     const args = ['--json', 'sandbox-server', '--port', String(replica.port), '--data', this.data]
-    const child = spawn(process.execPath, [cliMain, ...args, '--database', this.database.url], {
+    const child = spawn(process.execPath, [commandMain, ...args, '--database', this.database.url], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
         PATH: process.env.PATH,

@@ -2,8 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chown, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { commandMain } from '@slipway/shared/process/testing'
 import { sandboxNetworkEnv } from '../../../packages/cli/src/testing/sandbox-network.ts'
 import { databaseSettings } from '../agent-server.ts'
 import { freePort } from '../free-port.ts'
@@ -20,7 +21,6 @@ import {
 } from './process-resources.ts'
 import { giveSharedCode, takeSharedCode } from './shared-code.ts'
 
-const cliMain = resolve(import.meta.dirname, '../../../packages/cli/src/main.js')
 /** The server's key is set, so that no key is lost when it is killed at its first start. */
 const administratorKey = 'sk-conformance-of-the-administrator'
 
@@ -356,7 +356,7 @@ export class SandboxServer implements AsyncDisposable {
     ]
     const args =
       replacement === undefined
-        ? [cliMain, '--json', 'sandbox-server', ...listenArgs]
+        ? [commandMain, '--json', 'sandbox-server', ...listenArgs]
         : [replacement.main, ...listenArgs, ...(replacement.args ?? [])]
     const { uid } = this.#options
     const child = spawn(process.execPath, args, {

@@ -3,15 +3,16 @@ import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { Client } from '@slipway/client'
 import { must } from '@slipway/protocol/client'
+import { commandMain } from '@slipway/shared/process/testing'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import ownPackage from '../package.json' with { type: 'json' }
-import { mainPath, runForBytes, spawnCommand } from './testing/command-process.ts'
+import { runForBytes, spawnCommand } from './testing/command-process.ts'
 
 // Commands are programs, and the machine may have others to run.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
@@ -393,12 +394,12 @@ test('an older Node starts the one that is installed, or says in one line what t
     const [out, error, code] = await Promise.all([text(child.stdout), text(child.stderr), exitCode(child)])
     return { out, error, code }
   }
-  expect(await run(mainPath)).toEqual({ out: `${version}\n`, error: '', code: 0 })
+  expect(await run(commandMain)).toEqual({ out: `${version}\n`, error: '', code: 0 })
   const alone = join(await mkdtemp(join(directory, 'alone-')), 'src')
   await mkdir(join(alone, 'components'), { recursive: true })
   await writeFile(join(alone, '../package.json'), JSON.stringify({ type: 'module', version }))
   for (const file of ['main.js', 'components/components.js'])
-    await copyFile(join(dirname(mainPath), file), join(alone, file))
+    await copyFile(join(import.meta.dirname, file), join(alone, file))
   expect(await run(join(alone, 'main.js'), '--version')).toEqual({ out: `${version}\n`, error: '', code: 0 })
   const refused = await run(join(alone, 'main.js'))
   expect(refused).toMatchObject({ out: '', code: 1 })

@@ -9,8 +9,9 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { must } from '@slipway/protocol/client'
+import { commandMain } from '@slipway/shared/process/testing'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { mainPath, runCommand, spawnCommand } from '../testing/command-process.ts'
+import { runCommand, spawnCommand } from '../testing/command-process.ts'
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
 
@@ -398,7 +399,7 @@ test('shells complete commands, flags, their values, contexts and conversations 
 })
 
 test('the completion of bash works in bash', async () => {
-  const script = `slipway() { '${process.execPath}' '${mainPath}' "$@"; }
+  const script = `slipway() { '${process.execPath}' '${commandMain}' "$@"; }
     . <(slipway completion bash)
     COMP_WORDS=(slipway show aaaa2); COMP_CWORD=2; _slipway; echo "\${COMPREPLY[@]}"`
   const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|XDG)_/.test(name))

@@ -8,13 +8,13 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { userDataDirectory } from '@slipway/shared/process'
+import { commandMain } from '@slipway/shared/process/testing'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { noConfigFile } from '../context/config-file.ts'
 import { askServer, findHolder, findPrivateServer } from '../context/private-server.ts'
 import { isAlive } from '../context/server-process.ts'
 import { privateServerEnvironment } from '../context/shell-variables.ts'
 import { examinePrivateServer } from '../doctor/private-server.ts'
-import { mainPath } from '../testing/command-process.ts'
 import { joinPrivateServer, startPrivateServer, stopPrivateServer } from './start-private-server.ts'
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 })
@@ -48,11 +48,15 @@ async function start(env: Env) {
 /** The command itself, with exactly this environment. */
 async function run(args: readonly string[], env: Env, options: { cwd?: string; before?: string } = {}) {
   const { cwd = home, before = ':' } = options
-  const child = spawn('/bin/sh', ['-c', `${before}; exec "$@"`, 'sh', process.execPath, mainPath, ...args], {
-    env: Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined)),
-    cwd,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
+  const child = spawn(
+    '/bin/sh',
+    ['-c', `${before}; exec "$@"`, 'sh', process.execPath, commandMain, ...args],
+    {
+      env: Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined)),
+      cwd,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  )
   const [stdout, stderr, [code]] = await Promise.all([
     text(child.stdout),
     text(child.stderr),
@@ -295,7 +299,7 @@ test.each([
 
 test('a server of the user with another key is named, not started again, and stopped', async () => {
   await mkdir(data, { recursive: true })
-  const args = [mainPath, 'serve', '--data', data, '--port', '0', '--json', '--no-console']
+  const args = [commandMain, 'serve', '--data', data, '--port', '0', '--json', '--no-console']
   const child = spawn(process.execPath, args, {
     env: { ...shell(), SLIPWAY_SESSION_API_KEY: 'a-key-of-one-shell', SLIPWAY_LOG_LEVEL: 'error' },
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -1,11 +1,10 @@
 import { type ChildProcess, type ChildProcessWithoutNullStreams, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { buffer } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
+import { bundledProgram, commandMain } from '@slipway/shared/process/testing'
 import { afterAll } from 'vitest'
 
-export const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
-const hostPath = fileURLToPath(new URL('command-host.ts', import.meta.url))
+const hostPath = bundledProgram('packages/cli/src/testing/command-host.ts')
 
 interface CommandOptions {
   readonly cwd: string
@@ -30,7 +29,7 @@ export function spawnCommand(
   args: readonly string[],
   { cwd, env }: CommandOptions,
 ): ChildProcessWithoutNullStreams {
-  return spawn(process.execPath, [mainPath, ...args], { env: environment(env), cwd })
+  return spawn(process.execPath, [commandMain, ...args], { env: environment(env), cwd })
 }
 
 type CommandInput = CommandOptions & { readonly input?: string | Uint8Array }

@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { unixFetch } from '@slipway/http'
+import { programRoot } from '@slipway/shared/process/testing'
 import { expect, onTestFinished, test } from 'vitest'
 import { ProcessBackend } from '../backends/process/process-backend.ts'
 import { openTestControlPlane } from '../testing/fixtures.ts'
@@ -8,8 +9,7 @@ import { Sandboxes } from './sandboxes.ts'
 import type { SandboxesOptions } from './state/context.ts'
 import { ann, createSpecs, eventually, fastOptions } from './testing/sandboxes-fixture.ts'
 
-const repository = realpathSync(resolve(import.meta.dirname, '../../../..'))
-const main = join(repository, 'packages/agent-server/src/main.js')
+const root = realpathSync(programRoot)
 const soon = () => AbortSignal.timeout(60_000)
 
 /** Sandboxes that are processes of the real agent server; tests of the backend cover limits and isolation. */
@@ -19,8 +19,8 @@ async function real(specs: Parameters<typeof createSpecs>[0]) {
     const backend = new ProcessBackend({
       directory: join(path, 'sandboxes'),
       ledgerId: controlPlane.id,
-      agentCommand: [process.execPath, main],
-      readable: [repository],
+      agentCommand: [process.execPath, join(root, 'packages/agent-server/src/main.js')],
+      readable: [root],
       log: () => {},
       isolate: 'none',
       limit: 'none',

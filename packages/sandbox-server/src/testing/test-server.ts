@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from '@slipway/client'
 import { createApp, listen, unixFetch } from '@slipway/http'
@@ -19,6 +19,7 @@ import {
   webhookRoutes,
 } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
+import { agentServerMain } from '@slipway/shared/process/testing'
 import { Secret } from '@slipway/shared/redaction'
 import { systemClock } from '@slipway/shared/time'
 import { Cipher, openStorage } from '@slipway/storage'
@@ -50,8 +51,6 @@ import { startTaskHandlers } from '../start/handlers.ts'
 import type { CheckModelAddress } from '../start/model-address.ts'
 import { defaultPrepareTimeouts, type PrepareTimeouts } from '../start/prepare-workspace.ts'
 import { temporaryDirectory } from './fixtures.ts'
-
-const main = resolve(import.meta.dirname, '../../../agent-server/src/main.js')
 
 /** A sandbox of a test: a real agent server in its own process, without a backend. */
 interface TestSandbox {
@@ -203,18 +202,22 @@ export class TestSandboxes implements AsyncDisposable {
     const homeDirectory = join(sandbox.directory, 'home')
     for (const path of [homeDirectory, join(sandbox.directory, 'project')])
       mkdirSync(path, { recursive: true })
-    const child = spawn(process.execPath, [main, '--port', '0', '--data', join(sandbox.directory, 'data')], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-      env: {
-        PATH: process.env.PATH,
-        HOME: homeDirectory,
-        TMPDIR: homeDirectory,
-        NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
-        SLIPWAY_SESSION_API_KEY: sandbox.key,
-        SLIPWAY_LOG_LEVEL: 'error',
-        SLIPWAY_WEBHOOKS: JSON.stringify([{ base_url: `${this.controlPlaneUrl}/api/v1/webhooks` }]),
+    const child = spawn(
+      process.execPath,
+      [agentServerMain, '--port', '0', '--data', join(sandbox.directory, 'data')],
+      {
+        stdio: ['ignore', 'pipe', 'inherit'],
+        env: {
+          PATH: process.env.PATH,
+          HOME: homeDirectory,
+          TMPDIR: homeDirectory,
+          NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+          SLIPWAY_SESSION_API_KEY: sandbox.key,
+          SLIPWAY_LOG_LEVEL: 'error',
+          SLIPWAY_WEBHOOKS: JSON.stringify([{ base_url: `${this.controlPlaneUrl}/api/v1/webhooks` }]),
+        },
       },
-    })
+    )
     sandbox.process = child
     const [line] = await once(child.stdout, 'data')
     sandbox.url = String(line).split('\n')[0] ?? ''

@@ -10,13 +10,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Client, follow, type TransientUpdate } from '@slipway/client'
 import { must } from '@slipway/protocol/client'
+import { commandMain } from '@slipway/shared/process/testing'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { runCommand } from '../../testing/command-process.ts'
 
 // Commands are programs, and the machine may have others to run.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
-const mainPath = fileURLToPath(new URL('../../main.js', import.meta.url))
 const key = 'key-of-the-model-1234567890'
 
 interface ScriptedTurn {
@@ -114,7 +114,7 @@ const children = new Set<ChildProcess>()
 
 function spawnCli(args: readonly string[], env: Record<string, string> = {}): ChildProcess {
   const inheritedEnv = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM)_/.test(name))
-  const child = spawn(process.execPath, [mainPath, ...args], {
+  const child = spawn(process.execPath, [commandMain, ...args], {
     env: { ...Object.fromEntries(inheritedEnv), SLIPWAY_URL: url, ...env },
     cwd: directory,
   })

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { mainPath } from '../../testing/command-process.ts'
+import { commandMain } from '@slipway/shared/process/testing'
 
 export const hasTmux = spawnSync('tmux', ['-V']).status === 0
 if (!hasTmux) console.warn('SKIPPED: the session in the terminal; Debian: apt-get install tmux')
@@ -128,7 +128,7 @@ export class Screen {
   ): Promise<Screen> {
     const { columns = 80, rows = 30, env = {} } = options
     const screen = new Screen(home, socket, columns)
-    const command = [process.execPath, mainPath, ...args].map((part) => `'${part}'`).join(' ')
+    const command = [process.execPath, commandMain, ...args].map((part) => `'${part}'`).join(' ')
     await run(
       'tmux',
       [
@@ -246,7 +246,7 @@ export class SessionFixture {
   }
 
   async runCli(...args: string[]) {
-    return await run(process.execPath, [mainPath, ...args], {
+    return await run(process.execPath, [commandMain, ...args], {
       cwd: join(this.home, 'project'),
       env: { ...ownEnvironment(this.home), ...this.modelEnv },
     })

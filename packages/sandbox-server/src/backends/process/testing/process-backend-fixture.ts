@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
+import { agentServerMain, programRoot } from '@slipway/shared/process/testing'
 import { type BackendUnderTest, observe } from '../../backend.contract.ts'
 import type { SandboxConfig } from '../../backend.ts'
 import { detectCgroupHierarchies } from '../cgroups/cgroups.ts'
@@ -12,12 +13,11 @@ import { ProcessBackend, type ProcessBackendOptions } from '../process-backend.t
 import { sandboxPaths } from '../sandbox-paths.ts'
 import { findSupervisor } from '../supervisor.ts'
 
-const repository = resolve(import.meta.dirname, '../../../../../..')
 /** Of the program: Node, the libraries, the packages. */
 export const agentServerFiles = [
   process.execPath,
-  join(repository, 'node_modules'),
-  join(repository, 'packages'),
+  join(programRoot, 'node_modules'),
+  join(programRoot, 'packages'),
 ]
 
 export interface ProcessBackendFixture extends BackendUnderTest {
@@ -41,7 +41,7 @@ export async function openProcessBackend(
     const backend = new ProcessBackend({
       directory,
       ledgerId: label,
-      agentCommand: [process.execPath, join(repository, 'packages/agent-server/src/main.js')],
+      agentCommand: [process.execPath, agentServerMain],
       readable: agentServerFiles,
       log: () => {},
       ...overrides,

@@ -1,0 +1,7 @@
+export {
+  agentServerMain,
+  bundledProgram,
+  commandMain,
+  programRoot,
+  sandboxServerMain,
+} from './program-root.ts'
