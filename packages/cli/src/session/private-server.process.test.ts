@@ -40,7 +40,8 @@ const shell = (env: Env = {}): Env => ({ PATH, NODE_COMPILE_CACHE, HOME: home, .
 /** What a session does at its start, in this process: the server alone is another one. */
 async function start(env: Env) {
   const config = { env, file: noConfigFile('') }
-  const server = await startPrivateServer(env, privateServerEnvironment(config), AbortSignal.timeout(30_000))
+  const serverEnv = privateServerEnvironment(config)
+  const server = await startPrivateServer(env, serverEnv, AbortSignal.timeout(30_000), commandMain)
   await joinPrivateServer(env, server)
   return server
 }

@@ -33,6 +33,8 @@ export async function startPrivateServer(
   env: Env,
   serverEnv: Record<string, string>,
   signal: AbortSignal,
+  /** The program of the server. */
+  main = mainPath,
 ): Promise<PrivateServer> {
   const directory = userDataDirectory(env)
   await prepareDirectory(directory)
@@ -43,7 +45,7 @@ export async function startPrivateServer(
   let port = URL.parse((await readLastAddress(directory))?.url ?? '')?.port || '0'
   let failure = ''
   for (let starts = 0; starts < maxStarts; starts++) {
-    failure = await spawnServer(directory, { env: serverEnv, port, signal })
+    failure = await spawnServer(directory, { env: serverEnv, main, port, signal })
     const isLocked = failure.includes('in use by another process')
     if (failure !== '' && !isLocked && !(port !== '0' && failure.includes('the port is in use'))) break
     // Another session was faster, or the last server is about to end.
@@ -153,15 +155,16 @@ async function spawnServer(
   directory: string,
   options: {
     readonly env: Record<string, string>
+    readonly main: string
     readonly port: string
     readonly signal: AbortSignal
   },
 ): Promise<string> {
-  const { env, port, signal } = options
+  const { env, main, port, signal } = options
   await using log = await open(logPath(directory), 'a+', 0o600)
   const { size } = await log.stat()
   const args = [
-    mainPath,
+    main,
     '--no-config',
     'serve',
     '--port',
