@@ -16,14 +16,15 @@ import { pageOrigins } from '../wire/wire-server.ts'
 /**
  * The packages of `npm run release`, installed by npm into an empty folder and run from there.
  * `SLIPWAY_INSTALLED=1` requires that npm can install; without it the tests are skipped with a message where
- * npm reaches no registry. At night the whole wire suite runs against the installed server, otherwise a few
- * parts of it.
+ * npm reaches no registry. At night the wire suite runs against the installed server, whose sources have it
+ * by day, and the examples of the client are type-checked.
  */
 const root = resolve(import.meta.dirname, '../..')
 const isThorough = process.env.SLIPWAY_INSTALLED === '1'
 const browser = await findChromium()
 const installation = await installPackages()
 if (typeof installation === 'string' && isThorough) throw new Error(installation)
+const isNight = process.env.SLIPWAY_NIGHTLY === '1'
 const skipReason = typeof installation === 'string' ? installation : undefined
 const packageTest = (name: string, run: (there: Installation) => Promise<void>) =>
   test.skipIf(skipReason !== undefined)(
@@ -33,6 +34,9 @@ const packageTest = (name: string, run: (there: Installation) => Promise<void>) 
       if (typeof installation !== 'string') await run(installation)
     },
   )
+const nightTest: typeof packageTest = (name, run) => {
+  if (isNight) packageTest(name, run)
+}
 
 const sessionKey = 'installed-key-of-this-test'
 /** Shows a page that loads the client: its origin is not the server's. */
@@ -138,17 +142,9 @@ packageTest('the server says of which commit it was built', async () => {
   expect(info).toMatchObject({ build_git_sha: output.trim(), build_git_ref: expect.stringMatching(/./) })
 })
 
-packageTest('the server serves existing clients as the one of the working tree does', async () => {
-  const files = ['health', 'events', 'files', 'skills', 'sub-agents'].map(
-    (name) => `conformance/wire/${name}.test.ts`,
-  )
+nightTest('the server serves existing clients as the one of the working tree does', async () => {
   const vitest = join(root, 'node_modules/vitest/vitest.mjs')
-  const args = [
-    'run',
-    ...(process.env.SLIPWAY_NIGHTLY === '1' ? ['conformance/wire'] : files),
-    '--no-file-parallelism',
-    '--reporter=dot',
-  ]
+  const args = ['run', 'conformance/wire', '--no-file-parallelism', '--reporter=dot']
   const { code, output } = await runProgram(process.execPath, [vitest, ...args], {
     cwd: root,
     env: { SLIPWAY_URL: String(server?.url), SLIPWAY_SESSION_API_KEY: sessionKey },
@@ -230,33 +226,24 @@ const expectedKinds = [
   'ConversationStateUpdateEvent',
 ]
 
-packageTest(
-  'the examples of the client pass strict type checking with the package',
-  async ({ directory }) => {
-    await cp(join(root, 'examples/client'), join(directory, 'examples'), { recursive: true })
-    const programs = (await readdir(join(directory, 'examples'))).filter((name) => !name.endsWith('.test.ts'))
-    const options = [
-      '--ignoreConfig',
-      '--noEmit',
-      '--strict',
-      '--exactOptionalPropertyTypes',
-      '--skipLibCheck',
-    ]
-    const types = [
-      '--target',
-      'esnext',
-      '--module',
-      'nodenext',
-      '--lib',
-      'esnext,dom,dom.iterable,dom.asynciterable',
-    ]
-    const node = ['--types', 'node', '--typeRoots', join(root, 'node_modules/@types')]
-    const args = [...options, ...types, ...node, ...programs.map((name) => join('examples', name))]
-    const { output } = await runProgram(join(root, 'node_modules/.bin/tsc'), args, { cwd: directory })
-    expect(output).toBe('')
-    expect(programs.length).toBeGreaterThan(4)
-  },
-)
+nightTest('the examples of the client pass strict type checking with the package', async ({ directory }) => {
+  await cp(join(root, 'examples/client'), join(directory, 'examples'), { recursive: true })
+  const programs = (await readdir(join(directory, 'examples'))).filter((name) => !name.endsWith('.test.ts'))
+  const options = ['--ignoreConfig', '--noEmit', '--strict', '--exactOptionalPropertyTypes', '--skipLibCheck']
+  const types = [
+    '--target',
+    'esnext',
+    '--module',
+    'nodenext',
+    '--lib',
+    'esnext,dom,dom.iterable,dom.asynciterable',
+  ]
+  const node = ['--types', 'node', '--typeRoots', join(root, 'node_modules/@types')]
+  const args = [...options, ...types, ...node, ...programs.map((name) => join('examples', name))]
+  const { output } = await runProgram(join(root, 'node_modules/.bin/tsc'), args, { cwd: directory })
+  expect(output).toBe('')
+  expect(programs.length).toBeGreaterThan(4)
+})
 
 packageTest('the client works in Node', async ({ directory }) => {
   const script = `import { Client, follow } from '@slipway/client'\n${clientScript(String(server?.url), directory)}\nconsole.log(JSON.stringify({ kinds, response }))`

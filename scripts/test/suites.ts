@@ -39,7 +39,6 @@ export const longFiles: readonly string[] = [
   'packages/agent/src/tools/browser/tools.browser.test.ts',
   'conformance/sandbox-server/conversations.sandbox.test.ts',
   'conformance/sandbox-server/container-engines.docker.test.ts',
-  'conformance/repositories/hostile.sandbox.test.ts',
   'packages/cli/src/session/private-server.process.test.ts',
   'packages/sandbox-server/src/backends/process/process-backend.sandbox.test.ts',
   'packages/cli/src/commands/sandboxes/sandboxes.sandbox.test.ts',
@@ -95,6 +94,32 @@ export const nightlyFiles: readonly NightlyFile[] = [
     file: 'conformance/agent-server/runs/sub-agents.crash.test.ts',
     project: 'postgres',
     why: 'a second storage: storage.crash.pg and takeover.crash.pg kill its servers',
+  },
+  {
+    file: 'conformance/repositories/hostile.sandbox.test.ts',
+    why: 'all attacks in all ways of one user: both hostile-repository.process, repository-view.process and repository-consent.process have them one by one',
+  },
+  {
+    file: 'conformance/repositories/friendly.sandbox.test.ts',
+    why: 'the same ways with a repository that attacks nothing: mcp/servers.process, fetch-source.process and app-here.sandbox have them',
+  },
+  {
+    file: 'conformance/agent-server/rolling-restart.process.test.ts',
+    why: 'requests while six servers restart one after the other: readiness.test has the order of an end, replicas.pg restarts behind a proxy',
+  },
+  {
+    file: 'conformance/sandbox-server/tenancy-random.sandbox.test.ts',
+    why: 'random requests: tenancy.sandbox has those of each route',
+  },
+  {
+    file: 'conformance/agent-server/runs/model-providers.test.ts',
+    project: 'postgres',
+    why: 'a second storage, on which providers do not depend',
+  },
+  {
+    file: 'conformance/agent-server/runs/branches-and-goals.test.ts',
+    project: 'postgres',
+    why: 'a second storage: branches and goals are read from events, and storage.pg has the log',
   },
   {
     file: 'conformance/installed/day.process.test.ts',

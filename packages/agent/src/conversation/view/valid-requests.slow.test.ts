@@ -10,7 +10,7 @@ import type { LogEvent } from './log-event.ts'
 import { View } from './view.ts'
 
 /** A failure prints the seed and the smallest history that it finds. */
-const numRuns = Number(process.env.SLIPWAY_REQUEST_HISTORIES ?? 1000)
+const numRuns = Number(process.env.SLIPWAY_REQUEST_HISTORIES ?? 400)
 const seed = Number(process.env.SLIPWAY_REQUEST_SEED ?? 20_261_130)
 
 const half = '\ud82d'
