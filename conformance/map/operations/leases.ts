@@ -1,5 +1,5 @@
 import { mkdir } from 'node:fs/promises'
-import { expect } from 'vitest'
+import { afterAll, expect } from 'vitest'
 import { groupSessionKey, ServerGroup } from '../../support/server-group.ts'
 import { createTestDatabase, hasTestDatabase } from '../../support/test-database.ts'
 import { expectAnswer } from '../answers.ts'
@@ -15,8 +15,11 @@ const elsewhere = 'a conversation that another server has'
 
 /** Two servers that share a database: what one holds by a lease, the other sees. */
 class SharedServers implements AsyncDisposable {
+  /** Those of all cases that do not count conversations. */
+  static #ofAll: SharedServers | undefined
   readonly group: ServerGroup
   readonly clients: readonly [MapClient, MapClient]
+  readonly #ended = new Set<number>()
 
   private constructor(group: ServerGroup) {
     this.group = group
@@ -30,6 +33,22 @@ class SharedServers implements AsyncDisposable {
     const group = await ServerGroup.open(2, { leaseSeconds, env: { SLIPWAY_WIRE: 'current' } })
     await mkdir(group.workspaces, { recursive: true })
     return new SharedServers(group)
+  }
+
+  /** The servers of all cases, both running: starts would be most of what a case costs. */
+  static async ofAll(): Promise<SharedServers> {
+    SharedServers.#ofAll ??= await SharedServers.open()
+    const servers = SharedServers.#ofAll
+    for (const index of servers.clients.keys()) {
+      if (servers.#ended.has(index)) await servers.restart(index)
+      // A case that failed may have left it frozen.
+      else servers.signal(index, 'SIGCONT')
+    }
+    return servers
+  }
+
+  static async closeAll(): Promise<void> {
+    await SharedServers.#ofAll?.[Symbol.asyncDispose]()
   }
 
   /** The member that has the conversation, and the number of its lease. */
@@ -47,11 +66,13 @@ class SharedServers implements AsyncDisposable {
   }
 
   async stop(index: number, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    this.#ended.add(index)
     await this.group.member(index).process.stop(signal)
   }
 
   async restart(index: number): Promise<void> {
     await this.group.restart(this.group.member(index))
+    this.#ended.delete(index)
     this.#readUrls()
   }
 
@@ -90,11 +111,12 @@ const untitled = { autotitle: false }
 
 /** The cases of F31 about servers that share a database. */
 export function defineLeaseCases(): void {
+  afterAll(async () => await SharedServers.closeAll())
   mapCase(
     'F31.lease-claimed',
     'a loaded conversation has a lease',
     async () => {
-      await using servers = await SharedServers.open()
+      const servers = await SharedServers.ofAll()
       const { id } = await servers.clients[0].createConversation(undefined, untitled)
       expect(await servers.lease(id)).toMatchObject({ name: 'server-0', epoch: expect.any(Number) })
       const leftMs = await servers.leaseEndsIn(0)
@@ -107,7 +129,7 @@ export function defineLeaseCases(): void {
     'F31.lease-renewed',
     'a lease is renewed, and its owner and number stay',
     async () => {
-      await using servers = await SharedServers.open()
+      const servers = await SharedServers.ofAll()
       const { id } = await servers.clients[0].createConversation(undefined, untitled)
       const before = await servers.lease(id)
       const endsAt = async () => {
@@ -127,7 +149,7 @@ export function defineLeaseCases(): void {
     'F31.lease-released-graceful',
     'a stop releases the leases, reads claim none, and the next change does',
     async () => {
-      await using servers = await SharedServers.open()
+      const servers = await SharedServers.ofAll()
       const [client] = servers.clients
       const { id } = await client.createConversation(undefined, untitled)
       const before = await servers.lease(id)
@@ -149,7 +171,7 @@ export function defineLeaseCases(): void {
     'the lease of a dead server is taken over at once',
     elsewhere,
     async () => {
-      await using servers = await SharedServers.open()
+      const servers = await SharedServers.ofAll()
       const [client] = servers.clients
       const { id } = await client.createConversation(undefined, untitled)
       await client.sendMessage(id, 'Kept.')
@@ -199,7 +221,7 @@ export function defineLeaseCases(): void {
     'a second server takes no request for a conversation of the first',
     elsewhere,
     async () => {
-      await using servers = await SharedServers.open()
+      const servers = await SharedServers.ofAll()
       await using model = await openModel(finishReply())
       const [first, second] = servers.clients
       const { id } = await first.createConversation(model, untitled)
@@ -223,7 +245,7 @@ export function defineLeaseCases(): void {
     'a second server takes over from a killed one at once',
     elsewhere,
     async () => {
-      await using servers = await SharedServers.open()
+      const servers = await SharedServers.ofAll()
       const [first, second] = servers.clients
       const { id } = await first.createConversation(undefined, untitled)
       await first.sendMessage(id, 'Kept.')
@@ -246,7 +268,7 @@ export function defineLeaseCases(): void {
     'F31.takeover-keeps-metadata',
     'a title that was given after the second server started survives the takeover',
     async () => {
-      await using servers = await SharedServers.open()
+      const servers = await SharedServers.ofAll()
       const [first, second] = servers.clients
       const { id } = await first.createConversation(undefined, untitled)
       expect((await patchTitle(first, id, 'Before')).status).toBe(200)
@@ -267,7 +289,7 @@ export function defineLeaseCases(): void {
     'F31.lease-expiry-fencing',
     'a frozen server loses its lease, and nothing that it does later reaches the log',
     async () => {
-      await using servers = await SharedServers.open()
+      const servers = await SharedServers.ofAll()
       const [first, second] = servers.clients
       await using model = await openModel()
       const stale = heldReply(finishReply('Of the frozen server.'))
@@ -302,7 +324,7 @@ export function defineLeaseCases(): void {
     'a write that is refused for a lost lease is a 4xx and leaves no trace',
     elsewhere,
     async () => {
-      await using servers = await SharedServers.open()
+      const servers = await SharedServers.ofAll()
       const [first, second] = servers.clients
       const { id } = await first.createConversation(undefined, untitled)
       expect((await patchTitle(first, id, 'First')).status).toBe(200)
