@@ -141,16 +141,17 @@ function blankMessage(message: Json, isLast: boolean): Json | undefined {
   if (isReasoning(message)) return undefined
   if (isCall(message)) return { ...message, arguments: '{}' }
   if (isResult(message)) return { ...message, output: partNote }
-  const { role, content, parts, tool_calls, tool_call_id, name } = message
-  const members = { tool_calls, tool_call_id, name }
-  const own = Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
-  if (Array.isArray(content) || Array.isArray(parts)) {
-    const given = { role, ...(content === undefined ? { parts } : { content }), ...own }
-    return mapBlocks(given, (block) => blankBlock(block, isLast), partNote)
-  }
+  const { content } = message
+  // In their order: what stays is the same, byte for byte.
+  const own = Object.entries(message).filter(([name]) => blankMembers.has(name))
+  if (Array.isArray(content) || Array.isArray(message.parts))
+    return mapBlocks(Object.fromEntries(own), (block) => blankBlock(block, isLast), partNote)
   const text = isLast && typeof content === 'string' ? shorten(content) : partNote
-  return { role, content: content == null ? content : text, ...own }
+  const blank = content == null ? content : text
+  return { ...Object.fromEntries(own), ...(content !== undefined && { content: blank }) }
 }
+
+const blankMembers = new Set(['role', 'content', 'parts', 'tool_calls', 'tool_call_id', 'name'])
 
 /** Reasoning goes; of calls and results, which belong together, the contents go. */
 function blankBlock(block: Json, isLast: boolean): Json | undefined {

@@ -60,7 +60,7 @@ export const parameterCases: readonly CaseRow[] = [
   [
     'OpenAI Responses, include',
     'responses',
-    'include',
+    '"include":[',
     () => openai('Encrypted content is not supported with this model.', 'include'),
     'include',
   ],

@@ -120,7 +120,7 @@ export function history(wire: Wire, host: string): readonly Message[] {
   ]
 }
 
-/** Paths at which two values differ; `-1` behind a list that has become shorter. */
+/** Paths at which two values differ; `-1` behind a list that has become shorter, `order` behind one of names. */
 export function differences(before: unknown, after: unknown, path = ''): string[] {
   if (JSON.stringify(before) === JSON.stringify(after)) return []
   const at = (name: string | number) => (path === '' ? String(name) : `${path}.${name}`)
@@ -133,6 +133,8 @@ export function differences(before: unknown, after: unknown, path = ''): string[
   if (Reflect.get(before, 'type') !== Reflect.get(after, 'type')) return [path]
   if (!Object.keys(before).some((name) => name in after)) return [path]
   const names = new Set([...Object.keys(before), ...Object.keys(after)])
+  const kept = Object.keys(before).filter((name) => name in after)
+  if (kept.some((name, index) => Object.keys(after)[index] !== name)) return [`${path} order`]
   return [...names].flatMap((name) =>
     name in before && name in after
       ? differences(Reflect.get(before, name), Reflect.get(after, name), at(name))
