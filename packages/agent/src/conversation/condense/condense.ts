@@ -4,7 +4,7 @@ import type { Model, ModelReply, ModelRequest } from '../../llm/model.ts'
 import { textMessage } from '../events/event-drafts.ts'
 import { replyText } from '../view/content-blocks.ts'
 import { isUserMessage } from '../view/log-event.ts'
-import { defaultMessageLimits, messageLimits, windowOf } from '../view/message-limits.ts'
+import { defaultMessageLimits, messageLimits, replyReserve, windowOf } from '../view/message-limits.ts'
 import { Projection } from '../view/projection.ts'
 import type { View, ViewEvent } from '../view/view.ts'
 import { groupUnits } from '../view/view-units.ts'
@@ -55,9 +55,8 @@ const requestWindowShare = 0.9
  */
 export function tokenLimit(condenser: SummarizingCondenser, reader: Model): number | undefined {
   const window = windowOf(reader)
-  const { max_input_tokens, max_output_tokens = 0 } = reader.llm
-  const reserved = max_input_tokens === undefined ? Math.min(max_output_tokens, (window ?? 0) / 2) : 0
-  const limits = [condenser.max_tokens, window && Math.floor(window * requestWindowShare - reserved)]
+  const most = window && Math.floor(window * requestWindowShare - replyReserve(reader, window))
+  const limits = [condenser.max_tokens, most]
   const known = limits.filter((limit) => limit !== undefined)
   return known.length === 0 ? undefined : Math.min(...known)
 }
