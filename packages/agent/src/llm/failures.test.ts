@@ -2,6 +2,7 @@ import { llm } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { llmSecrets } from './credentials.ts'
 import { classifyFailure, redactDetail } from './failures.ts'
+import { tooLargeAnswers } from './refusals/testing/refusal-answers.ts'
 
 /** An error as the library throws it for a status and a body. */
 function refused(statusCode: number, body: unknown, responseHeaders: Record<string, string> = {}) {
@@ -183,56 +184,7 @@ test.each([
   expect(classifyFailure(error)).toMatchObject({ code, isRetryable: true })
 })
 
-/** What servers say when a request is larger than the window. */
-test.each([
-  [
-    400,
-    {
-      error: {
-        code: 400,
-        message: 'request (1665 tokens) exceeds',
-        type: 'exceed_context_size_error',
-        n_ctx: 1024,
-      },
-    },
-  ],
-  [400, { error: 'Trying to keep the first 9000 tokens when context overflows' }],
-  [400, { error: "The input (9000 tokens) is longer than the model's context length (8192 tokens)." }],
-  [
-    422,
-    {
-      error: 'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096.',
-      error_type: 'validation',
-    },
-  ],
-  [
-    400,
-    { object: 'error', message: 'The decoder prompt (length 9000) is longer than the maximum model length' },
-  ],
-  [
-    400,
-    {
-      error: {
-        message: 'Invalid request: Your request exceeded model token limit: 8192',
-        type: 'invalid_request_error',
-      },
-    },
-  ],
-  [400, { error: { code: '1261', message: 'Prompt exceeds max length' } }],
-  [
-    400,
-    { error: { message: 'Range of input length should be [1, 98304]', code: 'invalid_parameter_error' } },
-  ],
-  [400, { error: { message: 'invalid params, context window exceeds limit (2013)' } }],
-  [
-    400,
-    { error: { message: 'prompt token count of 70000 exceeds', code: 'model_max_prompt_tokens_exceeded' } },
-  ],
-  [400, { message: 'too many tokens: size limit exceeded by 1000 tokens' }],
-  [400, { detail: [{ loc: ['body'], msg: 'Input text exceeds maximum allowed length' }] }],
-  [413, '<html><title>413 Request Entity Too Large</title></html>'],
-  [413, anthropic('Request exceeds the maximum size', 'request_too_large')],
-])('%i %j is a request that is too large', (status, body) => {
+test.each(tooLargeAnswers)('%i %j is a request that is too large', (status, body) => {
   expect(classifyFailure(refused(status, body))).toMatchObject({ code: 'LLMContextWindowExceedError' })
 })
 

@@ -9,7 +9,7 @@ export type Answer = readonly [status: number, body: unknown]
 
 /** A server of every interface that refuses what it is told to, and answers anything else with a word. */
 export class RefusingServer implements AsyncDisposable {
-  refuse: (body: Json) => Answer | undefined = () => undefined
+  refuse: (body: Json, path: string) => Answer | undefined = () => undefined
   /** The text of its answers to chats. */
   reply = 'Yes.'
   /** Told by the list of its models, as vLLM does. */
@@ -45,7 +45,7 @@ export class RefusingServer implements AsyncDisposable {
       return
     }
     this.requests.push(body)
-    const refused = this.refuse(JSON.parse(body))
+    const refused = this.refuse(JSON.parse(body), path)
     if (refused === undefined) {
       const isBinary = path.endsWith('/converse-stream')
       const contentType = isBinary ? 'application/vnd.amazon.eventstream' : 'text/event-stream'
