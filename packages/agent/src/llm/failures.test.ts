@@ -2,10 +2,13 @@ import { llm } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { llmSecrets } from './credentials.ts'
 import { classifyFailure, redactDetail } from './failures.ts'
+import { isRefusedContent } from './refusals/refused-request.ts'
 import { tooLargeAnswers } from './refusals/testing/refusal-answers.ts'
+import { providerFailures } from './testing/provider-failures.ts'
+import { serverFailures } from './testing/server-failures.ts'
 
 /** An error as the library throws it for a status and a body. */
-function refused(statusCode: number, body: unknown, responseHeaders: Record<string, string> = {}) {
+function refused(statusCode: number, body: unknown, responseHeaders: Readonly<Record<string, string>> = {}) {
   const responseBody = typeof body === 'string' ? body : JSON.stringify(body)
   return {
     name: 'AI_APICallError',
@@ -183,6 +186,19 @@ test.each([
 ])('%s: it is told what it is, and may be asked again', (_, error, code) => {
   expect(classifyFailure(error)).toMatchObject({ code, isRetryable: true })
 })
+
+test.each([...providerFailures, ...serverFailures])(
+  '%s: %s',
+  (_, consequence, code, status, body, headers) => {
+    const failure = classifyFailure(refused(status, body, headers))
+    expect(failure).toMatchObject({
+      code,
+      isRetryable: consequence === 'again' || consequence === 'malformed',
+    })
+    expect(failure.isMalformed ?? false).toBe(consequence === 'malformed')
+    expect(isRefusedContent(failure)).toBe(consequence === 'without')
+  },
+)
 
 test.each(tooLargeAnswers)('%i %j is a request that is too large', (status, body) => {
   expect(classifyFailure(refused(status, body))).toMatchObject({ code: 'LLMContextWindowExceedError' })

@@ -11,12 +11,16 @@ interface FailureRule {
   readonly codes?: readonly string[]
   /** Parts of messages, in lower case, with the providers that use them. */
   readonly phrases?: Readonly<Record<string, string>>
+  /** Of answers that are searched for phrases; default: of refused requests. */
+  readonly phraseStatuses?: readonly number[]
   /**
    * Its codes say nothing about a refused request: some servers send `api_error` for a model that they lack.
    */
   readonly isTransient?: true
   readonly code: ModelFailureCode
   readonly isRetryable: boolean
+  /** The model wrote what the provider could not read. */
+  readonly isMalformed?: true
   readonly hint?: string
 }
 
@@ -25,18 +29,20 @@ const rules = failureRules as readonly FailureRule[] // the codes are model fail
 /** Of answers that the same request gets again. */
 const refusalStatuses: readonly number[] = [400, 404, 405, 413, 415, 422]
 
+/** Some servers return 500 for a prompt that is too long. */
+const phraseStatuses: readonly number[] = [400, 413, 422, 500]
+
 /** The first rule that applies to an error; undefined when none does. */
 function findFailureRule({ status = 0, words, message }: ErrorFacts): FailureRule | undefined {
   const folded = message.toLowerCase()
-  // Some servers return 500 for a prompt that is too long.
-  const hasPhrases = [0, 400, 413, 422, 500].includes(status)
   const isRefused = refusalStatuses.includes(status)
   return rules.find(
-    ({ statuses = [], minStatus = Number.POSITIVE_INFINITY, codes = [], phrases = {}, isTransient }) =>
+    ({ statuses = [], minStatus = Number.POSITIVE_INFINITY, codes = [], isTransient, ...rule }) =>
       status >= minStatus ||
       statuses.includes(status) ||
       (!(isTransient && isRefused) && codes.some((code) => words.has(code))) ||
-      (hasPhrases && Object.keys(phrases).some((phrase) => folded.includes(phrase))),
+      ([0, ...(rule.phraseStatuses ?? phraseStatuses)].includes(status) &&
+        Object.keys(rule.phrases ?? {}).some((phrase) => folded.includes(phrase))),
   )
 }
 
@@ -73,12 +79,13 @@ export function redactDetail(detail: string, secrets: Secrets): string {
 /** Classifies an error of the library, of the network or of a stream. */
 export function classifyFailure(error: unknown): ProviderFailure {
   const facts = errorFacts(error)
-  const { code, isRetryable, hint } = findFailureRule(facts) ?? defaultRule
+  const { code, isRetryable, isMalformed, hint } = findFailureRule(facts) ?? defaultRule
   const text = facts.status === undefined ? facts.message : `HTTP ${facts.status}: ${facts.message}`
   return {
     code,
     detail: hint === undefined ? text : `${text} (${hint})`,
     isRetryable,
+    ...(isMalformed && { isMalformed }),
     ...(facts.words.has('econnrefused') && { isRefused: true }),
     ...(facts.words.has('answertoolongerror') && { isOfAnswer: true }),
     status: facts.status,
