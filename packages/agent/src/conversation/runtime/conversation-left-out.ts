@@ -9,13 +9,16 @@ const what: Readonly<Record<OmissionKind, string>> = {
   member: 'a member of its messages',
   schema: 'a part of the schema of a tool',
   tool: 'a tool',
+  tools: 'the list of tools, which the prompt describes instead,',
   block: 'a part of a message',
   message: 'the content of a message',
   call: 'a call of a tool with its result',
   pictures: 'all images',
   older: 'everything before the last message of the user',
 }
-const unnamed: ReadonlySet<OmissionKind> = new Set(['block', 'message', 'pictures', 'older'])
+const unnamed: ReadonlySet<OmissionKind> = new Set([
+  ...(['block', 'message', 'pictures', 'older', 'tools'] as const),
+])
 
 /**
  * What servers refused in requests of one conversation. The log has it, so that no later run, restart or fork

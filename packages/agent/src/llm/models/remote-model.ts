@@ -13,7 +13,7 @@ import {
   sleepUntilAborted,
 } from '../model-source.ts'
 import { type LeftOut, LeftOutInMemory } from '../refusals/left-out.ts'
-import { type AcceptedRequest, RefusedRequest } from '../refusals/refused-request.ts'
+import { type AcceptedRequest, isRefusalOfTools, RefusedRequest } from '../refusals/refused-request.ts'
 import { callOptions, needsFittedKeys, requestCapabilities } from '../request/call-options.ts'
 import { fitRequestImages } from '../request/fit-images.ts'
 import { withOwnKeys } from '../request/fit-schema.ts'
@@ -79,7 +79,7 @@ export class RemoteModelSource implements ModelSource {
   }
 
   get dropsTools(): boolean {
-    return this.#asked.dropsTools ?? false
+    return this.#asked.dropsTools || this.#leftOut.of(this.#name).some(({ kind }) => kind === 'tools')
   }
 
   /** Asks a server of the user's own about its model, once, and again when the model has been loaded. */
@@ -131,6 +131,11 @@ export class RemoteModelSource implements ModelSource {
         continue
       }
       if (result.kind === 'reply') this.#accepted = refused.accepted
+      else if (request.tools.length > 0 && isRefusalOfTools(result.failure)) {
+        const reason = this.#reasonOf(result.failure.detail)
+        this.#leftOut.add(this.#name, [{ kind: 'tools', name: '', reason }])
+        return result
+      }
       // One with its own limit is a title or a trial of settings: its refusal is the answer.
       else if (request.maxOutputTokens === undefined && refused.refuse(result.failure)) continue
       const { hasTried } = refused
@@ -156,11 +161,15 @@ export class RemoteModelSource implements ModelSource {
   /** Remembers what the server takes this request without. */
   #learn(refused: RefusedRequest, result: SourceResult): void {
     if (result.kind === 'failure') refused.giveUp()
-    const reason = redactDetail(refused.reason, this.#options.secrets).slice(0, maxReason)
+    const reason = this.#reasonOf(refused.reason)
     this.#leftOut.add(
       this.#name,
       refused.learned.map((one) => ({ ...one, reason })),
     )
+  }
+
+  #reasonOf(detail: string): string {
+    return redactDetail(detail, this.#options.secrets).slice(0, maxReason)
   }
 
   async #attempt(

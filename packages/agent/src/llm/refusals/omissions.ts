@@ -23,7 +23,7 @@ import {
 /** In the order in which they are applied: what is known by its digest comes before what changes in it. */
 export const omissionKinds = [
   ...(['older', 'message', 'block', 'call', 'pictures', 'member'] as const),
-  ...(['parameter', 'schema', 'tool'] as const),
+  ...(['parameter', 'schema', 'tool', 'tools'] as const),
 ] as const
 
 export type OmissionKind = (typeof omissionKinds)[number]
@@ -31,7 +31,8 @@ export type OmissionKind = (typeof omissionKinds)[number]
 /**
  * One thing that requests to a model go without. Its name: of a `parameter` (with its container), of a `member`
  * of messages and tools, of a `tool` (`schema`: it is reduced), the id of a `call`, or the digest of a `block`
- * or `message`. `older`: all before the message with this digest; `pictures`: all, without a name.
+ * or `message`. `older`: all before the message with this digest; `pictures`: all, without a name; `tools`: all,
+ * which are texts of the request instead (`TextCallSource`).
  */
 export interface Omission {
   readonly kind: OmissionKind
@@ -117,6 +118,7 @@ const appliers: Record<OmissionKind, (body: Json, omissions: readonly Omission[]
     const isNamed = nameTest(omissions)
     return mapTools(body, (tool) => (isNamed(toolEntry(tool)?.name ?? '') ? undefined : tool))
   },
+  tools: (body) => body,
 }
 
 function nameTest(omissions: readonly Omission[]): (name: string) => boolean {

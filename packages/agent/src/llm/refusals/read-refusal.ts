@@ -17,7 +17,7 @@ import {
  * omissions that would leave it out, the likeliest first.
  */
 
-export type About = 'final' | 'vision' | 'picture' | 'effort' | 'reasoning' | 'schema'
+export type About = 'final' | 'tools' | 'vision' | 'picture' | 'effort' | 'reasoning' | 'schema'
 
 const wordings = refusalWordings.map(({ about, patterns }) => ({
   about,

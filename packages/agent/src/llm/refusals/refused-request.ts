@@ -63,7 +63,14 @@ export function isRefusedContent({ code, detail, status, isOfAnswer }: Refusal):
   if (isOfAnswer) return false
   const isBadRequest = code === 'LLMBadRequestError' || code === 'LLMMalformedConversationHistoryError'
   const isTooLarge = code === 'LLMContextWindowExceedError' && status === 413
-  return (isBadRequest || isTooLarge) && refusalStatuses.includes(status) && !isAbout(detail, 'final')
+  // OpenRouter has no server for the pictures of a request.
+  const isOfRequest = refusalStatuses.includes(status) || (status === 404 && isAbout(detail, 'vision'))
+  return (isBadRequest || isTooLarge) && isOfRequest && !isAbout(detail, 'final')
+}
+
+/** Whether the model takes no tools at all: they have to be texts of the request. */
+export function isRefusalOfTools({ code, detail }: Pick<Refusal, 'code' | 'detail'>): boolean {
+  return code === 'LLMBadRequestError' && isAbout(detail, 'tools')
 }
 
 /** So many items that are refused alike are left out one by one; then all of their kind are. */

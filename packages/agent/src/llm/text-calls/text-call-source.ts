@@ -7,7 +7,8 @@ import { callStart, parseTextCalls } from './parse.ts'
 
 /**
  * A model without its own tool calls: tools and calls are texts of its requests and replies. So it is by the
- * settings, or because its server leaves tools out.
+ * settings, or because its server leaves tools out or refuses
+ * them.
  */
 export class TextCallSource implements ModelSource {
   readonly #source: ModelSource
@@ -31,9 +32,17 @@ export class TextCallSource implements ModelSource {
   }
 
   async generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
-    const { tools, toolChoice: _, onDelta, onReset, ...rest } = request
+    const { tools } = request
     const isNative = !this.#isSet && !this.dropsTools
-    if (tools.length === 0 || isNative) return await this.#source.generate(request, signal)
+    if (tools.length > 0 && !isNative) return await this.#generateText(request, signal)
+    const result = await this.#source.generate(request, signal)
+    // The server has refused them.
+    const isRefused = result.kind === 'failure' && tools.length > 0 && this.dropsTools
+    return isRefused ? await this.#generateText(request, signal) : result
+  }
+
+  async #generateText(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
+    const { tools, toolChoice: _, onDelta, onReset, ...rest } = request
     const deltas = visibleDeltas(onDelta)
     const result = await this.#source.generate(
       {

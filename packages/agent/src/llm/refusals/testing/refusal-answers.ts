@@ -43,6 +43,55 @@ export type CaseRow = readonly [
   ...changes: string[],
 ]
 
+/** Answers to requests with tools, each below its source: tools become texts of the prompt. */
+export const toolsRefused: readonly (readonly [server: string, wire: Wire, answer: Answer])[] = [
+  // https://github.com/ollama/ollama/issues/6027
+  [
+    'Ollama',
+    'compatible',
+    [
+      400,
+      {
+        error: { message: 'registry.ollama.ai/library/gemma3:4b does not support tools', type: 'api_error' },
+      },
+    ],
+  ],
+  // https://docs.vllm.ai/en/latest/features/tool_calling
+  [
+    'vLLM',
+    'compatible',
+    vllm('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+  ],
+  // https://openrouter.ai/docs/features/tool-calling
+  [
+    'OpenRouter',
+    'compatible',
+    [
+      404,
+      {
+        error: {
+          code: 404,
+          message: 'No endpoints found that support tool use. To learn more, visit: https://h.test',
+        },
+      },
+    ],
+  ],
+  // https://ai.google.dev/gemma/docs/capabilities/function-calling
+  ['Gemini, Gemma', 'google', google('Function calling is not enabled for models/gemma-3-27b-it')],
+  // https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference-supported-models-features.html
+  ['Bedrock', 'bedrock', bedrock("This model doesn't support tool use in streaming mode.")],
+  // https://console.groq.com/docs/tool-use
+  ['Groq', 'compatible', openai('`tool calling` is not supported with this model')],
+  // https://api-docs.deepseek.com/guides/reasoning_model
+  ['DeepSeek', 'compatible', openai('deepseek-reasoner does not support Function Calling')],
+  // https://docs.mistral.ai/capabilities/function_calling
+  [
+    'Mistral',
+    'compatible',
+    [400, { object: 'error', message: 'Function calling is not enabled for this model', code: '3052' }],
+  ],
+]
+
 /** Answers to which no other request helps: they are said at once. */
 export const finalAnswers: readonly (readonly [what: string, wire: Wire, answer: Answer])[] = [
   [
