@@ -17,7 +17,7 @@ import {
  * omissions that would leave it out, the likeliest first.
  */
 
-export type About = 'final' | 'tools' | 'vision' | 'picture' | 'effort' | 'reasoning' | 'schema'
+export type About = 'final' | 'tools' | 'item' | 'vision' | 'picture' | 'effort' | 'reasoning' | 'schema'
 
 const wordings = refusalWordings.map(({ about, patterns }) => ({
   about,
@@ -88,11 +88,19 @@ export function namedParameters(body: Json, text: string): readonly Omission[] {
   return [...new Set(paths)].flatMap((name) => parameterOmission(body, name, text))
 }
 
+/** A limit of the reply that a refusal for the window names: input and output together are too much. */
+export function namedOutputLimits(body: Json, text: string): readonly Omission[] {
+  return parametersOf(body)
+    .filter((name) => /max.*tokens/i.test(name))
+    .filter((name) => new RegExp(`(?<!\\d)${valueAt(body, name)}(?!\\d)`).test(text.replaceAll(',', '')))
+    .flatMap((name) => parameterOmission(body, name, text))
+}
+
 function valueAt(body: Json, path: string): unknown {
   return path.split('.').reduce<unknown>((node, name) => (isRecord(node) ? node[name] : undefined), body)
 }
 
-/** A limit of tokens is lowered to the number that the refusal names; Anthropic needs one. */
+/** A limit of tokens is lowered to the number that the refusal names, else left out; Anthropic needs one. */
 function parameterOmission(body: Json, name: string, text: string): readonly Omission[] {
   const present = valueAt(body, name)
   if (!/max.*tokens/i.test(name) || typeof present !== 'number') return [{ kind: 'parameter', name }]
@@ -100,8 +108,8 @@ function parameterOmission(body: Json, name: string, text: string): readonly Omi
     Number(digits.replaceAll(',', '')),
   )
   const most = Math.max(...numbers.filter((number) => number < present && number >= minOutput))
-  if (most > 0) return [{ kind: 'parameter', name, value: most }]
-  return isNeeded(body) ? [] : [{ kind: 'parameter', name }]
+  const lowered = most > 0 ? [{ kind: 'parameter', name, value: most } as const] : []
+  return isNeeded(body) ? lowered : [...lowered, { kind: 'parameter', name }]
 }
 
 const minOutput = 16

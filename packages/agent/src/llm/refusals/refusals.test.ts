@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { openModel } from '../models/open-model.ts'
 import { LeftOutInMemory } from './left-out.ts'
 import { historyCases } from './testing/history-cases.ts'
+import { itemCases } from './testing/item-cases.ts'
 import { parameterCases } from './testing/parameter-cases.ts'
 import { pictureCases } from './testing/picture-cases.ts'
 import { finalAnswers } from './testing/refusal-answers.ts'
@@ -21,7 +22,10 @@ afterAll(() => server[Symbol.asyncDispose]())
 const never = new AbortController().signal
 const request = (wire: Wire) => ({ messages: history(wire, new URL(server.url).host), tools })
 
-const cases = [...parameterCases, ...pictureCases, ...historyCases].map((row) => ({ server: row[0], row }))
+const cases = [...parameterCases, ...pictureCases, ...historyCases, ...itemCases].map((row) => ({
+  server: row[0],
+  row,
+}))
 
 test.each(cases)('$server: exactly what is refused is left out, once', async ({ row }) => {
   const [, wire, mark, says, ...changes] = row

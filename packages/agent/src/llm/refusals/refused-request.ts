@@ -5,6 +5,7 @@ import {
   itemOmission,
   namedCalls,
   namedMembers,
+  namedOutputLimits,
   namedParameters,
   namedPlaces,
   namedTools,
@@ -63,8 +64,9 @@ export function isRefusedContent({ code, detail, status, isOfAnswer }: Refusal):
   if (isOfAnswer) return false
   const isBadRequest = code === 'LLMBadRequestError' || code === 'LLMMalformedConversationHistoryError'
   const isTooLarge = code === 'LLMContextWindowExceedError' && status === 413
-  // OpenRouter has no server for the pictures of a request.
-  const isOfRequest = refusalStatuses.includes(status) || (status === 404 && isAbout(detail, 'vision'))
+  // OpenRouter has no server for the pictures of a request, OpenAI no such item.
+  const isMissing = status === 404 && (isAbout(detail, 'vision') || isAbout(detail, 'item'))
+  const isOfRequest = refusalStatuses.includes(status) || isMissing
   return (isBadRequest || isTooLarge) && isOfRequest && !isAbout(detail, 'final')
 }
 
@@ -127,18 +129,24 @@ export class RefusedRequest {
 
   /** Whether to send the request again, without more than before. */
   refuse(failure: Refusal): boolean {
-    if (this.#sent === undefined || !isRefusedContent(failure)) return false
+    const body = this.#sent
+    if (body === undefined) return false
+    const { code } = failure
+    // Its status is no limit.
+    const detail = failure.detail.replace(/^HTTP \d+: /, '')
+    const isOutput = code === 'LLMContextWindowExceedError' && namedOutputLimits(body, detail).length > 0
+    if (!isOutput && !isRefusedContent(failure)) return false
     if (this.#enough !== undefined) return this.#narrow(true)
     this.reason ||= failure.detail
-    const text = failure.detail.replace(requestIds, '')
+    const text = detail.replace(requestIds, '')
     if (this.#tries === 0 || text !== this.#text) {
       this.#kept = [...this.#kept, ...this.#trial]
       this.#text = text
       const pattern = text.replace(/\d+/g, '#')
       this.#seen.push(pattern)
       const isRepeated = this.#seen.filter((one) => one === pattern).length > maxAlike
-      this.#steps = steps(this.#sent, { ...failure, isRepeated }, this.#accepted)
-      this.#wideSteps = failure.code === 'LLMContextWindowExceedError' ? [] : wideSteps(this.#sent)
+      this.#steps = steps(body, { ...failure, detail, isRepeated }, this.#accepted)
+      this.#wideSteps = code === 'LLMContextWindowExceedError' ? [] : wideSteps(body)
     }
     this.#trial = []
     return this.#next()
@@ -237,13 +245,17 @@ function longestText(node: unknown): string {
 /** What to leave out for a refusal, narrowest first. */
 function* steps(
   body: Json,
-  { detail: text, place = '', status, isRepeated }: Refusal & { readonly isRepeated: boolean },
+  { code, detail: text, place = '', status, isRepeated }: Refusal & { readonly isRepeated: boolean },
   accepted: AcceptedRequest | undefined,
 ): Generator<Step> {
   const named = `${place}\n${text}`
   const messages = messagesOf(body)
   const items = suspects(messages, accepted)
   if (status === 413) return yield* pictureSteps(itemsOf(messages), body)
+  if (code === 'LLMContextWindowExceedError') {
+    for (const omission of namedOutputLimits(body, text)) yield [omission]
+    return
+  }
   if (isRepeated && isAbout(named, 'picture')) yield [{ kind: 'pictures', name: '' }]
   if (isRepeated && isAbout(named, 'reasoning')) yield reasoningStep(body)
   for (const find of [namedParameters, namedMembers, namedCalls, namedPlaces, namedTools])

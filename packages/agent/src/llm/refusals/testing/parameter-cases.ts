@@ -240,4 +240,107 @@ export const parameterCases: readonly CaseRow[] = [
     () => openai('reasoning_effort: property is unsupported', 'reasoning_effort', 'wrong_api_format'),
     'reasoning_effort',
   ],
+  // https://platform.openai.com/docs/guides/reasoning
+  [
+    'OpenAI, another name',
+    'chat',
+    '"max_tokens"',
+    () =>
+      openai(
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+        'max_tokens',
+        'unsupported_parameter',
+      ),
+    'max_tokens',
+  ],
+  // https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle
+  [
+    'Azure, an unknown argument',
+    'chat',
+    '"seed"',
+    () => openai('Unrecognized request argument supplied: seed'),
+    'seed',
+  ],
+  // https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters.html
+  [
+    'Bedrock, a key too many',
+    'bedrock',
+    'topP',
+    () =>
+      bedrock(
+        'Malformed input request: #/inferenceConfig: extraneous key [topP] is not permitted, please reformat your input and try again.',
+      ),
+    'inferenceConfig.topP',
+  ],
+  // https://docs.anthropic.com/en/docs/about-claude/models
+  [
+    'Bedrock, what Claude no longer takes',
+    'bedrock',
+    '"temperature"',
+    () => bedrock('The model returned the following errors: `temperature` is deprecated for this model.'),
+    'inferenceConfig.temperature',
+  ],
+  // https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference
+  [
+    'Gemini, output',
+    'google',
+    '100000',
+    () =>
+      google(
+        'Unable to submit request because it has a maxOutputTokens value of 100000 but the supported range is from 1 (inclusive) to 65537 (exclusive). Update the value and try again.',
+      ),
+    'generationConfig.maxOutputTokens',
+  ],
+  // https://console.groq.com/docs/models
+  [
+    'Groq, output',
+    'compatible',
+    '100000',
+    () =>
+      openai(
+        '`max_tokens` must be less than or equal to `8192`, the maximum value for `max_tokens` is less than the `context_window` for this model',
+      ),
+    'max_tokens',
+  ],
+  // https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints
+  [
+    'vLLM, output beside the window',
+    'compatible',
+    '100000',
+    () =>
+      vllm(
+        "'max_tokens' or 'max_completion_tokens' is too large: 100000. This model's maximum context length is 8192 tokens and your request has 4000 input tokens (100000 > 8192 - 4000).",
+      ),
+    'max_tokens',
+  ],
+  // https://github.com/vllm-project/vllm/issues/2418
+  [
+    'OpenRouter, output beside the window',
+    'compatible',
+    '100000',
+    () =>
+      openai(
+        "This model's maximum context length is 8192 tokens. However, you requested 104000 tokens (4000 in the messages, 100000 in the completion). Please reduce the length of the messages or completion.",
+        null,
+        'context_length_exceeded',
+      ),
+    'max_tokens',
+  ],
+  // https://docs.together.ai/docs/error-codes
+  [
+    'Together, output beside the window',
+    'compatible',
+    '100000',
+    () => [
+      422,
+      {
+        error: {
+          message:
+            'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 4000 `inputs` tokens and 100000 `max_new_tokens`',
+          type: 'invalid_request_error',
+        },
+      },
+    ],
+    'max_tokens',
+  ],
 ]

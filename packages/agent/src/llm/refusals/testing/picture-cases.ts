@@ -198,4 +198,56 @@ export const pictureCases: readonly CaseRow[] = [
     ],
     'messages.5.content.1',
   ],
+  // https://openrouter.ai/docs/features/multimodal/images
+  [
+    'OpenRouter, no pictures',
+    'compatible',
+    'image_url',
+    () => [404, { error: { code: 404, message: 'No endpoints found that support image input' } }],
+    'messages.1.content.1',
+    'messages.5.content.1',
+  ],
+  // https://docs.z.ai/api-reference/api-code
+  [
+    'GLM, a picture',
+    'compatible',
+    pictures.second,
+    () => [400, { error: { code: '1210', message: '图片输入格式/解析错误' } }],
+    'messages.5.content.1',
+  ],
+  // https://www.alibabacloud.com/help/en/model-studio/error-code
+  [
+    'DashScope, size of a picture',
+    'compatible',
+    pictures.second,
+    () =>
+      openai(
+        '<400> InternalError.Algo.InvalidParameter: The image length and width do not meet the model restrictions. [height:1 or width:1 must be larger than 10]',
+        null,
+        'invalid_parameter_error',
+      ),
+    'messages.5.content.1',
+  ],
+  // https://github.com/ggml-org/llama.cpp/blob/master/tools/server
+  [
+    'llama.cpp, a picture',
+    'compatible',
+    pictures.second,
+    () => [
+      500,
+      { error: { code: 500, message: 'Failed to load image or audio file', type: 'server_error' } },
+    ],
+    'messages.5.content.1',
+  ],
+  // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ImageBlock.html
+  [
+    'Bedrock, the type of a picture',
+    'bedrock',
+    pictures.second,
+    () =>
+      bedrock(
+        'The model returned the following errors: messages.2.content.1.tool_result.content.1.image.source.base64: The image was specified using the image/png media type, but does not appear to be a valid png image',
+      ),
+    'messages.2.content.1.toolResult.content.1',
+  ],
 ]
