@@ -69,6 +69,7 @@ async function storeMessage(
     (await findStored()) === undefined
       ? await runtime?.hooks.run('user_prompt_submit', payload, closing.signal)
       : undefined
+  const environment = await runtimes.environment(runtime)
   let earlier: StoredEvent | undefined
   let adoptAnswer: (() => void) | undefined
   await append(async (now) => {
@@ -96,7 +97,7 @@ async function storeMessage(
     const isSuperseding = isResting && now.status !== 'running'
     const reason = verdict?.reason ?? 'blocked'
     return [
-      ...runtimes.systemPromptEvents(now, runtime),
+      ...runtimes.systemPromptEvents(now, runtime, environment),
       ...closeAbandonedActions(now),
       ...(isSuperseding ? rejectOpenCalls(now, supersededReason) : []),
       ...(status === undefined ? [] : [statusUpdate(status)]),

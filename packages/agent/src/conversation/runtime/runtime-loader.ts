@@ -1,18 +1,22 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type ExtensionSource, type Llm, Problem } from '@slipway/protocol'
+import { type ExtensionSource, isAcpAgent, type Llm, Problem } from '@slipway/protocol'
 import { redact, redactedText } from '@slipway/shared/redaction'
 import type { EventDraft } from '@slipway/storage'
+import { describeEnvironment, recordedEnvironment } from '../../environment/describe-environment.ts'
 import { noticeEvent } from '../../repository/repository-access.ts'
 import { stateUpdate } from '../events/event-drafts.ts'
 import { remainingLimits } from '../limits/check-limits.ts'
 import type { ConversationState } from '../state/state.ts'
 import type { TaskHost, TaskRunner } from '../tasks/task-runner.ts'
+import type { LogEventOf } from '../view/log-event.ts'
 import { AgentRuntime } from './agent-runtime.ts'
 import type { ConversationContext } from './conversation-context.ts'
 import { systemPromptEvent } from './system-prompt.ts'
 
 /** Time limit of session_end hooks. */
 const sessionEndMs = 5_000
+/** Time limit of the search for what the prompt says about the workspace. */
+const environmentMs = 3_000
 
 /** Opens the runtime of a conversation when it is needed, and prepares it for a step of the agent loop. */
 export class RuntimeLoader {
@@ -20,6 +24,7 @@ export class RuntimeLoader {
   tasks: TaskRunner | undefined
   readonly #context: ConversationContext
   #runtime: Promise<AgentRuntime> | undefined
+  #environment: Promise<string> | undefined
   /** The runtime that is open now. */
   current: AgentRuntime | undefined
   /** It was prepared for a step: its servers and terminals may run. */
@@ -79,8 +84,10 @@ export class RuntimeLoader {
       await this.#context.appendPatiently(() => events)
       await secrets.resolveAll()
     }
-    if (!this.#context.state.hasSystemPrompt)
-      await this.#context.appendPatiently((now) => this.systemPromptEvents(now, runtime))
+    if (!this.#context.state.hasSystemPrompt) {
+      const environment = await this.environment(runtime)
+      await this.#context.appendPatiently((now) => this.systemPromptEvents(now, runtime, environment))
+    }
     await this.#context.appendPatiently((now) => runtime.serverNotices(now))
     return runtime
   }
@@ -95,9 +102,22 @@ export class RuntimeLoader {
   }
 
   /** The SystemPromptEvent, once; it lists the tools, so it waits for MCP servers. */
-  systemPromptEvents(now: ConversationState, runtime: AgentRuntime | undefined): EventDraft[] {
+  systemPromptEvents(
+    now: ConversationState,
+    runtime: AgentRuntime | undefined,
+    environment: string | undefined,
+  ): EventDraft[] {
     if (now.hasSystemPrompt || runtime === undefined || runtime.needsConnect) return []
-    return [this.#systemPromptEvent(runtime)]
+    return [this.#systemPromptEvent(runtime, environment)]
+  }
+
+  /** What the first prompt says about machine and workspace; it is looked for once in a conversation. */
+  async environment(runtime: AgentRuntime | undefined): Promise<string | undefined> {
+    const { state, deps, closing } = this.#context
+    if (state.hasSystemPrompt || runtime === undefined || isAcpAgent(runtime.settings.agent)) return undefined
+    const signal = AbortSignal.any([closing.signal, deps.clock.timeout(environmentMs)])
+    this.#environment ??= describeEnvironment(runtime.workspace, signal)
+    return await this.#environment
   }
 
   async close({ isDeleted }: { readonly isDeleted: boolean }): Promise<void> {
@@ -112,12 +132,13 @@ export class RuntimeLoader {
     await runtime.close()
   }
 
-  #systemPromptEvent(runtime: AgentRuntime): EventDraft {
+  #systemPromptEvent(runtime: AgentRuntime, environment: string | undefined): EventDraft {
     const { deps, secrets, settings } = this.#context
     return systemPromptEvent(runtime, {
       secrets: secrets.list(),
       now: new Date(deps.clock.now()),
       analyzer: settings.analyzer,
+      environment,
     })
   }
 
@@ -150,7 +171,7 @@ export class RuntimeLoader {
           const pins = runtime.needsConnect ? now.plugins : runtime.extensions.pinned
           return { ...now, plugins: pins?.map((pin) => ({ ...pin })) }
         },
-        (now) => (mustAnnounce(now) ? [this.#systemPromptEvent(runtime)] : []),
+        (now) => (mustAnnounce(now) ? [this.#systemPromptEvent(runtime, toldEnvironment(now))] : []),
       )
       .catch((error: unknown) => {
         // Settings that were sealed with another key are not overwritten; the next load finds the plugins as
@@ -158,6 +179,14 @@ export class RuntimeLoader {
         if (!(error instanceof Problem && error.code === 'conflict')) throw error
       })
   }
+}
+
+/** What an earlier prompt of the conversation says about machine and workspace. */
+function toldEnvironment({ view }: ConversationState): string | undefined {
+  const prompt = view.events.find(
+    (event): event is LogEventOf<'SystemPromptEvent'> => event.kind === 'SystemPromptEvent',
+  )
+  return recordedEnvironment(prompt?.dynamic_context?.text ?? '')
 }
 
 /** Tells once of each decision about the repository. */

@@ -40,6 +40,8 @@ export interface SystemPromptOptions {
   readonly serverInstructions?: ReadonlyMap<string, string> | undefined
   /** What commands are restricted to. */
   readonly sandbox?: ActiveSandbox | undefined
+  /** Machine and workspace, as `describeEnvironment` found them. */
+  readonly environment?: string | undefined
 }
 
 /**
@@ -60,7 +62,7 @@ export function systemPrompt(options: SystemPromptOptions) {
 /** The SystemPromptEvent for the agent as its runtime is now. */
 export function systemPromptEvent(
   runtime: AgentRuntime,
-  options: Pick<SystemPromptOptions, 'secrets' | 'now' | 'analyzer'>,
+  options: Pick<SystemPromptOptions, 'secrets' | 'now' | 'analyzer' | 'environment'>,
 ): EventDraft {
   // Conversations that earlier versions made have the additions beside the agent.
   const { agent, agent_launch_additions: additions } = runtime.settings
@@ -142,6 +144,7 @@ function dynamicContext(options: SystemPromptOptions): string {
   const suffixes = [agent.agent_context?.system_message_suffix, launchSuffix]
   const parts = [
     environmentSection(options),
+    options.environment ?? '',
     instructionsSection(skills.alwaysOnSections()),
     skillsSection(skills.summaries(), options.tools.some(isSkillTool)),
     agentsSection(options.agents ?? []),

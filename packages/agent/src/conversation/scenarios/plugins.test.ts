@@ -231,6 +231,22 @@ test('a loaded plugin survives closing, also before the model has seen it', asyn
   expect(await life.eventsOfKind('SystemPromptEvent')).toHaveLength(2)
 })
 
+test('a prompt that is written again says of the workspace what the first one said, also after a restart', async () => {
+  const life = await fixtures.create({ agent, deps: { extensions: directories() } })
+  await writeFile(join(life.workspace, 'go.mod'), 'module x')
+  await life.sendAndWait('hello')
+  const told = /<workspace_at_start>.*<\/workspace_at_start>/s
+  const [first] = told.exec(await promptOf(life)) ?? []
+  expect(first).toContain('- Commands: go test ./..., go build ./...')
+  await writeFile(join(life.workspace, 'Cargo.toml'), '')
+  await life.reopen()
+  await life.conversation.loadPlugin(source(await plugin('omega')))
+  await life.sendAndWait('weather')
+  expect(await life.eventsOfKind('SystemPromptEvent')).toHaveLength(2)
+  expect(await promptOf(life)).toContain('omega-skill')
+  expect(told.exec(await promptOf(life))?.[0]).toBe(first)
+})
+
 test('a plugin replaces an earlier one of the same name', async () => {
   const [one, two] = [
     await plugin('zeta'),
