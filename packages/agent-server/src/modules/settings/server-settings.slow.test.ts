@@ -160,6 +160,7 @@ test('answered settings sent back change nothing, also when sent twice', async (
     timeout: undefined,
     disabled: undefined,
     required: undefined,
+    read_only: undefined,
   })
   const before = toAgentSettingsJson((await settings.read()).agent_settings)
   const shown = exposeSecrets(before, 'masked', { cipher, placeholder: redactedText })

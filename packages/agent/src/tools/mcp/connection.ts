@@ -74,6 +74,11 @@ export class McpConnection {
     this.#options = options
   }
 
+  /** What the user says of its tools; undefined: nothing. */
+  get isReadOnly(): boolean | undefined {
+    return this.#options.server.read_only
+  }
+
   /** Time in which the user is asked is no silence. */
   get #answerQuestion(): AnswerQuestion | undefined {
     const { askUser } = this.#options.context

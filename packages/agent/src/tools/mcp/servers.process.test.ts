@@ -126,14 +126,20 @@ test('tools of one server keep their names, and are described by it', async () =
 test('tools of several servers carry the name of theirs; a server that fails holds up no other', async () => {
   await using trial = await McpFixtures.open(programs)
   const { mcp, call } = await trial.openServers({
-    a: trial.program('sample.mjs'),
-    'b b': trial.program('sample.mjs'),
+    a: sampleServer(trial, { read_only: true }),
+    'b b': sampleServer(trial, { read_only: false }),
     dead: trial.program('rude.mjs', 'dead'),
     none: { command: join(trial.root, 'nothing-here') },
     bad: { url: 'file:///etc/passwd' },
     far: { url: 'http://127.0.0.1:1/mcp' },
   })
   expect(mcp.tools.map(({ name }) => name)).toEqual(expect.arrayContaining(['a_echo', 'b_b_echo']))
+  // What the user says of a server goes before its own marks, of which it has one.
+  const readers = mcp.tools.filter(({ definition }) => definition.annotations?.readOnlyHint === true)
+  expect(readers.map(({ name }) => name)).toEqual(
+    mcp.tools.map(({ name }) => name).filter((name) => name.startsWith('a_')),
+  )
+  expect(readers[1]?.resources({ kind: 'MCPToolAction', data: {} })).toEqual([])
   expect(await call('b_b_echo', { text: 'x' })).toMatchObject({ tool_name: 'b_b_echo', is_error: false })
   const failures = Object.fromEntries(mcp.failures.map(({ server, detail }) => [server, detail]))
   expect(failures).toEqual({

@@ -1,3 +1,4 @@
+import type { Tool as ServerTool } from '@modelcontextprotocol/client'
 import type { McpServer } from '@slipway/protocol'
 import type { Tool, ToolContext } from '../core/tool.ts'
 import { McpConnection } from './connection.ts'
@@ -97,7 +98,7 @@ function buildTools(connections: readonly McpConnection[], context: ToolContext,
   return connections.flatMap((connection) =>
     [
       ...connection.tools.map((tool) => ({
-        tool,
+        tool: withReadOnly(tool, connection.isReadOnly),
         call: (args: Record<string, unknown>, signal: AbortSignal) =>
           connection.call(tool.name, args, signal),
       })),
@@ -108,4 +109,10 @@ function buildTools(connections: readonly McpConnection[], context: ToolContext,
       return createMcpTool(name, context.secrets.redactJson(tool), context, call)
     }),
   )
+}
+
+/** The user knows the server; without a word of theirs its own counts. */
+function withReadOnly(tool: ServerTool, isReadOnly: boolean | undefined): ServerTool {
+  if (isReadOnly === undefined) return tool
+  return { ...tool, annotations: { ...tool.annotations, readOnlyHint: isReadOnly } }
 }

@@ -134,6 +134,10 @@ export const mcpServer = z
     required: nullAsUndefined(z.boolean()).meta({
       description: 'A run fails when the server cannot be reached; otherwise it continues without its tools.',
     }),
+    read_only: nullAsUndefined(z.boolean()).meta({
+      description:
+        'Whether the tools of the server change nothing, whatever they say themselves: then their calls run at the same time.',
+    }),
   })
   .refine(({ command, url }) => (command === undefined) !== (url === undefined), {
     message: 'Exactly one of command and url is required',
