@@ -3,7 +3,7 @@ import { raceAbort } from '@slipway/shared/async'
 import { errorText } from '@slipway/shared/text'
 import type { Clock } from '@slipway/shared/time'
 import type { EventDraft } from '@slipway/storage'
-import { asksToReplaceAll } from '../../tools/calls/parse-call.ts'
+import { asksToReplaceAll, onlyReads } from '../../tools/calls/parse-call.ts'
 import type { Tool } from '../../tools/core/tool.ts'
 import type { RuleDecisions } from '../confirm/confirmation.ts'
 import { agentErrorEvent, observationEvent, rejectionEvent, statusUpdate } from '../events/event-drafts.ts'
@@ -11,6 +11,13 @@ import type { ConversationWriter } from '../events/writer.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
 import { instrument, type RunMonitor } from '../runtime/instrumentation.ts'
 import type { PendingAction } from '../state/state.ts'
+
+/**
+ * Most calls of one kind at the same time, whatever the agent's limit is. A call of any other kind, which may
+ * change something, shares its time with others only as far as that limit, so it keeps its place among them.
+ */
+const sharedLimits = { read: 8, task: 4 } as const
+type SharedKind = keyof typeof sharedLimits
 
 /** A tool that does not stop is abandoned this long after the signal aborts. */
 const graceMs = 5_000
@@ -22,7 +29,7 @@ interface ExecuteActionsOptions {
   readonly hasSandbox?: boolean
   /** Denied actions are not executed. */
   readonly rules?: RuleDecisions
-  /** Most actions at the same time. */
+  /** Most actions at the same time; of those that only read, and of tasks, `sharedLimits` may run. */
   readonly limit: number
   readonly monitor?: RunMonitor | undefined
   readonly clock: Clock
@@ -39,7 +46,7 @@ export async function executePendingActions(
   const { writer, runtime, limit } = options
   const pending = writer.state.openActions()
   const results: (ActionResult | undefined)[] = pending.map(() => undefined)
-  const running = new Set<{ readonly keys: readonly string[]; readonly over: Promise<void> }>()
+  const running = new Set<RunningAction>()
   const started: Promise<void>[] = []
   let flushed = 0
   const flush = async () => {
@@ -61,10 +68,10 @@ export async function executePendingActions(
     )
   }
   for (const [index, call] of pending.entries()) {
-    const keys = resourceKeys(runtime.tools.get(call.tool_name), call)
-    const mustWait = () =>
-      running.size >= limit || [...running].some((other) => other.keys.some((key) => keys.includes(key)))
-    while (mustWait()) await Promise.race([...running].map(({ over }) => over))
+    const tool = runtime.tools.get(call.tool_name)
+    const [keys, kind] = [resourceKeys(tool, call), sharedKind(tool, call)]
+    while (mustWait({ keys, kind }, [...running], limit))
+      await Promise.race([...running].map(({ over }) => over))
     if (signal.aborted || writer.state.status !== 'running') break
     const over = executeAction(options, call, signal).then(async (result) => {
       running.delete(task)
@@ -72,13 +79,36 @@ export async function executePendingActions(
       results[index] = result
       await flush()
     })
-    const task = { keys, over }
+    const task = { keys, kind, over }
     running.add(task)
     started.push(over)
     over.catch(() => undefined)
   }
   // Results of actions that have ended may still be on the way to the log.
   await Promise.all(started)
+}
+
+interface RunningAction {
+  readonly keys: readonly string[]
+  readonly kind: SharedKind | undefined
+  readonly over: Promise<void>
+}
+
+function mustWait(
+  { keys, kind }: Omit<RunningAction, 'over'>,
+  running: readonly RunningAction[],
+  limit: number,
+): boolean {
+  if (running.some((other) => other.keys.some((key) => keys.includes(key)))) return true
+  if (running.length < limit) return false
+  const isShared = kind !== undefined && running.every((other) => other.kind === kind)
+  return !isShared || running.length >= sharedLimits[kind]
+}
+
+function sharedKind(tool: Tool | undefined, { action }: PendingAction): SharedKind | undefined {
+  if (tool === undefined || action === null) return undefined
+  if (tool.definition.action_type === 'TaskAction') return 'task'
+  return onlyReads(tool, action) ? 'read' : undefined
 }
 
 function resourceKeys(tool: Tool | undefined, { action }: PendingAction): readonly string[] {

@@ -108,6 +108,16 @@ export function isReadOnly(tool: Tool): boolean {
   return tool.definition.annotations?.readOnlyHint === true
 }
 
+/** Tools whose command `view` changes nothing. */
+const viewers: ReadonlySet<string> = new Set([
+  ...['FileEditorAction', 'PlanningFileEditorAction', 'TaskTrackerAction'],
+])
+
+/** Whether an action changes nothing: its tool only reads, or the action only views. */
+export function onlyReads(tool: Tool, action: Action): boolean {
+  return isReadOnly(tool) || (viewers.has(action.kind) && 'command' in action && action.command === 'view')
+}
+
 function parseRisk(value: unknown): SecurityRisk | undefined {
   const result = securityRisk.safeParse(
     typeof value === 'string' ? value.trim().toUpperCase() : (value ?? 'UNKNOWN'),
