@@ -249,7 +249,7 @@ function hostileAgent() {
 async function useServer(): Promise<AgentDriver> {
   const server = await user.serve(['serve', '--no-console'], {
     cwd: clone.root,
-    env: { SLIPWAY_CHECKPOINTS: 'true', SLIPWAY_LANGUAGE_SERVERS: 'true' },
+    env: { SLIPWAY_CHECKPOINTS: 'true' },
   })
   servers.push(server)
   const api = new AgentServerApi({ url: server.url, headers: { 'x-session-api-key': server.key } })

@@ -127,9 +127,9 @@ test('rules for commands are a JSON array, and a mistake is named', () => {
     expect(() => read(text)).toThrow('SLIPWAY_COMMAND_RULES')
 })
 
-test('language servers are off unless they are wanted', () => {
-  expect(readConfig({}).hasLanguageServers).toBe(false)
-  expect(readConfig({ SLIPWAY_LANGUAGE_SERVERS: 'true' }).hasLanguageServers).toBe(true)
+test('language servers are asked unless they are switched off', () => {
+  expect(readConfig({}).hasLanguageServers).toBe(true)
+  expect(readConfig({ SLIPWAY_LANGUAGE_SERVERS: 'false' }).hasLanguageServers).toBe(false)
 })
 
 test('a browser is used unless it is switched off, and found where Playwright installs it', () => {

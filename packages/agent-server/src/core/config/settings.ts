@@ -81,7 +81,7 @@ export const settings = {
     network: setting('SLIPWAY_COMMAND_NETWORK', '0.2.0', flagSetting(false), 'Whether commands in that sandbox reach the network.'),
   },
   hasCheckpoints: setting('SLIPWAY_CHECKPOINTS', '0.2.0', flagSetting(false), 'Store the files of the workspace before each step of the agent, so that any step can be restored; needs git. See [Checkpoints](agent.md#checkpoints).'),
-  hasLanguageServers: setting('SLIPWAY_LANGUAGE_SERVERS', '0.2.0', flagSetting(false), 'Ask installed language servers for the errors that an edit of an agent has brought. See [Tools](agent.md#tools).'),
+  hasLanguageServers: setting('SLIPWAY_LANGUAGE_SERVERS', '0.2.0', flagSetting(true), 'Ask installed language servers for the errors that an edit of an agent has brought. See [Tools](agent.md#tools).'),
   hasBrowser: setting('SLIPWAY_BROWSER', '0.2.0', flagSetting(true), 'Whether agents may use the browser of the machine: Chromium or Chrome on the `PATH`, in the usual places, or installed by Playwright (`PLAYWRIGHT_BROWSERS_PATH`).', { aliases: ['OH_ENABLE_BROWSER'] }),
   editor: {
     isOn: setting('SLIPWAY_EDITOR', '0.2.0', flagSetting(false), 'Start an editor in the browser with the server, with the rights of tools; see [Editor](operations.md#editor).', { aliases: ['OH_ENABLE_VSCODE'], isCompat: true }),

@@ -180,7 +180,9 @@ export class AgentRuntime {
       ...{ workspace, secrets, directory, mcpOAuth: deps.mcpOAuth, browser: deps.browser },
       router: createModelRouter(context, switchModel),
       askUser: askUserOf(context),
-      languageServers: deps.hasLanguageServers ? new LanguageServers(workspace) : undefined,
+      languageServers: deps.hasLanguageServers
+        ? new LanguageServers(workspace, { clock: deps.clock })
+        : undefined,
       tasks,
       readSkill: (name: string) => runtime.skills.read(name),
     }

@@ -19,10 +19,10 @@ interface Language {
   readonly options?: object
   readonly env?: Readonly<Record<string, string>>
   /**
-   * Its servers run programs that the repository names, whatever their options: they start only in a sandbox
-   * for commands.
+   * Those of its servers that run programs or code that the repository names, whatever their options: they
+   * start only in a sandbox for commands.
    */
-  readonly runsRepository?: true
+  readonly sandboxed?: readonly string[]
 }
 
 const typescriptServer = 'typescript-language-server'
@@ -43,6 +43,8 @@ const languages: readonly Language[] = [
   {
     ids: { '.py': 'python', '.pyi': 'python' },
     commands: [['pyright-langserver', '--stdio'], ['basedpyright-langserver', '--stdio'], ['pylsp']],
+    // Its plugins for flake8, pylint and mypy load modules that the configuration of a project names.
+    sandboxed: ['pylsp'],
   },
   {
     ids: { '.go': 'go' },
@@ -54,7 +56,7 @@ const languages: readonly Language[] = [
     ids: { '.rs': 'rust' },
     commands: [['rust-analyzer']],
     // `.cargo/config.toml` names wrappers of the compiler, and `rust-toolchain.toml` a folder of tools.
-    runsRepository: true,
+    sandboxed: ['rust-analyzer'],
     // Build scripts and macros are code of the repository.
     options: {
       cargo: { buildScripts: { enable: false } },
@@ -78,18 +80,28 @@ export function languageOf(path: string): { readonly language: Language; readonl
   return undefined
 }
 
-/** The first installed server. A program of the workspace is none: the repository would decide what runs. */
+interface SearchPlace {
+  readonly path: string
+  /** Real. */
+  readonly workspace: string
+  readonly hasSandbox: boolean
+}
+
+/**
+ * The first installed server. A program of the workspace, or a link to one, is none: the repository would
+ * decide what runs.
+ */
 export async function findServer(
-  { commands }: Language,
-  { path, workspace }: { readonly path: string; readonly workspace: string },
+  { commands, sandboxed = [] }: Language,
+  { path, workspace, hasSandbox }: SearchPlace,
 ): Promise<ServerCommand | undefined> {
   const directories = path
     .split(':')
     .filter((directory) => isAbsolute(directory) && !isWithin(workspace, directory))
   for (const [program, ...args] of commands)
-    for (const directory of directories) {
+    for (const directory of hasSandbox || !sandboxed.includes(program) ? directories : []) {
       const file = join(directory, program)
-      if (!(await canExecute(file))) continue
+      if (!(await canExecute(file)) || isWithin(workspace, await realpath(file))) continue
       if (program !== typescriptServer) return { program: file, args }
       const tsserver = await findTypescript(file, directories, workspace)
       if (tsserver !== undefined) return { program: file, args, options: typescriptOptions(tsserver) }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { chmod, mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, realpath, symlink, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
@@ -38,12 +38,12 @@ const node = `${process.execPath} ${scripted}`
 test.each(['publish', 'pull'])(
   '%s: errors that an edit brings are told, older ones and warnings are not',
   async (mode) => {
-    await using workspace = await install('pylsp', node, { LSP_MODE: mode })
+    await using workspace = await install('pyright-langserver', node, { LSP_MODE: mode })
     const servers = new LanguageServers(workspace, { waitMs })
     const before = 'a\nwrong one\n'
     const first = { before, after: `top\n${before}wrong two\ndoubtful\n` }
     expect(await servers.newErrors('a.py', first)).toBe(
-      '\n[New errors in a.py, found by pylsp:\n- line 4: Not so: wrong two]',
+      '\n[New errors in a.py, found by pyright-langserver:\n- line 4: Not so: wrong two]',
     )
     expect(await servers.newErrors('a.py', { before: first.after, after: 'wrong one\n' })).toBe('')
     expect(await servers.newErrors('b.py', { before: undefined, after: 'wrong\n'.repeat(12) })).toMatch(
@@ -56,7 +56,7 @@ test.each(['publish', 'pull'])(
 test.each(['silent', 'exit', 'garbage'])(
   'a server that is %s holds up no edit and ends none',
   async (mode) => {
-    await using workspace = await install('pylsp', node, { LSP_MODE: mode })
+    await using workspace = await install('pyright-langserver', node, { LSP_MODE: mode })
     const servers = new LanguageServers(workspace, {
       waitMs: mode === 'silent' ? 300 : waitMs,
     })
@@ -65,22 +65,40 @@ test.each(['silent', 'exit', 'garbage'])(
   },
 )
 
+test('a server that does not answer costs the later edits less, and then nothing', async () => {
+  await using workspace = await install('pyright-langserver', node, { LSP_MODE: 'silent' })
+  const waits: number[] = []
+  const clock = { sleep: async (ms: number) => void waits.push(ms) }
+  const servers = new LanguageServers(workspace, { waitMs: 800, clock })
+  for (let round = 0; round < 12; round++)
+    expect(await servers.newErrors('a.py', { before: undefined, after: 'wrong' })).toBe('')
+  expect(waits).toEqual([800, ...Array(9).fill(100)])
+})
+
 test('a program of the workspace is no language server, and without one nothing is said', async () => {
   const bin = fixtures.path('node_modules/.bin')
   await mkdir(bin, { recursive: true })
-  await writeFile(join(bin, 'pylsp'), `#!/bin/sh\ntouch ${fixtures.path('ran')}\n`, { mode: 0o755 })
+  await writeFile(join(bin, 'pyright-langserver'), `#!/bin/sh\ntouch ${fixtures.path('ran')}\n`, {
+    mode: 0o755,
+  })
   for (const path of [bin, 'node_modules/.bin', '']) {
     const env = { PATH: `${path}:${fixtures.outside}` }
     await using workspace = await Workspace.open({ directory: fixtures.directory, env })
     const servers = new LanguageServers(workspace, { waitMs })
     expect(await servers.newErrors('a.py', { before: undefined, after: 'wrong' })).toBe('')
   }
+  // As `npm link` leaves it.
+  await symlink(join(bin, 'pyright-langserver'), join(fixtures.outside, 'pyright-langserver'))
+  const env = { PATH: `${fixtures.outside}:/usr/bin:/bin` }
+  await using workspace = await Workspace.open({ directory: fixtures.directory, env })
+  const servers = new LanguageServers(workspace, { waitMs })
+  expect(await servers.newErrors('a.py', { before: undefined, after: 'wrong' })).toBe('')
   expect(await readdir(fixtures.directory)).not.toContain('ran')
 })
 
 test('one server serves all edits of a language, and ends with the workspace', async () => {
   const pids = join(fixtures.outside, 'pids')
-  const workspace = await install('pylsp', `sh -c 'echo $$ >> ${pids}; exec ${node}'`)
+  const workspace = await install('pyright-langserver', `sh -c 'echo $$ >> ${pids}; exec ${node}'`)
   const servers = new LanguageServers(workspace, { waitMs })
   const change = { before: undefined, after: 'wrong' }
   await Promise.all(['a.py', 'b.py', 'c.pyi'].map((path) => servers.newErrors(path, change)))
@@ -96,7 +114,7 @@ test('a server starts in an empty folder, and knows the workspace', async () => 
   await writeFile(fixtures.path('helper'), '')
   const seen = join(fixtures.outside, 'seen')
   const line = `sh -c 'pwd > ${seen}; ls -A >> ${seen}; echo "$SLIPWAY_WORKSPACE" >> ${seen}; exec ${node}'`
-  await using workspace = await install('pylsp', line)
+  await using workspace = await install('pyright-langserver', line)
   const servers = new LanguageServers(workspace, { waitMs })
   expect(await servers.newErrors('a.py', { before: undefined, after: 'wrong' })).toContain('Not so')
   const [place, ...rest] = (await readFile(seen, 'utf8')).trim().split('\n')
@@ -106,9 +124,9 @@ test('a server starts in an empty folder, and knows the workspace', async () => 
 
 test('a server that cannot be started leaves no folder', async () => {
   const marker = `test-${randomUUID()}`
-  const workspace = await install('pylsp', node, { SLIPWAY_SERVER: marker })
+  const workspace = await install('pyright-langserver', node, { SLIPWAY_SERVER: marker })
   await workspace[Symbol.asyncDispose]()
-  const command = { program: 'pylsp', args: [] }
+  const command = { program: 'pyright-langserver', args: [] }
   await expect(LanguageServer.start(workspace, command)).rejects.toThrow('closed')
   const folder = join(homedir(), '.cache/slipway/programs', marker)
   expect(await readdir(folder)).toEqual([])
@@ -145,7 +163,7 @@ test.each([
   ['tsgo', 'a.ts', true],
   ['pyright-langserver', 'a.py', true],
   ['basedpyright-langserver', 'a.py', true],
-  ['pylsp', 'a.py', true],
+  ['pylsp', 'a.py', false],
   ['gopls', 'a.go', true],
   ['rust-analyzer', 'a.rs', false],
   ['clangd', 'a.c', true],

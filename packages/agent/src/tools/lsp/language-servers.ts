@@ -1,11 +1,14 @@
 import { resolve } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { type Clock, systemClock } from '@slipway/shared/time'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { findServer, type Language, languageOf } from './find-server.ts'
 import type { FileError, LanguageServer } from './language-server.ts'
 
 /** How long an edit waits for the errors that it has caused. */
 const defaultWaitMs = 4_000
+/** While a server has not answered the last edit in time, the next ones wait for this part of it, so often. */
+const shortWait = 1 / 8
+const maxMisses = 10
 const maxChars = 500_000
 const maxErrors = 8
 const maxErrorChars = 300
@@ -15,19 +18,34 @@ interface RunningServer {
   readonly server: LanguageServer
 }
 
+/** The server of a language; `running` is undefined where there is none, or it has failed. */
+interface LanguageSlot {
+  running: Promise<RunningServer | undefined>
+  /** Edits since the last answer. */
+  misses: number
+}
+
 /**
  * The language servers of a conversation: of those that are installed, one for each language, started with
- * the first edit of a file of it, ended with the workspace, in its sandbox if there is one. One that fails is
- * not asked again.
+ * the first edit of a file of it, ended with the workspace, in its sandbox if there is one. One that fails, or
+ * does not answer for long, is not asked again.
  */
 export class LanguageServers {
   readonly #workspace: Workspace
   readonly #waitMs: number
-  readonly #servers = new Map<Language, Promise<RunningServer | undefined>>()
+  readonly #clock: Pick<Clock, 'sleep'>
+  readonly #slots = new Map<Language, LanguageSlot>()
 
-  constructor(workspace: Workspace, { waitMs = defaultWaitMs }: { readonly waitMs?: number } = {}) {
+  constructor(
+    workspace: Workspace,
+    {
+      waitMs = defaultWaitMs,
+      clock = systemClock,
+    }: { readonly waitMs?: number; readonly clock?: Pick<Clock, 'sleep'> } = {},
+  ) {
     this.#workspace = workspace
     this.#waitMs = waitMs
+    this.#clock = clock
   }
 
   /**
@@ -42,21 +60,31 @@ export class LanguageServers {
     if (found === undefined || after.length > maxChars) return ''
     const { language, id } = found
     const file = resolve(this.#workspace.directory, path)
+    const slot = this.#slot(language)
+    if (slot.misses >= maxMisses) return ''
     const controller = new AbortController()
     const { signal } = controller
     const compare = async () => {
-      const running = await this.#server(language)
+      const running = await slot.running
       if (running === undefined) return ''
       const { server, name } = running
       const old =
         before === undefined ? [] : await server.errors(file, { languageId: id, text: before }, signal)
       const errors = await server.errors(file, { languageId: id, text: after }, signal)
+      slot.misses = 0
       return describe(path, name, added(old, errors))
     }
-    const deadline = sleep(this.#waitMs, '', { signal }).catch(() => '')
+    const waitMs = slot.misses === 0 ? this.#waitMs : this.#waitMs * shortWait
+    const deadline = this.#clock.sleep(waitMs, { signal }).then(
+      () => {
+        slot.misses++
+        return ''
+      },
+      () => '',
+    )
     // A server that ends rejects what it was asked.
     const answer = compare().catch(() => {
-      if (!signal.aborted) this.#servers.set(language, Promise.resolve(undefined))
+      if (!signal.aborted) slot.running = Promise.resolve(undefined)
       return ''
     })
     try {
@@ -66,18 +94,18 @@ export class LanguageServers {
     }
   }
 
-  #server(language: Language): Promise<RunningServer | undefined> {
-    const known = this.#servers.get(language)
+  #slot(language: Language): LanguageSlot {
+    const known = this.#slots.get(language)
     if (known !== undefined) return known
-    const started = this.#start(language)
-    this.#servers.set(language, started)
-    return started
+    const slot = { running: this.#start(language), misses: 0 }
+    this.#slots.set(language, slot)
+    return slot
   }
 
   async #start(language: Language): Promise<RunningServer | undefined> {
     const { env, directory, sandbox } = this.#workspace
-    if (language.runsRepository && sandbox === undefined) return undefined
-    const command = await findServer(language, { path: env.PATH ?? '', workspace: directory })
+    const hasSandbox = sandbox !== undefined
+    const command = await findServer(language, { path: env.PATH ?? '', workspace: directory, hasSandbox })
     if (command === undefined) return undefined
     const { LanguageServer: Server } = await import('./language-server.ts')
     const options = { ...language.options, ...command.options }
