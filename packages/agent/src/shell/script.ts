@@ -15,6 +15,8 @@ export interface ShellProcess {
 export interface ShellCall {
   /** The last part of the program's path; contains `unknownText` when it is computed at run time. */
   readonly name: string
+  /** The directory part of the program's path as written; empty for a program of the PATH. */
+  readonly folder: string
   readonly args: readonly string[]
   /** Variables set for this call only. */
   readonly assignments: ReadonlyMap<string, string>
@@ -264,7 +266,7 @@ class ScriptReader {
         this.#variables.set(name, value.length > maxValue ? unknownText : value)
     const [program = ':', ...args] = words
     const programCall = createCall({
-      name: baseName(program),
+      ...programPath(program),
       args,
       assignments: assigned,
       ...files,
@@ -327,9 +329,8 @@ class ScriptReader {
       .map((nested) => ({ ...nested, upstream: [...upstream, ...nested.upstream] }))
     const input = outer.name === 'xargs' ? echoOutput(upstream.at(-1)).split(/\s+/) : []
     for (const [program = unknownText, ...args] of wrappedPrograms(outer.name, outer.args)) {
-      const name = baseName(program)
       const nested = createCall({
-        ...{ upstream, substitutions, name, args: [...args, ...input] },
+        ...{ upstream, substitutions, ...programPath(program), args: [...args, ...input] },
         shell: this.#shell,
       })
       found.push(nested)
@@ -381,12 +382,13 @@ function pushAll<T>(list: T[], more: readonly T[]): void {
 function createCall(members: Partial<ShellCall>): ShellCall {
   const files = { writes: [], reads: [], input: undefined }
   const context = { assignments: new Map<string, string>(), upstream: [], substitutions: [], shell: topShell }
-  return { name: ':', args: [], ...files, ...context, ...members }
+  return { name: ':', folder: '', args: [], ...files, ...context, ...members }
 }
 
-function baseName(program: string): string {
-  const name = program.slice(program.lastIndexOf('/') + 1)
-  return name === '' ? program : name
+function programPath(program: string): { readonly name: string; readonly folder: string } {
+  const at = program.lastIndexOf('/') + 1
+  const name = program.slice(at)
+  return { name: name === '' ? program : name, folder: program.slice(0, at) }
 }
 
 /** The output of echo or printf; `unknownText` for other programs and without a call. */
