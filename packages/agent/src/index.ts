@@ -30,6 +30,7 @@ export {
 } from './conversation/runtime/deps.ts'
 export type { MonitoredWork, RunMonitor, WorkOutcome } from './conversation/runtime/instrumentation.ts'
 export { type Branch, readBranch } from './conversation/state/branch.ts'
+export { planModeAt } from './conversation/state/plan-mode-at.ts'
 export type { ResolvedSettings } from './conversation/state/resolved-settings.ts'
 export { combineMetrics, UsageStats } from './conversation/state/usage-stats.ts'
 export type {

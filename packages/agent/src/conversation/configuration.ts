@@ -10,8 +10,12 @@ import { definedMembers } from '@slipway/shared/json'
 import { redact, redactedText } from '@slipway/shared/redaction'
 import { addPluginsToAgent } from '../plugins/agent-with-plugins.ts'
 import { loadPluginOrProblem } from '../plugins/extensions.ts'
+import { acceptedText } from './confirm/plan-mode.ts'
 import type { ConversationParts } from './conversation-parts.ts'
-import { stateUpdate } from './events/event-drafts.ts'
+import { stateUpdate, statusUpdate, userMessage } from './events/event-drafts.ts'
+import { assertOwnAgent } from './external/external-model.ts'
+import { planModeKey } from './state/state.ts'
+import { transition } from './state/status.ts'
 
 /** Changes of an open conversation's settings. */
 
@@ -56,6 +60,31 @@ export async function setCommandRules(
     (now) => ({ ...now, command_rules: [...rules] }),
     () => [stateUpdate('command_rules', rules)],
   )
+}
+
+/**
+ * Begins or ends plan mode. Its end tells the model that the plan is accepted, and a finished conversation can
+ * be run again.
+ */
+export async function setPlanMode(
+  { context: { settings }, runtimes }: ConversationParts,
+  isPlanning: boolean,
+): Promise<void> {
+  assertOwnAgent(settings.current, 'plan_mode')
+  await settings.change(
+    (now) => ({ ...now, plan_mode: isPlanning }),
+    (now) => {
+      const isAccepted =
+        !isPlanning && settings.isPlanning && now.hasMessage && now.blockedMessages.size === 0
+      const idle = isAccepted ? transition(now.status, 'send') : undefined
+      return [
+        stateUpdate(planModeKey, isPlanning),
+        ...(idle === undefined ? [] : [statusUpdate(idle)]),
+        ...(isAccepted ? [userMessage('environment', acceptedText)] : []),
+      ]
+    },
+  )
+  await runtimes.tasks?.syncPolicy()
 }
 
 export async function addSecrets(

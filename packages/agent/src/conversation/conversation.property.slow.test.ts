@@ -190,6 +190,7 @@ const settings = (policy: string): ResolvedSettings => ({
   limits: undefined,
   command_rules: undefined,
   command_sandbox: undefined,
+  plan_mode: undefined,
   response_schema: undefined,
   parent_conversation_id: undefined,
   confirmation_policy:

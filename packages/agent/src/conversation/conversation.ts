@@ -19,6 +19,7 @@ import {
   setAnalyzer,
   setCommandRules,
   setLimits,
+  setPlanMode,
   setPolicy,
 } from './configuration.ts'
 import type { ConversationParts } from './conversation-parts.ts'
@@ -95,6 +96,10 @@ export class Conversation implements AsyncDisposable {
 
   get analyzer(): SecurityAnalyzer | null {
     return this.#parts.context.settings.analyzer
+  }
+
+  get isPlanning(): boolean {
+    return this.#parts.context.settings.isPlanning
   }
 
   /** True while actions wait for the user, and are rejected when their time is over. */
@@ -248,6 +253,11 @@ export class Conversation implements AsyncDisposable {
   /** Replaces its own rules for commands; those of the server and of the repository stay. */
   async setCommandRules(rules: readonly CommandRule[]): Promise<void> {
     await setCommandRules(this.#parts, rules)
+  }
+
+  /** A Problem `bad_request` for an external agent, which has its own plan mode. */
+  async setPlanMode(isPlanning: boolean): Promise<void> {
+    await setPlanMode(this.#parts, isPlanning)
   }
 
   /** Stores new tags as an event, which the wire `current` has. */

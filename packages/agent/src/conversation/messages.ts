@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { type GoalState, parseInstant, type SendMessageRequest, supersededReason } from '@slipway/protocol'
 import type { StoredEvent } from '@slipway/storage'
+import { planModeText } from './confirm/plan-mode.ts'
 import type { ConversationParts } from './conversation-parts.ts'
 import { stateUpdate, statusUpdate } from './events/event-drafts.ts'
 import { assertCanStartGoal, endGoalEvents, goalUpdateEvent } from './loop/goal.ts'
 import { closeAbandonedActions } from './navigate.ts'
 import { type RunSlot, runLimitProblem } from './runtime/deps.ts'
-import type { ConversationState } from './state/state.ts'
+import { type ConversationState, planModeKey } from './state/state.ts'
 import { transition } from './state/status.ts'
 import { rejectOpenCalls } from './stop-events.ts'
 import { assertSameMessage, messageText, userMessageEvent } from './user-message.ts'
@@ -80,7 +81,10 @@ async function storeMessage(
       skills: runtime?.skills,
       activatedSkills: now.activatedSkills,
       agentContext: settings.current.agent.agent_context,
-      additionalContext: verdict?.additionalContext ?? [],
+      additionalContext: [
+        ...(verdict?.additionalContext ?? []),
+        ...(settings.isPlanning ? [planModeText] : []),
+      ],
     })
     if (earlier !== undefined) {
       assertSameMessage(JSON.parse(earlier.bytes.toString()), draft, secrets)
@@ -97,6 +101,8 @@ async function storeMessage(
     const isSuperseding = isResting && now.status !== 'running'
     const reason = verdict?.reason ?? 'blocked'
     return [
+      // From the settings into the log, so that a fork at an earlier event is in plan mode too.
+      ...(now.isPlanning === undefined && settings.isPlanning ? [stateUpdate(planModeKey, true)] : []),
       ...runtimes.systemPromptEvents(now, runtime, environment),
       ...closeAbandonedActions(now),
       ...(isSuperseding ? rejectOpenCalls(now, supersededReason) : []),

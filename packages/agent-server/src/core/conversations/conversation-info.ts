@@ -175,6 +175,7 @@ export class ConversationInfoReader {
       client_tools: request.client_tools ?? [],
       ...(request.command_rules && { command_rules: request.command_rules }),
       ...(request.command_sandbox && { command_sandbox: request.command_sandbox }),
+      ...(request.plan_mode !== undefined && { plan_mode: request.plan_mode }),
       ...(request.limits && { limits: limitsInfo(request.limits, stats) }),
       runtime_info: localRuntime,
     }

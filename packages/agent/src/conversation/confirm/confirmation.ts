@@ -105,9 +105,14 @@ export function requiresConfirmation(
     readonly approvedBelow: number
     readonly tools: ReadonlyMap<string, Tool>
     readonly rules?: RuleDecisions | undefined
+    /** Ids of actions that are refused without a question. */
+    readonly refused?: ReadonlySet<string> | undefined
   },
 ): boolean {
-  const open = pending.filter(({ position, action }) => position >= options.approvedBelow && action !== null)
+  const open = pending.filter(
+    ({ id, position, action }) =>
+      position >= options.approvedBelow && action !== null && !options.refused?.has(id),
+  )
   if (open.length === 1 && /^(Finish|Think)Action$/.test(open[0]?.action?.kind ?? '')) return false
   return open.some(({ id, security_risk, tool_name }) => {
     const decision = options.rules?.get(id)?.decision

@@ -5,6 +5,7 @@ import { AcpError } from '../../acp/failure.ts'
 import { PluginLoadError } from '../../plugins/extensions.ts'
 import { isReadOnly } from '../../tools/calls/parse-call.ts'
 import { decideCommands, type RuleDecisions } from '../confirm/confirmation.ts'
+import { refusedInPlanMode } from '../confirm/plan-mode.ts'
 import {
   agentErrorEvent,
   errorEvent,
@@ -51,6 +52,7 @@ const defaultThresholds = stuckThresholds.parse({})
 interface StepContext {
   readonly runtime: AgentRuntime
   readonly rules: RuleDecisions
+  readonly refused: ReadonlySet<string>
 }
 
 /**
@@ -128,11 +130,10 @@ export class AgentLoop {
     const limit = runtime.settings.agent.tool_concurrency_limit
     const scope = this.#scope(runtime)
     const hasSandbox = runtime.workspace.sandbox !== undefined
-    const rules = await decideCommands(context.state.openActions(), {
-      rules: runtime.commandRules,
-      hasSandbox,
-    })
-    const next = (now: ConversationState) => this.#nextStep(now, { runtime, rules })
+    const pending = context.state.openActions()
+    const rules = await decideCommands(pending, { rules: runtime.commandRules, hasSandbox })
+    const refused = await refusedInPlanMode(context.settings.isPlanning ? pending : [], runtime.tools)
+    const next = (now: ConversationState) => this.#nextStep(now, { runtime, rules, refused })
     const append = (step: Step, events: readonly EventDraft[]) =>
       context.appendPatiently((now) => (next(now) === step ? events : []))
     const limitText = `Agent reached maximum iterations limit (${context.settings.current.max_iterations}).`
@@ -141,7 +142,11 @@ export class AgentLoop {
       act: async () => {
         await this.#saveCheckpoint(runtime, signal)
         const { monitor, clock } = deps
-        await executePendingActions({ writer, runtime, rules, limit, hasSandbox, monitor, clock }, signal)
+        const isPlanning = () => context.settings.isPlanning
+        await executePendingActions(
+          { writer, runtime, rules, isPlanning, limit, hasSandbox, monitor, clock },
+          signal,
+        )
       },
       condense: () => condenseStep(scope, signal),
       conclude: () => conclude(scope, signal),
@@ -246,7 +251,7 @@ export class AgentLoop {
     return { context: this.#context, runtime, progress: this.#progress }
   }
 
-  #nextStep(state: ConversationState, { runtime, rules }: StepContext): Step {
+  #nextStep(state: ConversationState, { runtime, rules, refused }: StepContext): Step {
     const { settings } = this.#context
     const { stuck_detection, stuck_detection_thresholds, max_iterations } = settings.current
     const finding = this.#findLimit()
@@ -254,6 +259,7 @@ export class AgentLoop {
       policy: settings.policy,
       tools: runtime.tools,
       rules,
+      refused,
       thresholds: stuck_detection ? (stuck_detection_thresholds ?? defaultThresholds) : undefined,
       stepsLeft: max_iterations - this.#progress.steps,
       mustCondense: this.#progress.condenseNeed(state, runtime) !== 'no',

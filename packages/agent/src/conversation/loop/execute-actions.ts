@@ -6,6 +6,7 @@ import type { EventDraft } from '@slipway/storage'
 import { asksToReplaceAll, onlyReads } from '../../tools/calls/parse-call.ts'
 import type { Tool } from '../../tools/core/tool.ts'
 import type { RuleDecisions } from '../confirm/confirmation.ts'
+import { planRefusal } from '../confirm/plan-mode.ts'
 import { agentErrorEvent, observationEvent, rejectionEvent, statusUpdate } from '../events/event-drafts.ts'
 import type { ConversationWriter } from '../events/writer.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
@@ -29,6 +30,8 @@ interface ExecuteActionsOptions {
   readonly hasSandbox?: boolean
   /** Denied actions are not executed. */
   readonly rules?: RuleDecisions
+  /** Actions that may change something are not executed. */
+  readonly isPlanning?: () => boolean
   /** Most actions at the same time; of those that only read, and of tasks, `sharedLimits` may run. */
   readonly limit: number
   readonly monitor?: RunMonitor | undefined
@@ -124,7 +127,7 @@ interface ActionResult {
 
 /** Executes one action and its hooks. Every failure is a result. */
 async function executeAction(
-  { runtime, rules, monitor, hasSandbox, clock }: ExecuteActionsOptions,
+  { runtime, rules, isPlanning, monitor, hasSandbox, clock }: ExecuteActionsOptions,
   call: PendingAction,
   signal: AbortSignal,
 ): Promise<ActionResult> {
@@ -134,6 +137,8 @@ async function executeAction(
     const names = [...runtime.tools.keys()].join(', ')
     return { draft: agentErrorEvent(call, `Tool '${call.tool_name}' is not available. Available: ${names}`) }
   }
+  const refusal = isPlanning?.() === true ? await planRefusal(tool, action) : undefined
+  if (refusal !== undefined) return { draft: agentErrorEvent(call, refusal) }
   const rule = rules?.get(call.id)
   if (rule?.decision === 'deny') return { draft: agentErrorEvent(call, deniedText(rule)) }
   const options = {

@@ -21,6 +21,8 @@ export interface StepInput {
   readonly policy: ConfirmationPolicy
   readonly tools: ReadonlyMap<string, Tool>
   readonly rules?: RuleDecisions
+  /** Ids of actions that plan mode refuses. */
+  readonly refused?: ReadonlySet<string>
   /** Undefined: no stuck detection. */
   readonly thresholds: StuckThresholds | undefined
   readonly stepsLeft: number
@@ -38,10 +40,9 @@ export function nextStep(state: ConversationState, input: StepInput): Step {
   const pending = state.openActions()
   if (input.limit === 'time' && (pending.length > 0 || state.isAwaiting)) return 'overLimit'
   if (pending.length > 0) {
-    const { policy, tools, rules } = input
-    return requiresConfirmation(policy, pending, { approvedBelow: state.approvedBelow, tools, rules })
-      ? 'ask'
-      : 'act'
+    const { policy, tools, rules, refused } = input
+    const { approvedBelow } = state
+    return requiresConfirmation(policy, pending, { approvedBelow, tools, rules, refused }) ? 'ask' : 'act'
   }
   if (!state.isAwaiting) return state.isCondensationRequested && input.mustCondense ? 'condense' : 'conclude'
   const verdict = input.thresholds === undefined ? 'no' : state.stuckDetector.detect(input.thresholds)

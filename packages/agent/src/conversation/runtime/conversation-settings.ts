@@ -23,6 +23,10 @@ export class ConversationSettings {
     return this.#writer.state.policy ?? this.current.confirmation_policy ?? { kind: 'NeverConfirm' }
   }
 
+  get isPlanning(): boolean {
+    return this.#writer.state.isPlanning ?? this.current.plan_mode ?? false
+  }
+
   get analyzer(): SecurityAnalyzer | null {
     const { analyzer } = this.#writer.state
     return analyzer === undefined ? (this.current.security_analyzer ?? null) : analyzer

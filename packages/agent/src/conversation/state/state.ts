@@ -57,7 +57,7 @@ const plainMembers = [
 const optionalMembers = [
   ...(['leafId', 'goal', 'statusSince', 'lastUserMessageId', 'policy', 'repositoryConsent'] as const),
   ...(['runPosition', 'recoveries', 'externalCalls', 'learnedWindows', 'leftOut', 'modelNotices'] as const),
-  ...(['awayServers'] as const),
+  ...(['awayServers', 'isPlanning'] as const),
 ] as const
 
 type PlainMembers = Pick<ConversationState, (typeof plainMembers)[number]>
@@ -85,6 +85,7 @@ const sharedMembers = [
   ...(['position', 'leafId', 'leafMoves', 'status'] as const),
   ...(['statusSince', 'policy', 'analyzer', 'goal', 'repositoryConsent', 'runPosition'] as const),
   ...(['recoveries', 'learnedWindows', 'leftOut', 'modelNotices', 'awayServers'] as const),
+  ...(['isPlanning'] as const),
 ] as const
 
 const maxRecentIds = 64
@@ -104,6 +105,9 @@ export const leftOutKey = 'left_out'
  * Key of the state update that tells whether an MCP server is connected: `{ server, is_connected, detail }`.
  */
 export const mcpServerKey = 'mcp_server'
+
+/** Key of the state update that begins and ends plan mode: a boolean. */
+export const planModeKey = 'plan_mode'
 
 /** Key of the state update that counts how often a run was continued after its server had died. */
 export const runRecoveryKey = 'run_recovery'
@@ -159,6 +163,8 @@ export class ConversationState {
   /** Set during the conversation; they override the settings. */
   policy: ConfirmationPolicy | undefined
   analyzer: SecurityAnalyzer | null | undefined
+  /** In plan mode; undefined while the log says nothing. */
+  isPlanning: boolean | undefined
   /** The last decision that the log tells about what the repository brings. */
   repositoryConsent: RepositoryConsentState | undefined
   /** User messages since the last turn of the model, in order. */
@@ -403,6 +409,8 @@ export class ConversationState {
       this.isAwaiting = false
     } else if (key === 'repository_consent') {
       this.repositoryConsent = repositoryConsentState.safeParse(value).data ?? this.repositoryConsent
+    } else if (key === planModeKey && typeof value === 'boolean') {
+      this.isPlanning = value
     } else if (key === 'confirmation_policy') {
       this.policy = confirmationPolicy.safeParse(value).data ?? this.policy
     } else if (key === 'security_analyzer') {

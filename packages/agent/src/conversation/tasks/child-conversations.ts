@@ -12,6 +12,7 @@ export interface ChildConversation {
   readonly transientUpdates: TransientUpdates
   readonly policy: ConfirmationPolicy
   readonly analyzer: SecurityAnalyzer | null
+  readonly isPlanning: boolean
   send(message: SendMessageRequest): Promise<void>
   resolveConfirmation(options: { readonly accept: boolean; readonly reason: string }): Promise<void>
   pause(): Promise<void>
@@ -19,6 +20,7 @@ export interface ChildConversation {
   waitUntilIdle(): Promise<void>
   setPolicy(policy: ConfirmationPolicy): Promise<void>
   setAnalyzer(analyzer: SecurityAnalyzer | null): Promise<void>
+  setPlanMode(isPlanning: boolean): Promise<void>
 }
 
 /** A task as its parent conversation stores it. */

@@ -23,7 +23,12 @@ test('an agent that cannot work here is left out, and the reason is logged', asy
   const runner = TaskRunner.open({
     parent: 'parent',
     host: {
-      settings: { current: { ...rest, agent }, policy: { kind: 'NeverConfirm' }, analyzer: null },
+      settings: {
+        current: { ...rest, agent },
+        policy: { kind: 'NeverConfirm' },
+        analyzer: null,
+        isPlanning: false,
+      },
       redact: (text) => text,
       remainingLimits: () => undefined,
       onUsage: async () => {},

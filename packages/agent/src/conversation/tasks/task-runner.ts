@@ -27,7 +27,10 @@ const titleLength = 100
 
 /** The conversation that gives the tasks, as it is now. */
 export interface TaskHost {
-  readonly settings: Pick<TaskParent, 'policy' | 'analyzer'> & { readonly current: TaskParent['settings'] }
+  readonly settings: Pick<TaskParent, 'policy' | 'analyzer'> & {
+    readonly isPlanning: boolean
+    readonly current: TaskParent['settings']
+  }
   redact(text: string): string
   /** What the parent has left; undefined without limits. */
   remainingLimits(): UsageLimits | undefined
@@ -163,7 +166,7 @@ export class TaskRunner implements TaskExecutor {
     await this.#forEachRunning(pauseTask)
   }
 
-  /** Applies a changed confirmation policy of the parent. */
+  /** Applies a changed confirmation policy or plan mode of the parent. */
   async syncPolicy(): Promise<void> {
     await this.#forEachRunning((work) => this.#syncTaskPolicy(work))
   }
@@ -287,6 +290,8 @@ export class TaskRunner implements TaskExecutor {
     const { policy, analyzer } = taskPolicy(this.#options.host.settings, definition?.permission_mode)
     if (!isJsonEqual(policy, child.policy)) await child.setPolicy(policy)
     if (!isJsonEqual(analyzer, child.analyzer)) await child.setAnalyzer(analyzer)
+    const { isPlanning } = this.#options.host.settings
+    if (isPlanning !== child.isPlanning) await child.setPlanMode(isPlanning)
   }
 }
 

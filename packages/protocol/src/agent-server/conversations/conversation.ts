@@ -124,6 +124,9 @@ export const startConversationRequest = z
     limits: nullAsUndefined(conversationLimits),
     command_rules: nullAsUndefined(commandRules),
     command_sandbox: nullAsUndefined(commandSandbox),
+    plan_mode: nullAsUndefined(z.boolean()).meta({
+      description: 'Calls that may change something are refused until the plan is accepted.',
+    }),
     response_schema: nullAsUndefined(jsonObject).meta({
       description: 'JSON Schema of type object for the final answer, which is then its JSON text.',
     }),
@@ -224,6 +227,10 @@ export const conversationInfo = looseComponent('ConversationInfo', {
     .object({ mode: commandSandboxMode, network: z.boolean() })
     .optional()
     .meta({ description: 'Only of a conversation that was created with one.' }),
+  plan_mode: z
+    .boolean()
+    .optional()
+    .meta({ description: 'Only of a conversation that is or was in plan mode.' }),
   limits: z
     .object({ run: limitUsage, conversation: limitUsage })
     .optional()
@@ -270,6 +277,9 @@ export const patchConversationRequest = component('UpdateConversationRequest', {
   tags: nullAsUndefined(tags),
   limits: nullAsUndefined(conversationLimits),
   command_rules: nullAsUndefined(commandRules),
+  plan_mode: nullAsUndefined(z.boolean()).meta({
+    description: 'False accepts the plan: the model is told, and the next run carries it out.',
+  }),
 })
 
 /** The answer of the user to actions that wait. A refusal reaches the model with its reason. */

@@ -176,9 +176,11 @@ function changeHandlers(deps: ConversationDeps, { readInfos }: InfoLists) {
       return { status: created ? 201 : 200, json: info }
     },
     async patchConversation({ params, body }) {
-      const { title, tags, limits, command_rules: rules } = body
-      if (limits !== undefined) await (await registry.get(params.conversation_id)).setLimits(limits)
-      if (rules !== undefined) await (await registry.get(params.conversation_id)).setCommandRules(rules)
+      const { title, tags, limits, command_rules: rules, plan_mode: isPlanning } = body
+      const open = () => registry.get(params.conversation_id)
+      if (limits !== undefined) await (await open()).setLimits(limits)
+      if (rules !== undefined) await (await open()).setCommandRules(rules)
+      if (isPlanning !== undefined) await (await open()).setPlanMode(isPlanning)
       const patch = definedMembers({ title, tags })
       const patched = await storage.conversations.patch(params.conversation_id, patch)
       if (patched === undefined) throw conversationNotFound(params.conversation_id)

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { closeOpenCalls, type ResolvedSettings } from '@slipway/agent'
+import { closeOpenCalls, planModeAt, type ResolvedSettings } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import {
   type ConversationRecord,
@@ -44,12 +44,15 @@ export async function forkConversation(
     forked_from_conversation_id: source.id,
     forked_from_event_id: request.from_event_id,
   }
+  const settingsAt = async (position: number) => {
+    const settings = withoutSession((await registry.settings.read(source)).settings)
+    if (settings.plan_mode === undefined) return settings
+    const plan_mode = await planModeAt(storage.log, source.id, position)
+    return { ...settings, plan_mode: plan_mode ?? settings.plan_mode }
+  }
   const [existing] = await storage.conversations.get([id])
   if (existing !== undefined) throw new Problem('conflict', `Conversation with id ${id} already exists`)
-  const sealed =
-    source.request === null
-      ? {}
-      : registry.settings.seal(withoutSession((await registry.settings.read(source)).settings), origin)
+  const sealed = source.request === null ? {} : registry.settings.seal(await settingsAt(forkPoint), origin)
   const stats = request.reset_metrics || source.stats === null ? {} : { stats: source.stats }
   const record = { title: title ?? null, tags, status: 'idle', ...sealed, ...stats }
   await copyEvents(storage, { from: source.id, to: id, end: forkPoint, record })

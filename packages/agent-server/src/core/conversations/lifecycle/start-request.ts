@@ -64,11 +64,16 @@ export function buildStartSettings(request: Omit<StartConversationRequest, 'agen
   return { settings: { ...rest, agent: isAcpAgent(agent) ? withAcpModel(agent) : agent, workspace }, place }
 }
 
-/** An external agent has tools and its own final answer. */
-function assertFitsExternalAgent({ client_tools = [], response_schema }: Partial<ResolvedSettings>): void {
+/** An external agent has tools, its own final answer, and its own plan mode. */
+function assertFitsExternalAgent({
+  client_tools = [],
+  response_schema,
+  plan_mode,
+}: Partial<ResolvedSettings>): void {
   const issue = 'An external agent has none'
   if (client_tools.length > 0) throw invalidInput(['body', 'client_tools'], issue)
   if (response_schema !== undefined) throw invalidInput(['body', 'response_schema'], issue)
+  if (plan_mode === true) throw invalidInput(['body', 'plan_mode'], issue)
 }
 
 function assertAgentUsable(agent: Agent, place: string): void {
