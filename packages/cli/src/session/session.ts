@@ -86,6 +86,7 @@ export class Session {
   #model: SelectedModel | undefined
   /** For a conversation that has not begun. */
   #policy: PolicyRequest['policy'] | undefined
+  #isPlanning = false
 
   constructor(options: SessionOptions) {
     this.#options = options
@@ -170,6 +171,7 @@ export class Session {
       initial_message: { content, run: false },
       ...buildConfirmationSettings(confirmation.isAsking),
       ...(policy === undefined ? {} : { confirmation_policy: policy }),
+      ...(this.#isPlanning ? { plan_mode: true } : {}),
       ...(confirmation.rules.length === 0 ? {} : { command_rules: [...confirmation.rules] }),
     }
     this.#info = await client.call('createConversation', { body, signal })
@@ -238,6 +240,31 @@ export class Session {
     if (this.#id === undefined) return
     const params = { conversation_id: this.#id }
     await client.call('setConfirmationPolicy', { params, body: { policy }, signal })
+  }
+
+  /** Begins plan mode, in this conversation or in the one that the first message begins. */
+  async startPlan(): Promise<void> {
+    this.#isPlanning = true
+    await this.#patchPlanMode(true)
+  }
+
+  /** Ends plan mode; an accepted plan is carried out. */
+  async endPlan({ isAccepted }: { readonly isAccepted: boolean }): Promise<void> {
+    this.#isPlanning = false
+    await this.#patchPlanMode(false)
+    if (!isAccepted || this.isRunning) return
+    const { client, signal } = this.#options
+    await client.call('runConversation', { params: { conversation_id: this.#conversationId() }, signal })
+  }
+
+  async #patchPlanMode(plan_mode: boolean): Promise<void> {
+    const { client, signal } = this.#options
+    if (this.#id === undefined) return
+    await client.call('patchConversation', {
+      params: { conversation_id: this.#id },
+      body: { plan_mode },
+      signal,
+    })
   }
 
   /** Copies the conversation and continues in the copy; returns its id. */

@@ -78,6 +78,20 @@ const commands: ReadonlyMap<string, SlashCommand> = new Map<string, SlashCommand
     },
   ],
   [
+    '/plan',
+    {
+      usage: '/plan [accept|off]',
+      description: 'plan first and change nothing; accept carries it out',
+      async run(rest, { session, terminal }) {
+        if (!['', 'accept', 'off'].includes(rest))
+          return terminal.notify('Say /plan, /plan accept or /plan off')
+        if (rest === '') await session.startPlan()
+        else await session.endPlan({ isAccepted: rest === 'accept' })
+        terminal.notify(rest === '' ? 'Plan mode: nothing is changed until /plan accept' : 'Plan mode is off')
+      },
+    },
+  ],
+  [
     '/undo',
     {
       usage: '/undo',

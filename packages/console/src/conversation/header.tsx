@@ -14,6 +14,7 @@ import { formatCost } from '../ui/format.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { RichText } from '../ui/rich-text.tsx'
+import { setPlanMode } from './plan-bar.tsx'
 
 type Info = CallOutput<'getConversation'>
 type OpenDialog = 'rename' | 'ask' | 'model' | undefined
@@ -32,6 +33,7 @@ export function ConversationHeader(props: {
     mutationFn: () => agentServer.call('condenseConversation', { params: { conversation_id: id } }),
     onSuccess: () => showToast({ text: 'Condensed: the model sees a summary of the earlier events' }),
   })
+  const plan = useAction(['conversation', id], (_: undefined) => setPlanMode(id, true))
   const cost = info === undefined ? 0 : conversationCost(info)
   return (
     <div className="conversation-head">
@@ -67,6 +69,7 @@ export function ConversationHeader(props: {
           { label: 'Ask aside', run: () => setOpen('ask') },
           { label: 'Switch model', run: () => setOpen('model') },
           { label: 'Condense now', run: () => condense.mutate() },
+          ...(info?.plan_mode === true ? [] : [{ label: 'Plan first', run: () => plan.mutate(undefined) }]),
           { label: 'Export', run: () => void exportConversation(id) },
         ]}
       />

@@ -8,6 +8,7 @@ import { Composer } from './composer.tsx'
 import { ConfirmationBar } from './confirmation.tsx'
 import { ConversationHeader } from './header.tsx'
 import { LogView } from './log-view.tsx'
+import { PlanBar } from './plan-bar.tsx'
 import { useRefreshOnLive } from './refresh-on-live.ts'
 import { useWaitingNotice } from './waiting-notice.ts'
 
@@ -37,6 +38,7 @@ export function Conversation({ id, filter }: { readonly id: string; readonly fil
       dock={
         <>
           <ConfirmationBar id={id} info={info.data} />
+          <PlanBar id={id} info={info.data} />
           <Composer id={id} info={info.data} />
         </>
       }
