@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest'
-import { HtmlLimitError, HtmlThread } from './html-thread.ts'
+import { ReadingLimitError } from '../core/reading-thread.ts'
+import { HtmlThread } from './html-thread.ts'
 
 const never = new AbortController().signal
 const limits = { deadlineMs: 10_000, maxHeapMb: 256, restMs: 60_000 }
@@ -24,7 +25,7 @@ test('a page that takes too long or too much memory ends its thread, and the nex
   await expect(slow.read(nested, never)).rejects.toThrow('within 0.2 seconds')
   const cell = `<tr><td>${'x'.repeat(200_000)}</td><td>y</td></tr>`
   const padded = page(`<table>${cell}${'<tr><td></td><td>y</td></tr>'.repeat(20_000)}</table>`)
-  await expect(thread.read(padded, never)).rejects.toThrow(HtmlLimitError)
+  await expect(thread.read(padded, never)).rejects.toThrow(ReadingLimitError)
   clearInterval(ticks)
   expect(turns).toBeGreaterThan(10)
   expect([slow.isRunning, thread.isRunning]).toEqual([false, false])

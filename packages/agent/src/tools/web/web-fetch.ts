@@ -7,11 +7,12 @@ import {
 } from '@slipway/protocol'
 import { defineOpenKindTool } from '../core/open-kind-tool.ts'
 import { outputLimits } from '../core/output-limits.ts'
+import { ReadingLimitError } from '../core/reading-thread.ts'
 import { type ToolFactory, textBlock } from '../core/tool.ts'
 import { ToolError } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import { guardedGet, type WebAnswer } from './guarded-get.ts'
-import { HtmlLimitError, HtmlThread } from './html-thread.ts'
+import { HtmlThread } from './html-thread.ts'
 
 const maxBytes = 1024 * 1024
 const htmlThread = new HtmlThread({ deadlineMs: 10_000, maxHeapMb: 256, restMs: 60_000 })
@@ -65,7 +66,7 @@ async function readableText({ body, contentType, url }: WebAnswer, signal: Abort
   try {
     return await htmlThread.read({ html: text, baseUrl: url, maxLength: maxBytes }, signal)
   } catch (error) {
-    throw error instanceof HtmlLimitError
+    throw error instanceof ReadingLimitError
       ? new ToolError(`${url} is too large a page: ${error.message}.`)
       : error
   }
