@@ -91,11 +91,18 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
     'agent-server/src/modules/mcp/mcp-oauth-jobs.ts',
   ],
   'node:https': ['agent/src/tools/web/'],
-  // On its own thread: see HtmlThread.
+  // On their own threads: see ReadingThread.
+  unpdf: ['agent/src/tools/documents/pdf-pages.ts'],
   'html-to-text': ['agent/src/tools/web/html-text.ts'],
   'node:sqlite': ['storage/src/sqlite/'],
   pg: ['storage/src/postgres/'],
-  'node:worker_threads': ['shared/src/tool-files/', 'storage/src/sqlite/', 'agent/src/tools/web/'],
+  'node:worker_threads': [
+    'shared/src/tool-files/',
+    'storage/src/sqlite/',
+    'agent/src/tools/core/reading-thread.ts',
+    'agent/src/tools/documents/pdf-worker.ts',
+    'agent/src/tools/web/',
+  ],
   'node:child_process': [
     'agent/src/workspace/workspace.ts',
     // Git, for data directories.

@@ -65,6 +65,27 @@ async function shrink(bytes: Buffer, maxBytes: number, isPlain: boolean): Promis
   }
 }
 
+/** Shrinks pixels, row by row, to an image of at most `maxBytes`. Never rejects. */
+export async function shrinkPixels(
+  { data, width, height, channels }: PixelImage,
+  maxBytes: number,
+): Promise<ShrinkResult> {
+  try {
+    const { default: sharp } = await import('sharp')
+    const png = await sharp(data, { raw: { width, height, channels } }).png().toBuffer()
+    return await shrinkImage(png, maxBytes, true)
+  } catch {
+    return { kind: 'failure', failure: 'The image is broken' }
+  }
+}
+
+interface PixelImage {
+  readonly data: Uint8Array
+  readonly width: number
+  readonly height: number
+  readonly channels: 1 | 3 | 4
+}
+
 type FitResult =
   | { readonly kind: 'same'; readonly url: string }
   | { readonly kind: 'shrunk'; readonly url: string; readonly original: Buffer }

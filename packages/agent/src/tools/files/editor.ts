@@ -7,6 +7,7 @@ import { outputLimits } from '../core/output-limits.ts'
 import { type ToolAction, type ToolContext, type ToolRunOptions, textBlock } from '../core/tool.ts'
 import { ToolError } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
+import { viewDocument } from '../documents/view-document.ts'
 import { EditHistory, withHistory } from './edit-history.ts'
 import { decodeText, encodeChange, encodeText, requireText, restoreLineEnds, utf8Format } from './encoding.ts'
 import { countLines, numberLines, pluralize, snippetAround, textForEvent } from './lines.ts'
@@ -82,8 +83,24 @@ export class FileEditor {
       const note = image.isShrunk ? ', made smaller' : ''
       return editorResult(command, { content: [textBlock(`The image ${path}${note}:`), image.image] })
     }
+    const document = await this.#document(path, bytes, range ?? undefined, signal)
+    if (document !== undefined) return editorResult(command, { content: document })
     const text = viewText(path, requireText(path, bytes).text, range ?? undefined)
     return editorResult(command, { content: [textBlock(text)] })
+  }
+
+  /** Pages of a PDF, or the cells of a notebook; undefined for other files and for lines of a notebook. */
+  async #document(
+    path: string,
+    bytes: Buffer,
+    range: readonly number[] | undefined,
+    signal: AbortSignal,
+  ): Promise<EditorResult['content'] | undefined> {
+    const { directory } = this.#context
+    const shown = await viewDocument(path, bytes, { range, signal })
+    if (shown === undefined) return undefined
+    const { text } = await truncateOutput(shown.text, { directory, tool: 'file_editor', maxChars })
+    return [textBlock(text), ...shown.pictures]
   }
 
   async #listing(path: string, real: string, signal: AbortSignal): Promise<string> {

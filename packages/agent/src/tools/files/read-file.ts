@@ -3,9 +3,10 @@ import { lstat } from '@slipway/shared/tool-files'
 import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists, readExistingFile } from '../core/file-access.ts'
 import { outputLimits } from '../core/output-limits.ts'
-import type { ToolFactory } from '../core/tool.ts'
+import { type ToolFactory, textBlock } from '../core/tool.ts'
 import { failureText, ToolError } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
+import { viewDocument } from '../documents/view-document.ts'
 import { requireText } from './encoding.ts'
 import { countLines, limitForEvent, lineOffset, numberLines } from './lines.ts'
 import { type DirectoryEntry, entryLabel, listDirectory } from './listing.ts'
@@ -16,19 +17,36 @@ const maxEntries = 500
 const defaultLimit = 1000
 
 /** Reads a text file or some of its lines. */
-export const openReadFile: ToolFactory = ({ workspace }) =>
+export const openReadFile: ToolFactory = ({ workspace, directory }) =>
   defineTool({
     kind: 'ReadFile',
     resources: ({ file_path }) => [`file:${resolve(workspace.directory, file_path)}`],
-    run: async ({ file_path, offset, limit }) => {
+    run: async ({ file_path, offset, limit }, signal) => {
       const real = await workspace.resolve(file_path, 'read')
       const { bytes } = await readExistingFile(real)
       markSeen(workspace, real, bytes)
+      const range = offset == null && limit == null ? undefined : pageRange(offset ?? 0, limit ?? undefined)
+      const document = await viewDocument(file_path, bytes, { range, signal })
+      if (document !== undefined) {
+        const { text } = await truncateOutput(document.text, { directory, tool: 'read_file', maxChars })
+        return {
+          file_path: real,
+          content: [textBlock(text), ...document.pictures],
+          file_content: '',
+          is_truncated: text !== document.text,
+          lines_shown: null,
+          total_lines: null,
+        }
+      }
       const file = requireText(file_path, bytes)
       return { file_path: real, ...selectLines(file.text, offset ?? 0, limit ?? defaultLimit) }
     },
     failureMembers: ({ file_path }) => ({ file_path, file_content: '', is_truncated: false }),
   })
+
+function pageRange(offset: number, limit: number | undefined): readonly number[] {
+  return [offset + 1, limit === undefined ? -1 : offset + limit]
+}
 
 function selectLines(fullText: string, offset: number, limit: number) {
   const total_lines = countLines(fullText)

@@ -30,7 +30,7 @@ export async function readImage(
   return { image: toImageContent(result.type, result.bytes), isShrunk: true }
 }
 
-function toImageContent(type: string, bytes: Buffer): ImageContent {
+export function toImageContent(type: string, bytes: Buffer): ImageContent {
   const url = `data:image/${type};base64,${bytes.toString('base64')}`
   return { cache_prompt: false, type: 'image', image_urls: [url] }
 }

@@ -1,0 +1,72 @@
+import type { ImageContent, TextContent } from '@slipway/protocol'
+import { asRecord, isRecord, parseJsonObject } from '@slipway/shared/json'
+import { detectImageType, shrinkImage } from '../../images/fit-images.ts'
+import { textBlock } from '../core/tool.ts'
+import { toImageContent } from '../files/read-image.ts'
+
+const maxPictures = 5
+const maxPictureBytes = 512 * 1024
+/** Characters of one output. */
+const maxOutput = 4_000
+// biome-ignore lint/suspicious/noControlCharactersInRegex: colours of tracebacks
+const colours = /\x1b\[[0-9;]*m/g
+
+interface NotebookView {
+  readonly text: string
+  readonly pictures: readonly (TextContent | ImageContent)[]
+}
+
+/** The cells of a Jupyter notebook with their outputs; undefined when the text is none. */
+export async function readNotebook(text: string): Promise<NotebookView | undefined> {
+  const { cells } = parseJsonObject(text) ?? {}
+  if (!Array.isArray(cells)) return undefined
+  const found: { readonly cell: number; readonly data: string }[] = []
+  const parts = cells.map((value, index) => {
+    const { cell_type, source, outputs, execution_count } = asRecord(value)
+    const run = typeof execution_count === 'number' ? `, run ${execution_count}` : ''
+    const lines = [`--- Cell ${index + 1}: ${String(cell_type)}${run} ---`, joined(source)]
+    for (const output of Array.isArray(outputs) ? outputs : []) {
+      const data = asRecord(asRecord(output).data)
+      const picture = joined(data['image/png'] ?? data['image/jpeg'])
+      if (picture !== '') found.push({ cell: index + 1, data: picture })
+      const shown = outputText(asRecord(output))
+      if (shown !== '') lines.push('[output]', shown)
+      if (picture !== '')
+        lines.push(`[a picture${found.length > maxPictures ? ' that is not shown' : ', below'}]`)
+    }
+    return lines.join('\n')
+  })
+  return { text: parts.join('\n'), pictures: await pictureBlocks(found.slice(0, maxPictures)) }
+}
+
+function outputText({ text, data, ename, evalue, traceback }: Readonly<Record<string, unknown>>): string {
+  const error =
+    [joined(traceback, '\n'), `${String(ename)}: ${String(evalue)}`].find((one) => one !== '') ?? ''
+  const plain = isRecord(data) ? joined(data['text/markdown'] ?? data['text/plain']) : joined(text)
+  const shown = (ename === undefined ? plain : error).replaceAll(colours, '').trimEnd()
+  return shown.length <= maxOutput
+    ? shown
+    : `${shown.slice(0, maxOutput)}\n[${shown.length - maxOutput} characters are left out]`
+}
+
+async function pictureBlocks(found: readonly { readonly cell: number; readonly data: string }[]) {
+  const maxBytes = Math.floor(maxPictureBytes / Math.max(1, found.length))
+  const blocks: (TextContent | ImageContent)[] = []
+  for (const { cell, data } of found) {
+    const bytes = Buffer.from(data, 'base64')
+    const type = detectImageType(bytes)
+    const result =
+      type !== undefined && bytes.length <= maxBytes
+        ? ({ kind: 'image', type, bytes } as const)
+        : await shrinkImage(bytes, maxBytes)
+    if (result.kind === 'failure') blocks.push(textBlock(`A picture of cell ${cell} cannot be shown.`))
+    else blocks.push(textBlock(`Output of cell ${cell}:`), toImageContent(result.type, result.bytes))
+  }
+  return blocks
+}
+
+/** Texts of notebooks are one text or a list of lines. */
+function joined(value: unknown, between = ''): string {
+  if (typeof value === 'string') return value
+  return Array.isArray(value) ? value.filter((line) => typeof line === 'string').join(between) : ''
+}
