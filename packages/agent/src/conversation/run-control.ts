@@ -30,7 +30,7 @@
  * Decision pages: docs/decisions/0034-cut-runs.md, docs/decisions/0008-messages-in-flight.md
  */
 
-import { isAcpAgent, Problem } from '@slipway/protocol'
+import { type ExecutionStatus, isAcpAgent, Problem } from '@slipway/protocol'
 import { actionsDigest } from '@slipway/protocol/confirmation'
 import { errorText } from '@slipway/shared/text'
 import type { EventDraft } from '@slipway/storage'
@@ -263,9 +263,10 @@ export class RunControl {
 
   async pause(): Promise<void> {
     const decide = (now: ConversationState) => {
-      const status = transition(stepStatus(now), 'pause')
+      const status = transition(this.#workingStatus(now), 'pause')
       if (status === undefined) return []
-      const questions = now.openActions().filter(isServerQuestion)
+      const isExternal = this.#external.hasTurn
+      const questions = now.openActions().filter((open) => isExternal || isServerQuestion(open))
       const ends = questions.map((question) => agentErrorEvent(question, pausedQuestionText))
       return [...ends, ...endGoalEvents(now), statusUpdate(status), pauseEvent]
     }
@@ -279,7 +280,7 @@ export class RunControl {
 
   async interrupt(): Promise<void> {
     await this.#abortStep((now) => {
-      const working = stepStatus(now)
+      const working = this.#workingStatus(now)
       const status = transition(working, 'interrupt')
       // A pause lets the current step continue: that step is interrupted.
       if (status === undefined) {
@@ -292,6 +293,12 @@ export class RunControl {
       const end = this.#context.wire === 'current' ? interruptEvent : pauseEvent
       return [...stopEvents(now, interruptedText), end]
     })
+  }
+
+  /** The status without regard to a question from within a step, or a turn of an external agent. */
+  #workingStatus(now: ConversationState): ExecutionStatus {
+    const isAsking = now.status === 'waiting_for_confirmation' && this.#external.hasTurn
+    return isAsking ? 'running' : stepStatus(now)
   }
 
   async navigate(eventId: string | null): Promise<void> {
@@ -412,13 +419,17 @@ export class RunControl {
         this.#stepController?.abort()
       return events
     })
-    this.#interruption = written.catch(() => undefined)
+    const interruption = written
+      .then(() => (context.state.status === 'paused' ? this.#external.stopWaitingTurn() : undefined))
+      .catch(() => undefined)
+    this.#interruption = interruption
     await written
-    if (this.#activity !== undefined && context.state.status !== 'running')
-      await this.#waitBriefly(this.#activity, limitMs)
+    if (context.state.status === 'running') return
+    const work = [interruption, ...(this.#activity === undefined ? [] : [this.#activity])]
+    await this.#waitBriefly(Promise.all(work), limitMs)
   }
 
-  async #waitBriefly(work: Promise<void>, limitMs = stopMs): Promise<void> {
+  async #waitBriefly(work: Promise<unknown>, limitMs = stopMs): Promise<void> {
     await Promise.race([work, this.#context.deps.clock.sleep(limitMs, { ref: false })])
   }
 }

@@ -39,10 +39,12 @@ async function create(script: AgentScript, { agent, request, environment }: Opti
     ...(environment && { deps: { environment } }),
     model: model.open,
   })
-  const received = async (method: string) => {
+  const received = async (method: string | undefined) => {
     const text = await readFile(log, 'utf8').catch(() => '')
     const messages = text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]))
-    return messages.filter((message) => message.method === method).map(({ params }) => params)
+    return messages
+      .filter((message) => message.method === method)
+      .map(({ params, result }) => params ?? result)
   }
   return { conversation, received }
 }
@@ -268,6 +270,32 @@ test.each(['pause', 'interrupt'] as const)(
     expect(await texts(conversation)).toEqual(['Continued.'])
     const prompts = await received('session/prompt')
     expect(prompts[1].prompt).toEqual([{ type: 'text', text: expect.stringContaining('interrupted') }])
+    expect(await received('session/new')).toHaveLength(1)
+  },
+)
+
+test.each(['pause', 'interrupt'] as const)(
+  '%s during a question cancels the turn, and the next message is answered',
+  async (stop) => {
+    const { conversation, received } = await create(
+      { turns: [[started('a'), { permission: permission('ls') }, { hang: true }], [{ text: 'Next.' }]] },
+      { request: always },
+    )
+    await conversation.sendAndWait('Begin.')
+    expect(conversation.status).toBe('waiting_for_confirmation')
+    await conversation.conversation[stop]()
+    expect(conversation.status).toBe('paused')
+    expect(await received('session/cancel')).toHaveLength(1)
+    const answers = (await received(undefined)).map(({ outcome }) => outcome)
+    expect(answers.filter((outcome) => outcome !== undefined)).toEqual([{ outcome: 'cancelled' }])
+    expect(await conversation.eventsOfKind('AgentErrorEvent')).toMatchObject([
+      { tool_name: 'request_permission' },
+    ])
+    expect(await conversation.eventsOfKind('PauseEvent')).toHaveLength(1)
+    expect((await calls(conversation)).at(-1)).toMatchObject({ tool_call_id: 'p', status: 'failed' })
+    await conversation.sendAndWait('Go on.')
+    expect(conversation.status).toBe('finished')
+    expect(await texts(conversation)).toEqual(['Next.'])
     expect(await received('session/new')).toHaveLength(1)
   },
 )

@@ -22,6 +22,8 @@ export class ExternalAgent {
   readonly #context: ConversationContext
   #session: AcpSession | undefined
   #turn: ExternalTurn | undefined
+  /** A step works with the turn. */
+  #isInStep = false
   /** By the session's own account, in dollars. */
   #cost = 0
   #secretsAtStart: ResolvedSettings['secrets']
@@ -59,12 +61,14 @@ export class ExternalAgent {
     const turn = this.#turn ?? (await this.#begin(runtime, createReply, signal))
     if (turn === undefined) return
     let outcome: Awaited<ReturnType<ExternalTurn['wait']>> = 'stopped'
+    this.#isInStep = true
     try {
       await turn.settlePermissions()
       outcome = await turn.wait(signal)
     } finally {
-      if (outcome !== 'waiting') this.#turn = undefined
-      if (outcome === 'stopped' && !(await turn.stop())) await this.#closeSession()
+      this.#isInStep = false
+      if (outcome === 'stopped') await this.#stopTurn(turn)
+      else if (outcome === 'ended') this.#turn = undefined
     }
     if (outcome !== 'ended') return
     this.#cost = turn.cost
@@ -74,6 +78,16 @@ export class ExternalAgent {
       await this.#session?.saveCredentials()
       if (this.#session?.endReason !== undefined) await this.#closeSession()
     }
+  }
+
+  /** Cancels a turn whose request waits for the user; a step ends its turn on its own. */
+  async stopWaitingTurn(): Promise<void> {
+    if (this.#turn !== undefined && !this.#isInStep) await this.#stopTurn(this.#turn)
+  }
+
+  async #stopTurn(turn: ExternalTurn): Promise<void> {
+    if (this.#turn === turn) this.#turn = undefined
+    if (!(await turn.stop())) await this.#closeSession()
   }
 
   /**

@@ -103,6 +103,7 @@ export class ExternalTurn {
   #result: Json | undefined
   #failure: unknown
   #isOver = false
+  #isStopping = false
   /** What the session has cost until now, by its own account. */
   cost: number
 
@@ -158,7 +159,7 @@ export class ExternalTurn {
       const status = now.status === 'running' ? [statusUpdate('waiting_for_confirmation')] : []
       return [event, ...this.#lateInputs(), ...status]
     })
-    if (!isAsked) return cancelledAnswer
+    if (!isAsked || this.#isStopping) return cancelledAnswer
     const answer = Promise.withResolvers<object>()
     this.#waiting.push({ actionId: event.id, request, answer })
     this.#asked.resolve()
@@ -204,11 +205,12 @@ export class ExternalTurn {
     const onAbort = () => aborted.resolve('stopped')
     signal.addEventListener('abort', onAbort, { once: true })
     try {
-      return await Promise.race([
+      const outcome = await Promise.race([
         this.#ended.promise.then(() => 'ended' as const),
         this.#asked.promise.then(() => 'waiting' as const),
         aborted.promise,
       ])
+      return outcome === 'waiting' && signal.aborted ? 'stopped' : outcome
     } finally {
       signal.removeEventListener('abort', onAbort)
     }
@@ -217,6 +219,7 @@ export class ExternalTurn {
   /** Cancels the turn and stores the ends of its calls. False: the program did not stop in time. */
   async stop(): Promise<boolean> {
     const { context, session, reply } = this.#options
+    this.#isStopping = true
     this.#cancelPermissions()
     await session.cancel()
     const late = this.#clock
