@@ -45,30 +45,41 @@ export class AcpSession {
   readonly abilities: AgentAbilities
   /** The session existed before: the program knows what was said. */
   readonly isContinued: boolean
+  /** The session was loaded: the program sends again what was said. */
+  readonly isReplayed: boolean
   #models: SessionModels | undefined
   readonly #process: LineProcess
   readonly #rpc: RpcConnection
   readonly #launch: Launch
 
-  private constructor(
-    started: StartedProgram,
-    opened: {
-      readonly id: string
-      readonly isContinued: boolean
-      readonly models: SessionModels | undefined
-    },
-  ) {
+  private constructor(started: StartedProgram, opened: OpenedSession) {
     this.#process = started.process
     this.#rpc = started.rpc
     this.#launch = started.launch
     this.abilities = started.abilities
     this.id = opened.id
     this.isContinued = opened.isContinued
+    this.isReplayed = opened.isContinued && !started.abilities.canResume
     this.#models = opened.models
   }
 
-  /** Starts the program and opens a session; rejects with AcpError, and no process is left then. */
+  /**
+   * Starts the program and opens a session; rejects with AcpError, and no process is left then. A program that
+   * hangs or ends while it loads the earlier session is started again with a new one.
+   */
   static async open(options: AcpSessionOptions, signal: AbortSignal): Promise<AcpSession> {
+    try {
+      return await AcpSession.#start(options, signal)
+    } catch (error) {
+      if (!(error instanceof LoadError) || signal.aborted) throw error
+      const { agent, warn } = options
+      warn(`${error.message}, and is started again with a new session`)
+      const fresh = { ...options, agent: { ...agent, acp_resume_session_id: undefined }, earlier: undefined }
+      return await AcpSession.#start(fresh, signal)
+    }
+  }
+
+  static async #start(options: AcpSessionOptions, signal: AbortSignal): Promise<AcpSession> {
     const { agent } = options
     const timeout = AbortSignal.timeout(Math.ceil(agent.acp_startup_timeout * 1000))
     const started = await startProgram(options, AbortSignal.any([signal, timeout])).catch(
@@ -81,6 +92,7 @@ export class AcpSession {
       return new AcpSession(started, opened)
     } catch (error) {
       await closeProgram(started)
+      if (error instanceof LoadError) throw error
       if (timeout.aborted && !signal.aborted) throw startupTimeout(agent)
       throw rpcFailure(error, 'ACPInitError')
     }
@@ -126,6 +138,17 @@ interface StartedProgram {
   readonly rpc: RpcConnection
   readonly launch: Launch
   readonly abilities: AgentAbilities
+}
+
+interface OpenedSession {
+  readonly id: string
+  readonly isContinued: boolean
+  readonly models: SessionModels | undefined
+}
+
+/** The program did not answer when it was to load a session. */
+class LoadError extends Error {
+  override readonly name = 'LoadError'
 }
 
 const folderHint =
@@ -217,7 +240,7 @@ async function openSession(
   started: StartedProgram,
   options: AcpSessionOptions,
   signal: AbortSignal,
-): Promise<{ id: string; isContinued: boolean; models: SessionModels | undefined }> {
+): Promise<OpenedSession> {
   const { rpc, launch, abilities } = started
   const { agent, workspace, warn } = options
   const method = await findAuthMethod(abilities.authMethods, { ...workspace.env, ...launch.env })
@@ -262,9 +285,12 @@ async function continueSession(
   try {
     return { id, result: await rpc.request(method, { sessionId: id, ...place }, signal) }
   } catch (error) {
-    if (!(error instanceof RpcError)) throw error
-    warn('the external agent has lost its session, and begins another one')
-    return undefined
+    if (error instanceof RpcError) {
+      warn('the external agent has lost its session, and begins another one')
+      return undefined
+    }
+    const what = error instanceof ProgramEndedError ? 'has ended' : 'has not answered in time'
+    throw new LoadError(`the external agent ${what} while it was to continue its session`)
   }
 }
 

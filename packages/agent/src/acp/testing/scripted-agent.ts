@@ -22,6 +22,8 @@ export interface AgentScript {
   readonly protocolVersion?: number
   readonly hangsInitialize?: boolean
   readonly requiresAuth?: boolean
+  /** What becomes of a request to load a session that it has. */
+  readonly load?: 'hangs' | 'exits' | 'repeats late'
   readonly hangsModel?: boolean
   readonly ignoresCancel?: boolean
   /** It continues when its input has ended. */
@@ -171,7 +173,11 @@ async function respond(method: string, params: Json): Promise<Json> {
       return { result: { sessionId: 'session-1', ...modelMembers() } }
     case 'session/load':
       if (restored === undefined) return { error: { code: -32002, message: 'Unknown session' } }
+      if (script.load === 'hangs') return await new Promise(() => undefined)
+      if (script.load === 'exits') process.exit(5)
       textUpdate('agent_message_chunk', 'A text of an earlier turn.')
+      if (script.load === 'repeats late')
+        for (const ms of [20, 40]) setTimeout(() => textUpdate('agent_message_chunk', `Late ${ms}.`), ms)
       return { result: modelMembers() }
     case 'session/set_mode':
       return { result: {} }

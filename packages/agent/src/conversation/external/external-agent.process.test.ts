@@ -397,6 +397,39 @@ test('after a restart the session is loaded, and what it repeats is not stored',
   expect((await received('session/prompt'))[1].prompt).toEqual([{ type: 'text', text: 'Second.' }])
 })
 
+test.each([
+  ['hangs', /has not answered in time .* new session/],
+  ['exits', /has ended .* new session/],
+] as const)('a program that %s at the load of its session begins a new one', async (load, said) => {
+  const { conversation, received } = await create(
+    { turns: [[{ text: 'One.' }], [{ text: 'Two.' }]], sessions: join(fixtures.directory, load), load },
+    { agent: { acp_startup_timeout: 5 } },
+  )
+  await conversation.sendAndWait('First.')
+  await conversation.reopen()
+  await conversation.sendAndWait('Second.')
+  expect(await errors(conversation)).toEqual([])
+  expect(await texts(conversation)).toEqual(['One.', 'Two.'])
+  expect(await received('session/new')).toHaveLength(2)
+  const [history, message] = (await received('session/prompt'))[1].prompt
+  expect(history.text).toMatch(/User: First\.\n\nYou: One\./)
+  expect(message.text).toBe('Second.')
+  expect(JSON.stringify(conversation.logLines)).toMatch(said)
+})
+
+test('what a loaded session repeats after the answer to the load is not stored', async () => {
+  const { conversation, received } = await create({
+    turns: [[{ text: 'One.' }], [{ waitMs: 100 }, { text: 'Two.' }]],
+    sessions: join(fixtures.directory, 'late'),
+    load: 'repeats late',
+  })
+  await conversation.sendAndWait('First.')
+  await conversation.reopen()
+  await conversation.sendAndWait('Second.')
+  expect(await texts(conversation)).toEqual(['One.', 'Two.'])
+  expect(await received('session/load')).toHaveLength(1)
+})
+
 test('a session that is lost gets the texts of the conversation', async () => {
   const { conversation, received } = await create({ turns: [[{ text: 'One.' }]] })
   await conversation.sendAndWait('First.')

@@ -12,9 +12,12 @@ import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import { withAcpModel } from './external-model.ts'
 import { ExternalTurn, type ReplyStream } from './external-turn.ts'
 import { externalPrompt } from './prompt.ts'
+import { QuietPeriod } from './quiet-period.ts'
 
 const goneText =
   'The external agent that asked for this has ended before it had an answer. It may ask for it again.'
+/** A loaded session is prompted when it has repeated what was said: some answer the load before that. */
+const replayLimits = { quietMs: 250, limitMs: 5_000 }
 const notAcpText = 'switch_acp_model is only supported for ACP conversations.'
 
 /** The external agent of a conversation, which answers instead of a model: its program, session and turn. */
@@ -22,6 +25,8 @@ export class ExternalAgent {
   readonly #context: ConversationContext
   #session: AcpSession | undefined
   #turn: ExternalTurn | undefined
+  /** What a loaded session repeats is not over. */
+  #replay: QuietPeriod | undefined
   /** A step works with the turn. */
   #isInStep = false
   /** By the session's own account, in dollars. */
@@ -133,6 +138,7 @@ export class ExternalAgent {
   async #closeSession(): Promise<void> {
     const session = this.#session
     this.#session = undefined
+    this.#replay = undefined
     await session?.close()
   }
 
@@ -153,9 +159,13 @@ export class ExternalAgent {
       if (session === undefined) return undefined
       this.#session = session
       isNewSession = !session.isContinued
+      if (session.isReplayed) this.#replay = new QuietPeriod(context.deps.clock, replayLimits)
       this.#cost = 0
     }
     const session = this.#session
+    await this.#replay?.wait(signal).catch(() => undefined)
+    if (signal.aborted) return undefined
+    this.#replay = undefined
     const { agent, agent_state } = context.settings.current
     const { blocks, ids } = externalPrompt(context.state, {
       sentId: agent_state?.acp_prompted_message_id,
@@ -192,7 +202,9 @@ export class ExternalAgent {
         earlier: agent_state,
         handlers: {
           onNotification: (method, params) => {
-            if (method === 'session/update') this.#turn?.update(readRecord(params.update))
+            if (method !== 'session/update') return
+            this.#replay?.note()
+            this.#turn?.update(readRecord(params.update))
           },
           onRequest: async (method, params) => {
             if (method !== 'session/request_permission')
