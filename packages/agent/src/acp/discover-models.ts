@@ -38,7 +38,12 @@ export async function discoverAcpModels(
     const session = await AcpSession.open(
       // What it would choose on its own is asked for.
       {
-        agent: { ...agent, acp_session_mode: undefined, acp_resume_session_id: undefined },
+        agent: {
+          ...agent,
+          acp_effort: undefined,
+          acp_session_mode: undefined,
+          acp_resume_session_id: undefined,
+        },
         ...{
           workspace,
           directory,

@@ -57,9 +57,7 @@ export function readModels(result: Json): SessionModels | undefined {
     ({ id, type, category }) => type === 'select' && (id === 'model' || category === 'model'),
   )
   if (option !== undefined) {
-    const available = readList(option.options)
-      .flatMap((entry) => (Array.isArray(entry.options) ? readList(entry.options) : [entry]))
-      .flatMap((entry) => modelInfo(entry, entry.value))
+    const available = optionEntries(option).flatMap((entry) => modelInfo(entry, entry.value))
     return { current: readText(option.currentValue), available, optionId: String(option.id) }
   }
   if (!isRecord(result.models)) return undefined
@@ -67,6 +65,34 @@ export function readModels(result: Json): SessionModels | undefined {
     modelInfo(entry, entry.modelId),
   )
   return { current: readText(result.models.currentModelId), available, optionId: undefined }
+}
+
+/** The session option for how much a model reasons. Programs name it differently. */
+interface EffortOption {
+  readonly id: string
+  readonly current: string | undefined
+  readonly values: readonly string[]
+}
+
+/** Undefined when the session offers none, which may depend on its model. */
+export function readEffort(result: Json): EffortOption | undefined {
+  const option = readList(result.configOptions).find(
+    ({ id, type, category }) =>
+      type === 'select' && (category === 'thought_level' || /^(reasoning_)?effort$/.test(String(id))),
+  )
+  if (option === undefined) return undefined
+  return {
+    id: String(option.id),
+    current: readText(option.currentValue),
+    values: optionEntries(option).flatMap(({ value }) => readText(value) ?? []),
+  }
+}
+
+/** The entries of an option, which may be grouped. */
+function optionEntries(option: Json): readonly Json[] {
+  return readList(option.options).flatMap((entry) =>
+    Array.isArray(entry.options) ? readList(entry.options) : [entry],
+  )
 }
 
 function modelInfo({ name, description }: Json, id: unknown): AcpModelInfo[] {

@@ -16,6 +16,7 @@ import { ProgramEndedError, RpcConnection, RpcError, type RpcHandlers } from './
 import {
   type AgentAbilities,
   readAbilities,
+  readEffort,
   readModels,
   readText,
   type SessionModels,
@@ -255,19 +256,19 @@ async function openSession(
   const id = continued?.id ?? readText(result.sessionId)
   if (id === undefined) throw new AcpError('ACPInitError', 'The external agent has named no session')
   let models = readModels(result)
+  // The options depend on the model.
+  let configured = result
   const { acp_model: model, acp_session_mode: modeId } = agent
   if (model !== undefined && models?.current !== model) {
     // What a program offers depends on the account: it continues with its own model otherwise.
-    const isSet = await setModel(rpc, { id, models, model }, signal).then(
-      () => true,
-      (error: unknown) => {
-        if (!(error instanceof RpcError)) throw error
-        warn(`the external agent did not take the model ${model}`)
-        return false
-      },
-    )
-    if (isSet) models = { available: [], optionId: undefined, ...models, current: model }
+    const answer = await setModel(rpc, { id, models, model }, signal).catch((error: unknown) => {
+      if (!(error instanceof RpcError)) throw error
+      warn(`the external agent did not take the model ${model}`)
+    })
+    if (answer !== undefined) models = { available: [], optionId: undefined, ...models, current: model }
+    if (Array.isArray(answer?.configOptions)) configured = answer
   }
+  await setEffort(rpc, { id, effort: agent.acp_effort, configured, warn }, signal)
   if (modeId !== undefined) await rpc.request('session/set_mode', { sessionId: id, modeId }, signal)
   return { id, isContinued: continued !== undefined, models }
 }
@@ -302,15 +303,46 @@ async function setModel(
     model,
   }: { readonly id: string; readonly models: SessionModels | undefined; readonly model: string },
   signal: AbortSignal,
+): Promise<Readonly<Record<string, unknown>>> {
+  return models?.optionId === undefined
+    ? await rpc.request('session/set_model', { sessionId: id, modelId: model }, signal)
+    : await setOption(rpc, { sessionId: id, configId: models.optionId, value: model }, signal)
+}
+
+async function setOption(
+  rpc: RpcConnection,
+  option: { readonly sessionId: string; readonly configId: string; readonly value: string },
+  signal: AbortSignal,
+): Promise<Readonly<Record<string, unknown>>> {
+  return await rpc.request('session/set_config_option', option, signal)
+}
+
+/** What a program offers depends on the model and the account: it continues with its own effort otherwise. */
+async function setEffort(
+  rpc: RpcConnection,
+  {
+    id,
+    effort,
+    configured,
+    warn,
+  }: {
+    readonly id: string
+    readonly effort: string | undefined
+    readonly configured: Readonly<Record<string, unknown>>
+    readonly warn: (text: string) => void
+  },
+  signal: AbortSignal,
 ): Promise<void> {
-  if (models?.optionId === undefined)
-    await rpc.request('session/set_model', { sessionId: id, modelId: model }, signal)
-  else
-    await rpc.request(
-      'session/set_config_option',
-      { sessionId: id, configId: models.optionId, value: model },
-      signal,
-    )
+  const option = readEffort(configured)
+  if (effort === undefined || option?.current === effort) return
+  if (option === undefined || !option.values.includes(effort))
+    return warn(`the external agent does not offer the effort ${effort}`)
+  await setOption(rpc, { sessionId: id, configId: option.id, value: effort }, signal).catch(
+    (error: unknown) => {
+      if (!(error instanceof RpcError)) throw error
+      warn(`the external agent did not take the effort ${effort}`)
+    },
+  )
 }
 
 /** The MCP servers as the program connects to them. Those that it cannot reach are left out. */

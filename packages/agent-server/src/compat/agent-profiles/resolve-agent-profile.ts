@@ -133,10 +133,11 @@ function listAcpErrors({ acp_server, acp_command }: AcpProfile): string[] {
 
 /** An external agent has its own skills and instructions. */
 function buildAcpSettings(profile: AcpProfile, mcp_config: JsonObject): JsonObject {
-  const { acp_server, acp_model, acp_session_mode, acp_prompt_timeout, acp_startup_timeout } = profile
+  const { acp_server, acp_model, acp_effort, acp_session_mode } = profile
+  const { acp_prompt_timeout, acp_startup_timeout } = profile
   return {
     agent_kind: 'acp',
-    ...{ acp_server, acp_model, acp_session_mode, acp_prompt_timeout, acp_startup_timeout },
+    ...{ acp_server, acp_model, acp_effort, acp_session_mode, acp_prompt_timeout, acp_startup_timeout },
     acp_command: splitCommand(profile.acp_command ?? '') ?? [],
     acp_args: profile.acp_args ?? [],
     mcp_config,

@@ -17,6 +17,8 @@ export interface AgentScript {
   readonly models?: readonly string[]
   /** Models are chosen by the older method. */
   readonly hasOldModels?: boolean
+  /** Values of the option for reasoning, offered for each model but the first. */
+  readonly efforts?: readonly string[]
   readonly failsInitialize?: string
   /** Version of the protocol that it speaks; 1 unless given. */
   readonly protocolVersion?: number
@@ -60,6 +62,7 @@ const restored: { turn: number; model: string } | undefined =
     ? JSON.parse(readFileSync(script.sessions, 'utf8'))
     : undefined
 let turn = restored?.turn ?? 0
+let effort = script.efforts?.[0]
 let model = restored?.model ?? script.models?.[0] ?? 'default'
 
 function send(message: object): void {
@@ -146,7 +149,16 @@ function modelMembers(): object {
       models: { currentModelId: model, availableModels: models.map((id) => ({ modelId: id, name: id })) },
     }
   const options = models.map((value) => ({ value, name: value.toUpperCase() }))
-  return { configOptions: [{ id: 'model', type: 'select', name: 'Model', currentValue: model, options }] }
+  const efforts = (script.efforts ?? []).map((value) => ({ value, name: value }))
+  const select = { type: 'select', category: 'thought_level', name: 'Effort', currentValue: effort }
+  return {
+    configOptions: [
+      { id: 'model', type: 'select', name: 'Model', currentValue: model, options },
+      ...(model === models[0] || efforts.length === 0
+        ? []
+        : [{ ...select, id: 'thinking', options: efforts }]),
+    ],
+  }
 }
 
 async function respond(method: string, params: Json): Promise<Json> {
@@ -185,11 +197,15 @@ async function respond(method: string, params: Json): Promise<Json> {
     case 'session/set_config_option': {
       const chosen = String(params.modelId ?? params.value)
       if (script.hangsModel === true) return await new Promise(() => undefined)
+      if (params.configId === 'thinking') {
+        effort = chosen
+        return { result: modelMembers() }
+      }
       if (script.models?.includes(chosen) !== true)
         return { error: { code: -32602, message: 'Unknown model' } }
       model = chosen
       save()
-      return { result: {} }
+      return { result: script.efforts === undefined ? {} : modelMembers() }
     }
     case 'session/prompt':
       return await prompt()

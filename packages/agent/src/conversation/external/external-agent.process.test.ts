@@ -486,6 +486,33 @@ test.each([false, true])(
   },
 )
 
+test.each([
+  [
+    'large',
+    'high',
+    [
+      ['model', 'large'],
+      ['thinking', 'high'],
+    ],
+    undefined,
+  ],
+  ['large', 'low', [['model', 'large']], undefined],
+  ['large', 'utmost', [['model', 'large']], 'does not offer the effort utmost'],
+  ['small', 'high', [], 'does not offer the effort high'],
+])('the effort is an option of the session: %s, %s', async (acp_model, acp_effort, options, warning) => {
+  const { conversation, received } = await create(
+    { turns: [[{ text: 'One.' }]], models: ['small', 'large'], efforts: ['low', 'high'] },
+    { agent: { acp_model, acp_effort } },
+  )
+  await conversation.sendAndWait('First.')
+  expect(await texts(conversation)).toEqual(['One.'])
+  const sent = await received('session/set_config_option')
+  expect(sent.map(({ configId, value }) => [configId, value])).toEqual(options)
+  const warned = JSON.stringify(conversation.logLines)
+  if (warning === undefined) expect(warned).not.toContain('effort')
+  else expect(warned).toContain(warning)
+})
+
 test('a switch that takes too long is a timeout and changes nothing', async () => {
   const { conversation } = await create(
     { turns: [[{ text: 'One.' }]], models: ['small', 'large'], hangsModel: true },

@@ -29,6 +29,9 @@ export const acpAgentMembers = {
   acp_args: withDefault(acpCommand, []),
   acp_server: nullAsUndefined(z.string().max(200)),
   acp_model: nullAsUndefined(z.string().max(1_000)),
+  acp_effort: nullAsUndefined(z.string().max(200)).meta({
+    description: 'How much the external agent reasons: a value of its session option for that.',
+  }),
   acp_session_mode: nullAsUndefined(z.string().max(200)),
   acp_prompt_timeout: withDefault(acpSeconds, 1800).meta({ description: 'Seconds without an update.' }),
   acp_startup_timeout: withDefault(acpSeconds, 90),

@@ -78,6 +78,7 @@ const acpProfile = strictComponent('ACPAgentProfile', {
   agent_kind: z.literal('acp'),
   acp_server: acpServer,
   acp_model: nullByDefault(z.string().max(200)),
+  acp_effort: nullByDefault(z.string().max(200)),
   acp_session_mode: nullByDefault(z.string().max(200)),
   acp_prompt_timeout: withDefault(acpSeconds, 1800),
   acp_startup_timeout: withDefault(acpSeconds, 90),

@@ -89,6 +89,7 @@ export const acpAgentSettings = looseComponent('ACPAgentSettings', {
   agent_kind: z.literal('acp'),
   acp_server: withDefault(acpServer, 'claude-code'),
   acp_model: nullByDefault(z.string()),
+  acp_effort: nullByDefault(z.string().max(200)),
   acp_session_mode: nullByDefault(z.string()),
   acp_prompt_timeout: withDefault(acpSeconds, 1800),
   acp_startup_timeout: withDefault(acpSeconds, 90),
