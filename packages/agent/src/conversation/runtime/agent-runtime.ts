@@ -22,6 +22,7 @@ import { NestedInstructions } from '../../skills/nested-instructions.ts'
 import { SkillSet } from '../../skills/skill-set.ts'
 import { addCommonParameters, isReadOnly } from '../../tools/calls/parse-call.ts'
 import { createClientTool } from '../../tools/core/client-tool.ts'
+import { questionTool } from '../../tools/core/server-question.ts'
 import { structuredFinish } from '../../tools/core/structured-finish.ts'
 import type { Tool, ToolContext } from '../../tools/core/tool.ts'
 import { LanguageServers } from '../../tools/lsp/language-servers.ts'
@@ -318,7 +319,8 @@ export class AgentRuntime {
   /** Replaces the tools of MCP servers. Our own tools stay and keep their names. */
   #refreshTools(): void {
     const own = [...this.tools].filter(([, tool]) => tool.definition.kind !== 'MCPToolDefinition')
-    const names = own.map(([name]) => name)
+    // A call of a tool with the name of a question would be taken for one.
+    const names = [...own.map(([name]) => name), questionTool]
     const mcpTools = this.#mcp.tools(names, this.settings.agent.filter_tools_regex)
     this.#modelTools = undefined
     this.tools = new Map([...own, ...mcpTools.map((tool) => [tool.name, tool] as const)])

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { clientTool } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   ConversationFixtures,
@@ -83,6 +84,31 @@ test('a server asks the user in the middle of a call, and a message answers', as
   // The model has asked nothing.
   expect(JSON.stringify(player.requests.at(-1)?.messages)).not.toContain('mcp_question')
   expect(JSON.stringify(player.requests.at(-1)?.messages)).toContain('accept Ada')
+})
+
+test('a client tool must not have the name of a question', () => {
+  const tool = { name: 'mcp_question', description: 'd', parameters: { type: 'object' } }
+  expect(clientTool.safeParse(tool).error?.message).toContain('questions of MCP servers')
+  expect(clientTool.safeParse({ ...tool, name: 'mcp_questions' }).success).toBe(true)
+})
+
+test('a tool of a server that has the name of a question is offered by another one', async () => {
+  const player = new FakeModel([{ calls: [['mcp_mcp_question', {}]] }])
+  const own = program.replace("name: 'greet'", "name: 'mcp_question'")
+  const life = await fixtures.create({
+    model: player.open,
+    agent: { mcp_config: { asking: { command: process.execPath, args: ['-e', own] } } },
+    request: { confirmation_policy: { kind: 'AlwaysConfirm' } },
+    wire: 'current',
+  })
+  await life.send('Greet me', { run: true })
+  await waitUntil(() => life.status === 'waiting_for_confirmation' && !life.conversation.isRunning)
+  expect(player.requests[0]?.tools.map(({ name }) => name)).not.toContain('mcp_question')
+  // It waits as a call, which a message rejects: as a question it would be answered.
+  await life.send('Ada')
+  expect((await life.eventsOfKind('UserRejectObservation')).map(({ tool_name }) => tool_name)).toEqual([
+    'mcp_mcp_question',
+  ])
 })
 
 test('accepting a question gives its defaults; without any it declines and says what is missing', async () => {

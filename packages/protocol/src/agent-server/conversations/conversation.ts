@@ -87,7 +87,10 @@ export type StuckThresholds = z.output<typeof stuckThresholds>
 
 /** A tool that the client carries out itself; `parameters` is a JSON Schema of type object. */
 export const clientTool = component('ClientToolSpec', {
-  name: z.string().regex(/^[\w-]{1,64}$/, 'A name is 1 to 64 letters, digits, _ and -'),
+  name: z
+    .string()
+    .regex(/^[\w-]{1,64}$/, 'A name is 1 to 64 letters, digits, _ and -')
+    .refine((name) => name !== 'mcp_question', 'The name is that of the questions of MCP servers'),
   description: z.string(),
   parameters: z.looseObject({ type: z.literal('object') }),
   annotations: nullAsUndefined(jsonObject),
