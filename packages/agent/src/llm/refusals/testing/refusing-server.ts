@@ -118,7 +118,7 @@ const bedrockReply: readonly (readonly [type: string, event: object])[] = [
 ]
 
 /** An event in the binary form of Amazon's streams. */
-function encodeEvent([type, event]: readonly [string, object]): Buffer {
+export function encodeEvent([type, event]: readonly [string, object]): Buffer {
   const header = (name: string, value: string) => {
     const length = Buffer.alloc(2)
     length.writeUInt16BE(value.length)
