@@ -145,6 +145,7 @@ export const agentServerPaths = {
   startMcpOAuth: 'POST /api/mcp/oauth/start',
   getMcpOAuthStatus: 'GET /api/mcp/oauth/status/{job_id}',
   finishMcpOAuth: 'POST /api/mcp/oauth/callback/{job_id}',
+  listMcpPrompts: 'GET /api/conversations/{conversation_id}/mcp_prompts',
   getEditorStatus: 'GET /api/vscode/status',
   getEditorUrl: 'GET /api/vscode/url',
   getDesktopUrl: 'GET /api/desktop/url',

@@ -12,6 +12,7 @@ import type {
 import type { Restored, WorkspaceCheckpoints } from '../checkpoints/workspace-checkpoints.ts'
 import { mergeHooks } from '../plugins/extensions.ts'
 import type { LoadedSkill } from '../skills/skill.ts'
+import type { McpPrompt } from '../tools/mcp/prompts.ts'
 import {
   addSecrets,
   loadPlugin,
@@ -39,6 +40,7 @@ import {
 } from './runtime/conversation-context.ts'
 import type { RunSlot } from './runtime/deps.ts'
 import { RuntimeLoader } from './runtime/runtime-loader.ts'
+import { listPrompts } from './runtime/server-prompts.ts'
 import { askSideQuestion } from './side-questions.ts'
 import type { ResolvedSettings } from './state/resolved-settings.ts'
 import { type ConversationState, isAwaitingConsent } from './state/state.ts'
@@ -302,6 +304,11 @@ export class Conversation implements AsyncDisposable {
     await this.#track(loadPlugin(this.#parts, source))
   }
 
+  /** What its MCP servers offer to users: a message that begins with `/server:name` starts a prompt. */
+  async listPrompts(signal: AbortSignal): Promise<readonly McpPrompt[]> {
+    return await this.#track(listPrompts(await this.#parts.runtimes.open(), signal))
+  }
+
   /** Opens the runtime, so that `pluginAdditions` has the conversation's plugins. Rejects when it cannot. */
   async openPlugins(): Promise<void> {
     await this.#parts.runtimes.open()
@@ -342,10 +349,10 @@ export class Conversation implements AsyncDisposable {
     await this.close()
   }
 
-  async #track(request: Promise<void>): Promise<void> {
+  async #track<T>(request: Promise<T>): Promise<T> {
     this.#pendingRequests++
     try {
-      await request
+      return await request
     } finally {
       this.#pendingRequests--
     }

@@ -1,5 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { type GoalState, parseInstant, type SendMessageRequest, supersededReason } from '@slipway/protocol'
+import {
+  type GoalState,
+  parseInstant,
+  type SendMessageRequest,
+  supersededReason,
+  type TextContent,
+} from '@slipway/protocol'
 import type { StoredEvent } from '@slipway/storage'
 import { planModeText } from './confirm/plan-mode.ts'
 import type { ConversationParts } from './conversation-parts.ts'
@@ -7,6 +13,7 @@ import { stateUpdate, statusUpdate } from './events/event-drafts.ts'
 import { assertCanStartGoal, endGoalEvents, goalUpdateEvent } from './loop/goal.ts'
 import { closeAbandonedActions } from './navigate.ts'
 import { type RunSlot, runLimitProblem } from './runtime/deps.ts'
+import { promptOfMessage } from './runtime/server-prompts.ts'
 import { type ConversationState, planModeKey } from './state/state.ts'
 import { transition } from './state/status.ts'
 import { rejectOpenCalls } from './stop-events.ts'
@@ -65,18 +72,22 @@ async function storeMessage(
   const id = requestedId ?? randomUUID()
   const findStored = async () =>
     requestedId === undefined ? undefined : (await deps.log.get(conversation, [requestedId]))[0]
-  const payload = { message: messageText(message), message_id: id }
-  const verdict =
-    (await findStored()) === undefined
-      ? await runtime?.hooks.run('user_prompt_submit', payload, closing.signal)
+  const text = messageText(message)
+  const payload = { message: text, message_id: id }
+  const isNew = (await findStored()) === undefined
+  const redact = (words: string) => secrets.redact(words)
+  const prompt =
+    isNew && runtime !== undefined
+      ? await promptOfMessage(runtime, { message: text, redact }, closing.signal)
       : undefined
+  const verdict = isNew ? await runtime?.hooks.run('user_prompt_submit', payload, closing.signal) : undefined
   const environment = await runtimes.environment(runtime)
   let earlier: StoredEvent | undefined
   let adoptAnswer: (() => void) | undefined
   await append(async (now) => {
     earlier = await findStored()
     if (goal !== undefined) assertCanStartGoal(now)
-    const draft = userMessageEvent(message, {
+    const draft = userMessageEvent(withPrompt(message, prompt), {
       id,
       skills: runtime?.skills,
       activatedSkills: now.activatedSkills,
@@ -92,7 +103,7 @@ async function storeMessage(
     }
     const last = context.wire === 'current' ? [stateUpdate('last_user_message_id', id)] : []
     const canAnswer = goal === undefined && verdict?.isBlocked !== true
-    adoptAnswer = canAnswer ? context.questions.readMessage(now, messageText(message)) : undefined
+    adoptAnswer = canAnswer ? context.questions.readMessage(now, text) : undefined
     if (adoptAnswer !== undefined)
       return [...(verdict?.events ?? []), draft, ...last, statusUpdate('running')]
     const status = transition(now.status, 'send')
@@ -117,4 +128,10 @@ async function storeMessage(
   })
   adoptAnswer?.()
   return earlier
+}
+
+/** The words of a prompt of an MCP server stand before what skills and hooks add. */
+function withPrompt(message: SendMessageRequest, prompt: TextContent | undefined): SendMessageRequest {
+  if (prompt === undefined) return message
+  return { ...message, extended_content: [...(message.extended_content ?? []), prompt] }
 }

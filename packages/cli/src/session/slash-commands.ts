@@ -182,7 +182,9 @@ export function suggestCommands(text: string): string[] {
 export async function runSlashCommand(line: string, target: CommandTarget): Promise<void> {
   const [name = '', ...rest] = line.split(/\s+/)
   const command = commands.get(name)
-  if (command === undefined)
+  // The server knows the prompts of MCP servers, and says which there are.
+  if (command === undefined && name.includes(':')) await target.session.send(line)
+  else if (command === undefined)
     target.terminal.notify(`There is no ${sanitizeLine(name)}; /help lists the commands`)
   else await command.run(rest.join(' '), target)
 }

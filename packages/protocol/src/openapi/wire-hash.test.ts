@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '03ae29068300388135a782f62083ccc1887316ee7eaddb6c0d1457a0b3a1e558'
+const expectedHash = '36c6bf48ea34c71f5f039b40f6359b0c6bb1808d55784657caec891f5120dd93'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

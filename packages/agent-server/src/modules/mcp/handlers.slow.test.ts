@@ -31,7 +31,10 @@ createInterface({ input: process.stdin }).on('line', (line) => {
 async function openServer() {
   const environment = { PATH: '/nothing' }
   const jobs = new McpOAuthJobs((request, signal) => testMcpServer(request, environment, signal))
-  const server = await openTestServer(mcpRoutes, ({ cipher }) => mcpHandlers({ cipher, environment, jobs }))
+  const registry = { get: async () => Promise.reject(new Error('no conversation')) }
+  const server = await openTestServer(mcpRoutes, ({ cipher }) =>
+    mcpHandlers({ cipher, environment, jobs, registry }),
+  )
   const file = join(server.directory, 'program.mjs')
   await writeFile(file, program)
   return {

@@ -2,6 +2,7 @@ import type { Handlers } from '@slipway/http'
 import type { McpTestRequest, mcpRoutes } from '@slipway/protocol'
 import { mapMembers } from '@slipway/shared/json'
 import type { Cipher } from '@slipway/storage'
+import type { ConversationRegistry } from '../../core/conversations/registry.ts'
 import { openSealedTexts, sealText } from '../../core/secrets/sealed-text.ts'
 import type { McpOAuthJobs, McpOAuthStatus } from './mcp-oauth-jobs.ts'
 import { testMcpServer } from './mcp-probe.ts'
@@ -11,8 +12,9 @@ export function mcpHandlers(options: {
   readonly cipher: Cipher
   readonly environment: Readonly<Record<string, string>>
   readonly jobs: McpOAuthJobs
+  readonly registry: Pick<ConversationRegistry, 'get'>
 }): Handlers<typeof mcpRoutes> {
-  const { cipher, environment, jobs } = options
+  const { cipher, environment, jobs, registry } = options
   const open = (body: McpTestRequest): McpTestRequest => {
     const server = openSealedTexts(cipher, body.server, ['body', 'server']) as McpTestRequest['server'] // texts for texts
     return { ...body, server }
@@ -27,6 +29,20 @@ export function mcpHandlers(options: {
     startMcpOAuth: async ({ body }) => sealed(await jobs.start(open(body))),
     getMcpOAuthStatus: ({ params }) => sealed(jobs.get(params.job_id)),
     finishMcpOAuth: ({ params, body }) => sealed(jobs.finish(params.job_id, body.callback_url)),
+    async listMcpPrompts({ params, signal }) {
+      const prompts = await (await registry.get(params.conversation_id)).listPrompts(signal)
+      const orNull = (text: string | undefined) => text ?? null
+      return {
+        json: {
+          prompts: prompts.map(({ title, description, arguments: args, ...prompt }) => ({
+            ...prompt,
+            title: orNull(title),
+            description: orNull(description),
+            arguments: args.map((one) => ({ ...one, description: orNull(one.description) })),
+          })),
+        },
+      }
+    },
   }
 }
 

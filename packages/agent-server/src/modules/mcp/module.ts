@@ -11,14 +11,14 @@ export const mcpModule = defineModule({
   name: 'mcp',
   routes: mcpRoutes,
   needs: [settingsModule],
-  open({ cipher, programs: { environment }, webhooks }, use) {
+  open({ cipher, programs: { environment }, registry, webhooks }, use) {
     const jobs = new McpOAuthJobs((request, signal) => testMcpServer(request, environment, signal))
     const mcpOAuth = new SavedMcpOAuthStates({
       settings: use(settingsModule),
       announce: (state) => void webhooks.postOAuthState(state),
     })
     return {
-      handlers: mcpHandlers({ cipher, environment, jobs }),
+      handlers: mcpHandlers({ cipher, environment, jobs, registry }),
       conversations: { mcpOAuth },
       close: jobs,
     }

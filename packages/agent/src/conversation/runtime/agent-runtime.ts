@@ -26,6 +26,7 @@ import { questionTool } from '../../tools/core/server-question.ts'
 import { structuredFinish } from '../../tools/core/structured-finish.ts'
 import type { Tool, ToolContext } from '../../tools/core/tool.ts'
 import { LanguageServers } from '../../tools/lsp/language-servers.ts'
+import type { OpenMcpPrompt } from '../../tools/mcp/prompts.ts'
 import { openTools } from '../../tools/registry.ts'
 import type { ActiveSandbox } from '../../workspace/command-sandbox.ts'
 import { conversationFolder } from '../../workspace/conversation-folder.ts'
@@ -266,6 +267,11 @@ export class AgentRuntime {
   /** What MCP servers say about their use, by name. */
   get serverInstructions(): ReadonlyMap<string, string> {
     return this.#mcp.instructions
+  }
+
+  /** What connected MCP servers offer to users. */
+  get prompts(): readonly OpenMcpPrompt[] {
+    return this.#mcp.prompts
   }
 
   openModel(llm: Llm): Model {

@@ -4,6 +4,7 @@ import type { EventDraft } from '@slipway/storage'
 import { toSingleLine } from '../../skills/skill.ts'
 import type { Tool, ToolContext } from '../../tools/core/tool.ts'
 import { valueWithin } from '../../tools/core/value-within.ts'
+import type { OpenMcpPrompt } from '../../tools/mcp/prompts.ts'
 import type { McpServers } from '../../tools/mcp/servers.ts'
 import { stateUpdate, userMessage } from '../events/event-drafts.ts'
 import { type ConversationState, mcpServerKey } from '../state/state.ts'
@@ -51,6 +52,7 @@ export class McpConnections {
   readonly #options: McpConnectionsOptions
   readonly #opened = new Set<string>()
   readonly #batches: Batch[] = []
+  #opening: Promise<void> | undefined
 
   constructor(options: McpConnectionsOptions) {
     this.#options = options
@@ -68,8 +70,22 @@ export class McpConnections {
     const attempts = this.#batches
       .map((batch) => this.#retry(batch))
       .filter((attempt) => attempt !== undefined)
-    if (this.pending.length > 0) await this.#open(signal)
+    await this.#openPending(signal)
     if (attempts.length > 0) await raceAbort(valueWithin(stepWaitMs, Promise.all(attempts)), signal)
+  }
+
+  /** One at a time: a run and a message may want the servers at once. */
+  async #openPending(signal: AbortSignal): Promise<void> {
+    while (this.#opening !== undefined) await raceAbort(this.#opening, signal)
+    if (this.pending.length === 0) return
+    const opening = this.#open(signal)
+    const settled = opening.catch(() => undefined)
+    this.#opening = settled
+    try {
+      await opening
+    } finally {
+      this.#opening = undefined
+    }
   }
 
   async #open(signal: AbortSignal): Promise<void> {
@@ -122,6 +138,11 @@ export class McpConnections {
   /** What connected servers say about their use, by name. */
   get instructions(): ReadonlyMap<string, string> {
     return new Map(this.#batches.flatMap(({ servers }) => [...servers.instructions]))
+  }
+
+  /** What connected servers offer to users. */
+  get prompts(): readonly OpenMcpPrompt[] {
+    return this.#batches.flatMap(({ servers }) => servers.prompts)
   }
 
   /** What the model and the readers have to be told: servers that are away, and those that are back. */

@@ -8,6 +8,7 @@ import { describeFailure, McpConnectionError } from './connection-error.ts'
 import { answerElicitation } from './elicitation.ts'
 import { resolveEndpoint } from './endpoint.ts'
 import { canSendHeaders } from './header-arguments.ts'
+import { type McpPrompt, readPrompts } from './prompts.ts'
 import type { CallResult } from './server-tool.ts'
 import { maxSilences, SilenceLimit } from './silence-limit.ts'
 import { connect, type OpenConnection } from './transports.ts'
@@ -18,6 +19,7 @@ const maxQuestionMs = 3_600_000
 /** Questions while calls of a server are open; more are declined. */
 const maxQuestions = 20
 const maxTools = 500
+const maxPrompts = 500
 /** Characters of a tool's JSON: all of them go into each prompt. */
 const maxToolChars = 64_000
 const refreshMs = 1000
@@ -52,6 +54,7 @@ export class McpConnection {
   /** What the server says about its use. */
   instructions: string | undefined
   hasResources = false
+  prompts: readonly McpPrompt[] = []
   /** Why the last attempt failed, until the first one succeeds. */
   failure: string | undefined
   #current: OpenConnection | undefined
@@ -206,7 +209,11 @@ export class McpConnection {
       live.client.onclose = () => {
         if (this.#current === connected) this.#current = undefined
       }
-      await Promise.all([this.#list(live, stop), this.#findResources(live, stop)])
+      await Promise.all([
+        this.#list(live, stop),
+        this.#findResources(live, stop),
+        this.#findPrompts(live, stop),
+      ])
       this.#subscribeToListChanges(live)
       stop.throwIfAborted()
       this.#current = live
@@ -287,6 +294,26 @@ export class McpConnection {
     })
     const found = await Promise.allSettled(counts)
     this.hasResources = found.some((one) => one.status === 'fulfilled' && one.value)
+  }
+
+  /** Servers without prompts are used for their tools: a failure is no prompt. */
+  async #findPrompts({ client }: OpenConnection, signal: AbortSignal): Promise<void> {
+    this.prompts = []
+    if (client.getServerCapabilities()?.prompts === undefined) return
+    const { specTypeSchemas } = await import('@modelcontextprotocol/client')
+    const timeout = this.#options.startMs + 60_000
+    const found: McpPrompt[] = []
+    let cursor: string | undefined
+    for (let page = 0; page < maxPages && found.length < maxPrompts; page++) {
+      const params = cursor === undefined ? {} : { cursor }
+      const answer = await client
+        .request({ method: 'prompts/list', params }, specTypeSchemas.Result, { signal, timeout })
+        .catch(() => undefined)
+      found.push(...readPrompts(this.name, answer))
+      cursor = typeof answer?.nextCursor === 'string' ? answer.nextCursor : undefined
+      if (cursor === undefined) break
+    }
+    this.prompts = found.slice(0, maxPrompts)
   }
 
   #subscribeToListChanges(live: OpenConnection): void {

@@ -124,7 +124,7 @@ function answerOlder({ method, id }: { method: string; id?: unknown }): readonly
 }
 
 test.for([
-  ['modern', ['server/discover', 'tools/list', 'subscriptions/listen', 'tools/call']],
+  ['modern', ['server/discover', 'tools/list', 'prompts/list', 'subscriptions/listen', 'tools/call']],
   [
     'older',
     ['server/discover', 'initialize', 'notifications/initialized', 'HTTP GET', 'tools/list', 'tools/call'],

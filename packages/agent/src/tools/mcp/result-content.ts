@@ -51,6 +51,20 @@ function toBlock(block: unknown): Block {
   return textBlock(`[Content of type ${shortText(type)}${detail}]`)
 }
 
+/** The text of an answer to `prompts/get`: the words of each message, marked where they are a model's. */
+export function promptText(answer: unknown): string {
+  const { messages } = asRecord(answer)
+  const list: unknown[] = Array.isArray(messages) ? messages : []
+  return list
+    .map((message) => {
+      const { role, content } = asRecord(message)
+      const block = toBlock(content)
+      const text = block.type === 'text' ? block.text : '[An image]'
+      return role === 'assistant' ? `You have answered: ${text}` : text
+    })
+    .join('\n\n')
+}
+
 function resourceBlock({ uri, mimeType, blob, text }: Record<string, unknown>): Block {
   const label = `Resource ${shortText(uri)}`
   if (typeof text === 'string') return textBlock(`[${label}]\n${text}`)

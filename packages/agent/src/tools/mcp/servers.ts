@@ -2,7 +2,9 @@ import type { Tool as ServerTool } from '@modelcontextprotocol/client'
 import type { McpServer } from '@slipway/protocol'
 import type { Tool, ToolContext } from '../core/tool.ts'
 import { McpConnection } from './connection.ts'
+import type { OpenMcpPrompt } from './prompts.ts'
 import { resourceTools } from './resource-tools.ts'
+import { promptText } from './result-content.ts'
 import { createMcpTool, modelToolName } from './server-tool.ts'
 
 export interface OpenMcpOptions {
@@ -27,6 +29,8 @@ export interface McpServers {
    * Servers that did not start (not `isUp`), and omitted tools of the others, with reasons without secrets.
    */
   readonly failures: readonly { readonly server: string; readonly detail: string; readonly isUp: boolean }[]
+  /** What servers offer to users, without secrets. */
+  readonly prompts: readonly OpenMcpPrompt[]
   /** What connected servers say about their use, by name; without secrets. */
   readonly instructions: ReadonlyMap<string, string>
   /** Servers that have not been connected yet, with the reason of the last attempt. */
@@ -73,6 +77,18 @@ export async function openMcpServers(options: OpenMcpOptions): Promise<McpServer
       return tools
     },
     failures,
+    get prompts() {
+      return connections.flatMap((connection) =>
+        connection.prompts.map((prompt) => ({
+          ...context.secrets.redactJson(prompt),
+          get: async (args: Readonly<Record<string, string>>, stop: AbortSignal) => {
+            const params = { name: prompt.name, arguments: args }
+            const answer = await connection.request('prompts/get', params, stop)
+            return 'failure' in answer ? answer : { text: promptText(answer.result) }
+          },
+        })),
+      )
+    },
     get instructions() {
       return new Map(
         connections.flatMap(({ name, instructions = '' }) =>

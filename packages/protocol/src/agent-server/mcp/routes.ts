@@ -2,9 +2,20 @@ import * as z from 'zod'
 import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { component } from '../../core/schemas.ts'
+import { conversationParams } from '../conversations/conversation.ts'
 import { mcpOAuthStartRequest, mcpOAuthStatus, mcpTestRequest, mcpTestResponse } from './mcp.ts'
 
 const jobParams = z.object({ job_id: z.string() })
+/** A prompt that an MCP server offers to users. */
+const mcpPrompt = component('MCPPrompt', {
+  server: z.string(),
+  name: z.string(),
+  title: z.string().nullable(),
+  description: z.string().nullable(),
+  arguments: z.array(
+    z.object({ name: z.string(), description: z.string().nullable(), required: z.boolean() }),
+  ),
+})
 const statusResponses = {
   200: { description: 'How far it is.', schema: mcpOAuthStatus },
   404: { description: 'There is no such sign-in.' },
@@ -42,6 +53,16 @@ export const mcpRoutes = defineRoutes('mcp', {
       ...statusResponses,
       400: { description: 'It is not the address of this sign-in, which waits on.' },
       409: { description: 'It does not wait for a callback.' },
+    },
+  }),
+  listMcpPrompts: route.get('/api/conversations/{conversation_id}/mcp_prompts', {
+    summary: 'List the prompts that the MCP servers of a conversation offer',
+    description:
+      'Connects the servers that are not connected. A message that begins with `/server:name` and its arguments starts a prompt.',
+    params: conversationParams,
+    responses: {
+      200: { description: 'The prompts.', schema: z.object({ prompts: z.array(mcpPrompt) }) },
+      409: { description: 'A required server did not start, or a repository waits for consent.' },
     },
   }),
 })

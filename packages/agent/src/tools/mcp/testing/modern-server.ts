@@ -30,7 +30,7 @@ export function answerModern(request: any): object | undefined {
   if (method === 'server/discover')
     return result({
       supportedVersions: ['2026-07-28'],
-      capabilities: { tools: { listChanged: true } },
+      capabilities: { tools: { listChanged: true }, prompts: {} },
       instructions: 'Greet first.',
       ttlMs: 0,
       cacheScope: 'private',
@@ -50,6 +50,16 @@ export function answerModern(request: any): object | undefined {
       ttlMs: 60_000,
       cacheScope: 'private',
     })
+  if (method === 'prompts/list')
+    return result({
+      prompts: [{ name: 'review', arguments: [{ name: 'file', required: true }, { name: 'focus' }] }],
+      ttlMs: 60_000,
+      cacheScope: 'private',
+    })
+  if (method === 'prompts/get') {
+    const words = { type: 'text', text: `Review ${params.arguments?.file} for ${params.arguments?.focus}.` }
+    return result({ messages: [{ role: 'user', content: words }] })
+  }
   if (method === 'tools/call' && params.name === 'ask') {
     const answer = params.inputResponses?.name
     if (answer !== undefined)
