@@ -3,10 +3,10 @@ import { globSync, readFileSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, join, resolve } from 'node:path'
+import { commandMain } from '@slipway/shared/process/testing'
 import { compiledCode } from './compiled-code.ts'
 
 export const root = resolve(import.meta.dirname, '../..')
-const cliMain = resolve(root, 'packages/cli/src/main.js')
 
 /** A fenced block of a page. */
 export interface CodeBlock {
@@ -74,14 +74,14 @@ export class ExampleRunner implements AsyncDisposable {
     await rm(resolve(this.directory, '..'), { recursive: true, force: true })
   }
 
-  /** `npx` runs the sources. Commands that follow a log end after some seconds, which is no failure. */
+  /** `npx` runs the program of the tests. Commands that follow a log end after some seconds, which is no failure. */
   async #installCommands(): Promise<void> {
     const commands = {
-      slipway: `exec node ${cliMain} "$@"`,
+      slipway: `exec node ${commandMain} "$@"`,
       npx: `case "$1 $2" in
   "node "*) shift; exec node "$@" ;;
-  "slipway tail") shift; timeout 4 node ${cliMain} "$@"; [ $? -eq 124 ] ;;
-  "slipway "*) shift; exec node ${cliMain} "$@" ;;
+  "slipway tail") shift; timeout 4 node ${commandMain} "$@"; [ $? -eq 124 ] ;;
+  "slipway "*) shift; exec node ${commandMain} "$@" ;;
   *) echo "npx $1: unknown" >&2; exit 2 ;;
 esac`,
       // The stream of a start has an end.
