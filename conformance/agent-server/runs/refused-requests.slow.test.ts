@@ -2,11 +2,14 @@ import { randomUUID } from 'node:crypto'
 import type { Message } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { historyCases } from '../../../packages/agent/src/llm/refusals/testing/history-cases.ts'
+import { itemCases } from '../../../packages/agent/src/llm/refusals/testing/item-cases.ts'
 import { parameterCases } from '../../../packages/agent/src/llm/refusals/testing/parameter-cases.ts'
 import { pictureCases } from '../../../packages/agent/src/llm/refusals/testing/picture-cases.ts'
 import {
+  type CaseRow,
   finalAnswers,
   tooLargeAnswers,
+  toolsRefused,
 } from '../../../packages/agent/src/llm/refusals/testing/refusal-answers.ts'
 import {
   history,
@@ -58,7 +61,14 @@ interface Life extends Row {
   readonly told: number[]
 }
 
-const refusedRows = [...parameterCases, ...pictureCases, ...historyCases].map(
+/** One case of each interface and change: their wordings are tested beside the table. */
+const refusedCases = new Map<string, CaseRow>()
+for (const row of [...parameterCases, ...pictureCases, ...historyCases, ...itemCases]) {
+  const [, wire, , , ...changes] = row
+  const key = `${wire} ${changes.join(' ')}`
+  if (!refusedCases.has(key)) refusedCases.set(key, row)
+}
+const refusedRows = [...refusedCases.values()].map(
   ([name, wire, mark, says]): Row => ({
     ...{ name, wire },
     refuse: (body) => {
@@ -69,6 +79,12 @@ const refusedRows = [...parameterCases, ...pictureCases, ...historyCases].map(
     },
   }),
 )
+const toolRows = toolsRefused.map(
+  ([name, wire, answer]): Row => ({
+    ...{ name: `${name}, no tools`, wire },
+    refuse: (body) => ('tools' in body || 'toolConfig' in body ? answer : undefined),
+  }),
+)
 const finalRows = finalAnswers.map(
   ([name, wire, answer]): Row => ({ name, wire, refuse: () => answer, isFinal: true }),
 )
@@ -77,7 +93,7 @@ const longRows = tooLargeAnswers.map((answer): Row => {
   const refuse = (body: Json) => (JSON.stringify(body).length > maxChars ? answer : undefined)
   return { name: `too large: ${JSON.stringify(answer)}`, wire: 'compatible', refuse, isLong: true }
 })
-const rows = [...refusedRows, ...finalRows, ...longRows]
+const rows = [...refusedRows, ...toolRows, ...finalRows, ...longRows]
 
 let server: OwnAgentServer
 let provider: RefusingServer
