@@ -68,6 +68,21 @@ test('a message that its server refuses later is left out, its event is named, a
   expect(server.requests).toHaveLength(1)
 })
 
+test('the last message of the user is shortened where it is refused, and stays so later', async () => {
+  const mark = 'odd signs'
+  server.refuse = (body) => (JSON.stringify(body).includes(mark) ? refusal('Invalid request') : undefined)
+  const life = await create()
+  await life.sendAndWait(`Find the fault.${' word'.repeat(1000)} ${mark} ${' word'.repeat(1000)}`)
+  expect(life.status).toBe('finished')
+  server.requests = []
+  await life.reopen()
+  await life.sendAndWait('And now?')
+  expect(life.status).toBe('finished')
+  expect(server.requests).toHaveLength(1)
+  expect(server.requests[0]).toContain('Find the fault.')
+  expect(server.requests[0]).toContain('characters left out')
+})
+
 test('a first message that is larger than the window that a server tells is shortened before it is sent', async () => {
   server.refuse = () => undefined
   server.maxModelLength = 8192

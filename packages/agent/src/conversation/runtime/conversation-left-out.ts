@@ -60,7 +60,8 @@ function toValue(model: string, { sample, reason, ...omission }: LearnedOmission
   const { kind, name, value } = omission
   const event_id = sample && now.view.events.findLast((event) => JSON.stringify(event).includes(sample))?.id
   const named = unnamed.has(kind) ? '' : ` (${name})`
-  const how = value === undefined ? 'left out of' : `limited to ${value} in`
+  const unit = kind === 'message' || kind === 'block' ? ' characters' : ''
+  const how = value === undefined ? 'left out of' : `limited to ${value}${unit} in`
   const where = event_id ? ` The original is in the event ${event_id}.` : ''
   const text = `Its server refused it, so ${what[kind]}${named} is ${how} requests to ${model}.${where}`
   return { model, ...omission, reason, ...(event_id && { event_id }), text }

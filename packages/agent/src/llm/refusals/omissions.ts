@@ -37,7 +37,7 @@ export type OmissionKind = (typeof omissionKinds)[number]
 export interface Omission {
   readonly kind: OmissionKind
   readonly name: string
-  /** The most that a number may be, instead of leaving it out. */
+  /** The most that a number may be, or the characters of a user's text, instead of leaving it out. */
   readonly value?: number | undefined
 }
 
@@ -55,7 +55,7 @@ export function addOmission(
 const imageNote = "[An image was left out: the model's server refused it.]"
 const partNote = "[A part of this message was left out: the model's server refused it.]"
 /** Of the user's last message, which is never left out. */
-const maxUserText = 2_000
+export const maxUserText = 2_000
 
 /** A body without what its server refused; the same object when it has none of it. */
 export function leaveOut(body: Json, omissions: readonly Omission[]): Json {
@@ -82,17 +82,21 @@ const appliers: Record<OmissionKind, (body: Json, omissions: readonly Omission[]
   },
   message: (body, omissions) => {
     const isNamed = nameTest(omissions)
+    const isShortened = shortenedTest(omissions)
     const last = lastUserMessage(body)
     return mapMessages(body, (message) =>
-      isNamed(digestOf(message)) ? blankMessage(message, message === last) : message,
+      isNamed(digestOf(message))
+        ? blankMessage(message, message === last || isShortened(digestOf(message)))
+        : message,
     )
   },
   block: (body, omissions) => {
     const isNamed = nameTest(omissions)
+    const isShortened = shortenedTest(omissions)
     const last = lastUserMessage(body)
     return mapMessages(body, (message) => {
       if (isReasoning(message) && isNamed(digestOf(message))) return undefined
-      const blank = (block: Json) => blankBlock(block, message === last)
+      const blank = (block: Json) => blankBlock(block, message === last || isShortened(digestOf(block)))
       return mapBlocks(message, (block) => (isNamed(digestOf(block)) ? blank(block) : block), partNote)
     })
   },
@@ -124,6 +128,13 @@ const appliers: Record<OmissionKind, (body: Json, omissions: readonly Omission[]
 function nameTest(omissions: readonly Omission[]): (name: string) => boolean {
   const names = new Set(omissions.map(({ name }) => name))
   return (name) => names.has(name)
+}
+
+/** Of what was the user's last message when it was refused: shorter, it was accepted. */
+function shortenedTest(omissions: readonly Omission[]): (name: string) => boolean {
+  const isNamed = nameTest(omissions.filter(({ value }) => value !== undefined))
+  const isBlank = nameTest(omissions.filter(({ value }) => value === undefined))
+  return (name) => isNamed(name) && !isBlank(name)
 }
 
 function mapMessages(body: Json, map: (message: Json) => Json | undefined): Json {

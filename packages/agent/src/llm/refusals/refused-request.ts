@@ -1,5 +1,5 @@
 import { parseJsonObject } from '@slipway/shared/json'
-import { itemsOf, leaveOut, type Omission } from './omissions.ts'
+import { itemsOf, leaveOut, maxUserText, type Omission } from './omissions.ts'
 import {
   isAbout,
   itemOmission,
@@ -14,6 +14,7 @@ import {
 } from './read-refusal.ts'
 import { reduceSchema } from './reduce-schema.ts'
 import {
+  blocksOf,
   digestOf,
   isPicture,
   isReasoning,
@@ -161,7 +162,18 @@ export class RefusedRequest {
 
   /** What this request has taught; empty when nothing was left out. */
   get learned(): readonly (Omission & { readonly sample: string | undefined })[] {
-    return [...this.#kept, ...this.#trial].map((one) => ({ ...one, sample: this.#sampleOf(one) }))
+    return [...this.#kept, ...this.#trial].map((one) => ({
+      ...one,
+      ...(this.#isOfLastMessage(one) && { value: maxUserText }),
+      sample: this.#sampleOf(one),
+    }))
+  }
+
+  /** It was shortened, and stays so when it is no longer the last. */
+  #isOfLastMessage({ kind, name }: Omission): boolean {
+    const last = lastUserMessage(this.#given ?? {})
+    if (last === undefined || (kind !== 'message' && kind !== 'block')) return false
+    return [last, ...blocksOf(last)].some((node) => digestOf(node) === name && !isPicture(node))
   }
 
   /** What was left out did not help: only what changed the refusal is worth remembering. */
