@@ -92,6 +92,32 @@ test('an answer that is not a stream is read, with its calls and tokens', async 
   expect(result).toMatchObject({ message: { tool_calls: calls }, usage: { prompt_tokens: 11 } })
 })
 
+/** https://platform.minimax.io/docs/api-reference/errorcode, https://github.com/MiniMax-AI/MiniMax-01/issues/37 */
+test.each([
+  [2049, 'invalid api key', 'LLMAuthenticationError'],
+  [1008, 'insufficient balance', 'LLMRateLimitError'],
+  [1002, 'rate limit', 'LLMRateLimitError'],
+  [1026, 'input new_sensitive', 'LLMContentPolicyViolationError'],
+  [2013, 'invalid params', 'LLMBadRequestError'],
+  [1000, 'unknown error', 'LLMServiceUnavailableError'],
+])('%i with the status 200 is a failure that says why', async (status_code, status_msg, code) => {
+  const body = { id: 'x', choices: null, base_resp: { status_code, status_msg } }
+  for (const [text, type] of [
+    [JSON.stringify(body), 'application/json'],
+    [sse(body), 'text/event-stream'],
+  ]) {
+    const { result } = await answerTo(text ?? '', type)
+    expect(result).toMatchObject({ kind: 'failure', code, detail: expect.stringContaining(status_msg) })
+  }
+})
+
+test('an answer with a status of no error is one', async () => {
+  const { result } = await answerTo(
+    sse(chunk({ content: 'Yes.' }), end('stop'), { usage, base_resp: { status_code: 0, status_msg: '' } }),
+  )
+  expect(result).toMatchObject({ kind: 'reply' })
+})
+
 test('a stream that stays open after its end has ended', async () => {
   const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
     start: (controller) =>

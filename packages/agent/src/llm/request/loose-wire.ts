@@ -75,6 +75,20 @@ function withIndexes({ tool_calls, ...message }: Record<string, unknown>): Recor
   return { ...message, tool_calls: tool_calls.map((call, index) => ({ index, ...asRecord(call) })) }
 }
 
+/** MiniMax says with 200 why it does not answer. */
+const errorTypes: Readonly<Record<number, string>> = {
+  ...{ 1002: 'rate_limit_error', 1039: 'rate_limit_error', 1041: 'rate_limit_error' },
+  ...{ 1004: 'authentication_error', 2049: 'authentication_error', 1008: 'insufficient_balance_error' },
+  ...{ 1026: 'content_filter', 1027: 'content_filter', 2013: 'invalid_request_error' },
+}
+
+function errorOf({ base_resp, choices }: Record<string, unknown>): object | undefined {
+  const { status_code: code, status_msg } = asRecord(base_resp)
+  const isAnswered = Array.isArray(choices) && choices.length > 0
+  if (typeof code !== 'number' || code === 0 || isAnswered) return undefined
+  return { message: `${status_msg} (${code})`, type: errorTypes[code] ?? 'server_error' }
+}
+
 class ChunkReader {
   #hasCalls = false
   #hasChoices = false
@@ -86,6 +100,8 @@ class ChunkReader {
   fit(line: string): string {
     const chunk = parseJson(line.slice('data:'.length))
     if (!isRecord(chunk) || chunk.error !== undefined) return line
+    const error = errorOf(chunk)
+    if (error !== undefined) return `data: ${JSON.stringify({ error })}`
     const choices = Array.isArray(chunk.choices) ? chunk.choices : []
     const fitted = choices.map((choice: unknown) => this.#choice(asRecord(choice)))
     const isSame = Array.isArray(chunk.choices) && fitted.every((one, at) => one === choices[at])
