@@ -74,6 +74,155 @@ test.each<[string, string, object]>([
     sse(chunk({ content: 'Yes.' }), end('stop'), { usage }),
     { text: 'Yes.' },
   ],
+  // https://github.com/ollama/ollama/blob/main/openai/openai.go, its first versions
+  [
+    'a call without an id',
+    sse(
+      chunk({
+        tool_calls: [
+          { index: 0, type: 'function', function: { name: 'grep', arguments: '{"pattern":"x"}' } },
+        ],
+      }),
+      end('tool_calls'),
+    ),
+    { tool_calls: calls },
+  ],
+  // https://github.com/ollama/ollama/issues/7881
+  [
+    'calls that all have the index 0',
+    sse(
+      chunk(call('{"pattern":"x"}', 'call_1234567890123451')),
+      chunk(call('{"pattern":"y"}', 'call_1234567890123452')),
+      end('tool_calls'),
+    ),
+    { tool_calls: [...calls, { name: 'grep', arguments: '{"pattern":"y"}' }] },
+  ],
+  // https://ai.google.dev/gemini-api/docs/openai
+  [
+    'calls without an index',
+    sse(
+      chunk({
+        tool_calls: ['x', 'y'].map((pattern) => ({
+          ...{ id: `function-call-${pattern}`, type: 'function' },
+          function: { name: 'grep', arguments: JSON.stringify({ pattern }) },
+        })),
+      }),
+      end('stop'),
+    ),
+    { tool_calls: [...calls, { name: 'grep', arguments: '{"pattern":"y"}' }] },
+  ],
+  // https://www.alibabacloud.com/help/en/model-studio/qwen-function-calling
+  [
+    'an id and a name that are empty later',
+    sse(
+      chunk(call('')),
+      chunk({
+        tool_calls: [
+          { index: 0, id: '', type: 'function', function: { name: '', arguments: '{"pattern":' } },
+        ],
+      }),
+      chunk({
+        tool_calls: [{ index: 0, id: '', type: 'function', function: { name: null, arguments: '"x"}' } }],
+      }),
+      end('tool_calls'),
+    ),
+    { tool_calls: calls },
+  ],
+  // https://openrouter.ai/docs/api-reference/streaming
+  [
+    'comments',
+    `: OPENROUTER PROCESSING\n\n${sse(chunk({ content: 'Yes.' }), end('stop'))}`,
+    { text: 'Yes.' },
+  ],
+  // https://docs.siliconflow.com/en/api-reference/chat-completions
+  [
+    'a reason for the end that is empty at first',
+    sse(
+      chunk({ content: 'Ye' }, { finish_reason: '' }),
+      chunk({ content: 's.' }, { finish_reason: '' }),
+      end('stop'),
+    ),
+    { text: 'Yes.' },
+  ],
+  // https://docs.z.ai/api-reference/llm/chat-completion
+  [
+    'a line end of two signs, and no space',
+    `data:${JSON.stringify(chunk({ content: 'Yes.' }))}\r\n\r\ndata:${JSON.stringify(end('stop'))}\r\n\r\ndata:[DONE]\r\n\r\n`,
+    { text: 'Yes.' },
+  ],
+  // https://docs.vllm.ai/en/latest/features/tool_calling
+  ['the end of a text after a call', sse(chunk(call('{"pattern":"x"}')), end('stop')), { tool_calls: calls }],
+  // https://console.groq.com/docs/api-reference
+  [
+    'a use of tokens in a member of its own',
+    sse(chunk({ content: 'Yes.' }), { ...end('stop'), x_groq: { id: 'req_1', usage } }),
+    { text: 'Yes.' },
+  ],
+  // https://learn.microsoft.com/azure/ai-foundry/openai/concepts/content-filter
+  [
+    'filters before the first choice',
+    sse(
+      { id: '', choices: [], prompt_filter_results: [{ prompt_index: 0 }] },
+      chunk({ content: 'Yes.' }),
+      end('stop'),
+    ),
+    { text: 'Yes.' },
+  ],
+  // https://api-docs.deepseek.com/guides/reasoning_model
+  [
+    'a content that is null beside thoughts',
+    sse(
+      chunk({ content: null, reasoning_content: 'Hm.' }),
+      chunk({ content: 'Yes.', reasoning_content: null }),
+      end('stop'),
+    ),
+    { text: 'Yes.' },
+  ],
+  // https://docs.mistral.ai/capabilities/reasoning
+  [
+    'a content of parts',
+    sse(
+      chunk({ content: [{ type: 'thinking', thinking: [{ type: 'text', text: 'Hm.' }] }] }),
+      chunk({ content: [{ type: 'text', text: 'Ye' }] }),
+      chunk({ content: 's.' }),
+      end('stop'),
+    ),
+    { text: 'Yes.' },
+  ],
+  // https://docs.perplexity.ai/api-reference
+  [
+    'a delta that is null',
+    sse(chunk({ content: 'Yes.' }), { choices: [{ index: 0, delta: null, finish_reason: 'stop' }] }),
+    { text: 'Yes.' },
+  ],
+  // https://docs.fireworks.ai/api-reference/post-chatcompletions
+  [
+    'arguments that are null',
+    sse(
+      chunk({
+        tool_calls: [
+          {
+            index: 0,
+            id: 'call_1234567890123456',
+            type: 'function',
+            function: { name: 'grep', arguments: null },
+          },
+        ],
+      }),
+      given('{"pattern":"x"}'),
+      end('tool_calls'),
+    ),
+    { tool_calls: calls },
+  ],
+  // https://docs.together.ai/reference/chat-completions
+  [
+    'a role and a token beside each choice',
+    sse(
+      { ...chunk({ role: 'assistant', content: 'Yes.', token_id: 7, tool_calls: [] }), usage: null },
+      { ...end('eos'), usage },
+    ),
+    { text: 'Yes.' },
+  ],
   ['no reason for the end', sse(chunk({ content: 'Yes.' })), { text: 'Yes.' }],
   ['no reason for the end of a call', sse(chunk(call('{"pattern":"x"}'))), { tool_calls: calls }],
 ])('%s is read', async (_, body, expected) => {
