@@ -260,6 +260,76 @@ test.each([
   }
 })
 
+const begun = chunk({ content: 'It beg' })
+
+/** Errors in the middle of a stream, each below its source. */
+test.each<[string, string, string]>([
+  // https://openrouter.ai/docs/api-reference/errors
+  [
+    'OpenRouter',
+    sse(begun, {
+      ...{ id: 'gen-1', object: 'chat.completion.chunk', error: { code: 502, message: 'It went away' } },
+      choices: [{ index: 0, delta: { content: '' }, finish_reason: 'error' }],
+    }),
+    'LLMServiceUnavailableError',
+  ],
+  // https://github.com/anomalyco/opencode/issues/1018
+  [
+    'Groq',
+    `${sse(begun).replace('data: [DONE]\n\n', '')}event: error\ndata: {"error":{"message":"It went away","code":"tool_use_failed","status_code":400}}\n\n`,
+    'LLMServiceUnavailableError',
+  ],
+  // https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints
+  [
+    'vLLM',
+    sse(begun, {
+      error: { object: 'error', message: 'It went away', type: 'InternalServerError', code: 500 },
+    }),
+    'LLMServiceUnavailableError',
+  ],
+  // https://lmstudio.ai/docs/developer
+  [
+    'LM Studio',
+    `data: ${JSON.stringify(begun)}\n\nevent: error\ndata: {"error":{"message":"It went away"}}\n\n`,
+    'LLMServiceUnavailableError',
+  ],
+  // https://github.com/ollama/ollama/blob/main/middleware/openai.go
+  ['Ollama', sse(begun, { error: 'It went away' }), 'LLMServiceUnavailableError'],
+  // https://docs.mistral.ai/api
+  [
+    'Mistral',
+    sse(begun, { object: 'error', message: 'It went away', type: 'internal_server_error', code: '1000' }),
+    'LLMServiceUnavailableError',
+  ],
+  // https://www.alibabacloud.com/help/en/model-studio/error-code
+  [
+    'DashScope',
+    sse(begun, { code: 'InternalError', message: 'It went away', request_id: 'r' }),
+    'LLMServiceUnavailableError',
+  ],
+  // https://docs.litellm.ai/docs/exception_mapping
+  [
+    'LiteLLM',
+    sse(begun, { error: { message: 'It went away', type: 'None', param: 'None', code: '500' } }),
+    'LLMServiceUnavailableError',
+  ],
+  // https://github.com/sgl-project/sglang
+  [
+    'SGLang',
+    sse(begun, { object: 'error', message: 'It went away', type: 'BadRequest', code: 400 }),
+    'LLMBadRequestError',
+  ],
+  // https://platform.moonshot.ai/docs/api/errors
+  [
+    'Moonshot',
+    sse(begun, { error: { message: 'It went away', type: 'engine_overloaded_error' } }),
+    'LLMServiceUnavailableError',
+  ],
+])('%s says in the middle of a stream why it ends', async (_, body, code) => {
+  const { result } = await answerTo(body)
+  expect(result).toMatchObject({ kind: 'failure', code, detail: expect.stringContaining('It went away') })
+})
+
 test('an answer with a status of no error is one', async () => {
   const { result } = await answerTo(
     sse(chunk({ content: 'Yes.' }), end('stop'), { usage, base_resp: { status_code: 0, status_msg: '' } }),

@@ -82,7 +82,11 @@ const errorTypes: Readonly<Record<number, string>> = {
   ...{ 1026: 'content_filter', 1027: 'content_filter', 2013: 'invalid_request_error' },
 }
 
-function errorOf({ base_resp, choices }: Record<string, unknown>): object | undefined {
+function errorOf(chunk: Record<string, unknown>): object | undefined {
+  const { base_resp, choices, message, object, code: named } = chunk
+  // Mistral, SGLang and DashScope name no `error` in a stream that has begun.
+  const isError = object === 'error' || named !== undefined
+  if (choices === undefined && typeof message === 'string' && isError) return chunk
   const { status_code: code, status_msg } = asRecord(base_resp)
   const isAnswered = Array.isArray(choices) && choices.length > 0
   if (typeof code !== 'number' || code === 0 || isAnswered) return undefined
