@@ -41,6 +41,34 @@ test('the longest output that needs no cut has no cut', async () => {
   expect(await capture.end()).toEqual({ text: 'x'.repeat(30_000), savedTo: undefined })
 })
 
+test('lines of what is left out that name failures come first, with their numbers, within the limit', async () => {
+  const lines = Array.from({ length: 50_000 }, (_, at) => `test_${at} PASSED\n`)
+  lines[0] = 'FAILED in_the_head\n'
+  lines[20_000] = 'FAILED test_a.py::test_20000 - secret-value\n'
+  lines[40_000] = 'FAILED test_a.py::test_40000\n'
+  lines[49_999] = 'FAILED in_the_tail\n'
+  const capture = openCapture()
+  for (const line of lines) capture.write(line)
+  const { text, savedTo = '' } = await capture.end()
+  expect(text.length).toBeLessThanOrEqual(30_000)
+  expect(text).toMatch(
+    /^\[Lines of .*:\]\n20001: FAILED test_a\.py::test_20000 - <hidden>\n40001: FAILED test_a\.py::test_40000\n\nFAILED in_the_head\n/,
+  )
+  expect(text).toMatch(/FAILED in_the_tail\n$/)
+  expect((await readFile(savedTo, 'utf8')).split('\n')[40_000]).toBe('FAILED test_a.py::test_40000')
+})
+
+test('any number of failures takes a fifth of the text at most', async () => {
+  const capture = openCapture()
+  for (let at = 0; at < 10_000; at++) capture.write(`FAILED test_${at}\n`)
+  const { text } = await capture.end()
+  expect(text.length).toBeLessThanOrEqual(30_000)
+  expect(text.length).toBeGreaterThan(28_000)
+  const [found = ''] = text.split('\n\n')
+  expect(found.length).toBeLessThan(6_000)
+  expect(found).toContain('FAILED test_')
+})
+
 test('a long output has head and tail, and a file with all of it', async () => {
   const lines = Array.from({ length: 50_000 }, (_, at) => `line ${at}\n`)
   const capture = openCapture()

@@ -3,9 +3,13 @@ import type { WriteStream } from 'node:fs'
 import { join } from 'node:path'
 import { createPrivateStream } from '@slipway/shared/tool-files'
 import { countOccurrences, isInSurrogatePair } from '../core/truncate.ts'
+import { FailureLines } from './failure-lines.ts'
 
 interface CapturedOutput {
-  /** Redacted, at most `maxChars`; a longer output has a notice in its middle. */
+  /**
+   * Redacted, at most `maxChars`; a longer output has a notice in its middle, and begins with the lines of what
+   * is left out that name failures.
+   */
   readonly text: string
   /** The file with the output that `text` omits. */
   readonly savedTo: string | undefined
@@ -29,6 +33,9 @@ const blockChars = 262_144
 const overlapChars = 65_536
 /** Reserved for the notice. */
 const noticeChars = 600
+/** The part of the text that lines which name failures may take, from head and tail. */
+const failureShare = 1 / 5
+const failureHeading = '[Lines of the part that is left out below, which name failures, with their numbers:]'
 
 /**
  * Captures the output of one command, of any length, in bounded memory: head and tail, and, once it is too
@@ -37,6 +44,9 @@ const noticeChars = 600
 export class OutputCapture {
   readonly #options: OutputCaptureOptions
   readonly #halfChars: number
+  /** Taken from the head, and from the tail, when lines of failures are shown. */
+  readonly #failureChars: number
+  readonly #failures: FailureLines
   /** Not redacted yet. */
   #pending = ''
   #head = ''
@@ -51,6 +61,11 @@ export class OutputCapture {
   constructor(options: OutputCaptureOptions) {
     this.#options = options
     this.#halfChars = Math.floor((options.maxChars - noticeChars) / 2)
+    this.#failureChars = Math.floor(this.#halfChars * failureShare)
+    this.#failures = new FailureLines({
+      fromOffset: this.#halfChars - this.#failureChars,
+      maxChars: 2 * this.#failureChars - failureHeading.length - 2,
+    })
   }
 
   get isEmpty(): boolean {
@@ -81,6 +96,7 @@ export class OutputCapture {
     if (this.#file === undefined && !this.#isFailed) this.#openFile()
     this.#writeFile(text)
     this.#length += text.length
+    this.#failures.write(text)
     const headRoom = this.#halfChars - this.#head.length
     if (headRoom > 0) this.#head += text.slice(0, headRoom)
     // Copied, because a slice holds the whole text in memory.
@@ -127,8 +143,14 @@ export class OutputCapture {
   #excerpt(savedTo: string | undefined): string {
     // Redaction can shorten the output.
     if (this.#length === this.#head.length + this.#tail.length) return this.#head + this.#tail
-    const head = this.#head.replace(/[\ud800-\udbff]$/, '')
-    const tail = this.#tail.replace(/^[\udc00-\udfff\ufffd]/, '')
+    const shownTail = this.#halfChars - this.#failureChars
+    const failures = this.#failures.before(this.#length - shownTail)
+    const hasFailures = failures.length > 0
+    const head = (hasFailures ? this.#head.slice(0, shownTail) : this.#head).replace(/[\ud800-\udbff]$/, '')
+    const tail = (hasFailures ? this.#tail.slice(-shownTail) : this.#tail).replace(
+      /^[\udc00-\udfff\ufffd]/,
+      '',
+    )
     const line = countOccurrences(head, '\n') + 1
     const omission = `${this.#length - head.length - tail.length} characters left out`
     const { maxFileBytes } = this.#options
@@ -138,7 +160,8 @@ export class OutputCapture {
       savedTo === undefined
         ? `[${omission}, from line ${line}.]`
         : `[${omission}. The ${extent} is in ${savedTo}: read on there from line ${line}.]`
-    return `${head}${head.endsWith('\n') ? '' : '\n'}${notice}\n${tail}`
+    const first = hasFailures ? `${[failureHeading, ...failures].join('\n')}\n\n` : ''
+    return `${first}${head}${head.endsWith('\n') ? '' : '\n'}${notice}\n${tail}`
   }
 }
 
