@@ -1,7 +1,7 @@
-import { dirname, join } from 'node:path'
+import { dirname } from 'node:path'
 import { RepositoryView } from '@slipway/shared/git'
 import { type GitCommand, gitCommand } from '@slipway/shared/process'
-import { lstat } from '@slipway/shared/tool-files'
+import { isRepositoryRoot } from '../skills/instruction-files.ts'
 import type { Workspace } from '../workspace/workspace.ts'
 import { joinData, quoteData } from './quote-data.ts'
 
@@ -58,10 +58,7 @@ function splitFields(output: string): string[] {
 }
 
 async function isBelowRepository(directory: string): Promise<boolean> {
-  const isThere = await lstat(join(directory, '.git')).then(
-    () => true,
-    () => false,
-  )
   const parent = dirname(directory)
-  return isThere || (parent !== directory && (await isBelowRepository(parent)))
+  if (await isRepositoryRoot(directory)) return true
+  return parent !== directory && (await isBelowRepository(parent))
 }

@@ -1,21 +1,23 @@
-import { dirname, join, relative, resolve } from 'node:path'
+import { dirname, relative, resolve } from 'node:path'
 import type { TextContent } from '@slipway/protocol'
+import { Mutex } from '@slipway/shared/async'
 import { isWithin } from '@slipway/shared/fs'
 import { stat } from '@slipway/shared/tool-files'
 import { textBlock } from '../tools/core/tool.ts'
-import { readSmallFile } from './small-file.ts'
+import { type Instructions, readInstructions } from './instruction-files.ts'
 
-/** Of one file, and of all files together. */
-const maxFileBytes = 32 * 1024
+/** Of all files together. */
 const maxTotalChars = 128 * 1024
 
 /**
- * The AGENTS.md files below the root of a workspace, each shown once: the nearest to a file, when it is
- * touched.
+ * The AGENTS.md and CLAUDE.md files below the root of a workspace, each shown once: those on the way from the
+ * root to a file, when it is touched.
  */
 export class NestedInstructions {
   readonly #root: string
   readonly #shown = new Set<string>()
+  /** Calls that only read run at the same time. */
+  readonly #mutex = new Mutex()
   #chars = 0
 
   /** `root`: the real path of the workspace. */
@@ -23,25 +25,25 @@ export class NestedInstructions {
     this.#root = root
   }
 
-  /** The instructions nearest to a path (absolute, or relative to the root) if they were not shown yet. */
+  /**
+   * The instructions for a path (absolute, or relative to the root) that were not shown yet, those of the
+   * outermost folder first.
+   */
   async forPath(path: string): Promise<readonly TextContent[]> {
-    const target = resolve(this.#root, path)
-    const isFolder = (await stat(target).catch(() => undefined))?.isDirectory() === true
-    for (
-      let folder = isFolder ? target : dirname(target);
-      folder !== this.#root && isWithin(this.#root, folder);
-      folder = dirname(folder)
-    ) {
-      const file = join(folder, 'AGENTS.md')
-      if (this.#shown.has(file)) return []
-      const read = await readSmallFile(file, { maxBytes: maxFileBytes, within: this.#root })
-      if (read === undefined || 'issue' in read || read.text.trim() === '') continue
-      this.#shown.add(file)
-      this.#chars += read.text.length
-      if (this.#chars > maxTotalChars) return []
-      return [textBlock(instructionsText(relative(this.#root, file), read))]
-    }
-    return []
+    return await this.#mutex.runExclusive(async () => {
+      const target = resolve(this.#root, path)
+      const isFolder = (await stat(target).catch(() => undefined))?.isDirectory() === true
+      const blocks: TextContent[] = []
+      for (
+        let folder = isFolder ? target : dirname(target);
+        folder !== this.#root && isWithin(this.#root, folder);
+        folder = dirname(folder)
+      ) {
+        const found = await readInstructions(folder, this.#root)
+        blocks.unshift(...found.flatMap((instructions) => this.#show(instructions)))
+      }
+      return blocks
+    })
   }
 
   /** Shows all files again. */
@@ -49,12 +51,19 @@ export class NestedInstructions {
     this.#shown.clear()
     this.#chars = 0
   }
+
+  #show(instructions: Instructions): TextContent[] {
+    const { file, text } = instructions
+    if (this.#shown.has(file)) return []
+    this.#shown.add(file)
+    this.#chars += text.length
+    return this.#chars > maxTotalChars
+      ? []
+      : [textBlock(instructionsText(relative(this.#root, file), instructions))]
+  }
 }
 
-function instructionsText(
-  file: string,
-  { text, isTruncated }: { text: string; isTruncated: boolean },
-): string {
+function instructionsText(file: string, { text, isTruncated }: Instructions): string {
   const rest = isTruncated ? '\n[The rest does not fit here; read the file when you need it.]' : ''
-  return `Instructions of the project for files in ${dirname(file)}. Where they differ from those of a folder above, they go first.\n\n<instructions source="${file}">\n${text.trim()}${rest}\n</instructions>`
+  return `Instructions of the project for files in ${dirname(file)}. Where they differ from those of a folder above, they go first.\n\n<instructions source="${file}">\n${text}${rest}\n</instructions>`
 }

@@ -142,7 +142,7 @@ export class AgentRuntime {
     const findSkills = (agentContext: AgentContext | undefined) => {
       const additions = extensions.skills
       const options = { directory: root, context: agentContext, additions, homeDirectory }
-      return loadSkills({ ...options, hasInstructions: true }, signal)
+      return loadSkills({ ...options, hasInstructions: true, reserved: deps.server?.directories }, signal)
     }
     const pluginDirectories = () => extensions.plugins.map((plugin) => plugin.directory)
     const loaded = await findSkills(agent.agent_context)
@@ -284,11 +284,12 @@ export class AgentRuntime {
   async reload(signal: AbortSignal): Promise<void> {
     const { extensions, workspace, hooks } = this
     const { id, deps, secrets } = this.#context
-    const { homeDirectory, logLine } = deps
+    const { homeDirectory, logLine, server } = deps
     const { directory } = workspace
     const context = this.settings.agent.agent_context
     const additions = extensions.skills
-    const options = { directory, context, additions, homeDirectory, hasInstructions: true }
+    const reserved = server?.directories
+    const options = { directory, context, additions, homeDirectory, hasInstructions: true, reserved }
     const { skills, issues } = await loadSkills(options, signal)
     this.skills = new SkillSet(skills, directory)
     await this.#addSkillTool()

@@ -1,4 +1,4 @@
-import { mkdir, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ConversationFixtures, contentText, FakeModel } from '../testing/fixtures.ts'
@@ -45,6 +45,57 @@ test('the AGENTS.md nearest to a touched file comes with its first result, the r
   expect(named).toEqual([['Web rules.'], [], ['Api rules.'], []])
   expect(results[0]).toContain('<instructions source="web/AGENTS.md">')
   expect(JSON.stringify(model.requests[1]?.messages.at(-1))).toContain('Web rules.')
+})
+
+test('all AGENTS.md and CLAUDE.md on the way to a file come once, the outermost first, also to reads of one reply', async () => {
+  const model = new FakeModel([
+    {
+      calls: ['web/deep/er/a.ts', 'web/deep/b.ts'].map((file_path) => ['read_file', { file_path }] as const),
+    },
+  ])
+  const life = await fixtures.create({ model: model.open, agent: { tools: [{ name: 'read_file' }] } })
+  const more = {
+    'web/deep/CLAUDE.md': 'Deep rules.',
+    'web/CLAUDE.md': '@AGENTS.md\n',
+    'web/deep/er/AGENTS.md': 'Deeper rules.',
+  }
+  for (const [name, text] of Object.entries({ ...files, ...more })) {
+    await mkdir(join(life.workspace, name, '..'), { recursive: true })
+    await writeFile(join(life.workspace, name), text)
+  }
+  await life.sendAndWait('Look.')
+  const results = (await life.eventsOfKind('ObservationEvent')).map(({ observation }) =>
+    contentText(observation.content as object[]),
+  )
+  const rules = results.map((text) => text.match(/[A-Z]\w+ rules\./g) ?? [])
+  expect(rules.flat().sort()).toEqual(['Deep rules.', 'Deeper rules.', 'Web rules.'])
+  expect(rules.find((list) => list.includes('Deeper rules.'))?.at(-1)).toBe('Deeper rules.')
+  expect(results.join()).not.toContain('@AGENTS.md')
+})
+
+test('CLAUDE.md of the root, and what a repository says above the workspace, are in the prompt from the outermost on', async () => {
+  const life = await fixtures.create({})
+  const above = join(life.workspace, '..')
+  await mkdir(join(above, '.git'))
+  await writeFile(join(above, 'AGENTS.md'), 'Rules of the repository.')
+  await writeFile(join(above, '..', 'AGENTS.md'), 'Rules of nobody.')
+  await writeFile(join(life.workspace, 'AGENTS.md'), 'Rules of the package.')
+  await writeFile(join(life.workspace, 'CLAUDE.md'), 'Rules of Claude.')
+  await life.sendAndWait('Look.')
+  const prompts = await life.eventsOfKind('SystemPromptEvent')
+  expect(prompts[0]?.dynamic_context?.text.match(/Rules of .*/g)).toEqual([
+    ...['Rules of the repository.', 'Rules of the package.', 'Rules of Claude.'],
+  ])
+  expect(prompts[0]?.dynamic_context?.text).toContain('<instructions source="../AGENTS.md">')
+  const data = await fixtures.create({ deps: { server: { directories: [above], port: () => undefined } } })
+  await data.sendAndWait('Look.')
+  expect(JSON.stringify(await data.eventsOfKind('SystemPromptEvent'))).not.toContain(
+    'Rules of the repository',
+  )
+  const off = await fixtures.create({ agent: { agent_context: { disabled_skills: ['agents'] } } })
+  await off.sendAndWait('Look.')
+  expect(JSON.stringify(await off.eventsOfKind('SystemPromptEvent'))).not.toContain('Rules of the repository')
+  await rm(join(above, '.git'), { recursive: true })
 })
 
 test('they are bounded, and files that lead out of the workspace are not read', async () => {
