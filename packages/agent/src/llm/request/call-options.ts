@@ -7,7 +7,7 @@ import { isOpenaiName, type ModelRoute } from '../route.ts'
 import { fitSchema, withFittedKeys } from './fit-schema.ts'
 import { toPrompt } from './prompt.ts'
 import { claudeBlocks, decodeProviderMetadata, isSendable } from './provider-metadata.ts'
-import type { ProviderOptions, SdkCallOptions } from './sdk-types.ts'
+import type { ProviderOptions, ProviderTool, SdkCallOptions } from './sdk-types.ts'
 
 type Effort = NonNullable<SdkCallOptions['reasoning']>
 const efforts: readonly string[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
@@ -50,7 +50,7 @@ export function callOptions(
       capabilities,
       canCache: llm.caching_prompt,
     }),
-    ...(request.tools.length > 0 && toolMembers(request, route, capabilities)),
+    ...(request.tools.length > 0 && toolMembers(request, route, { llm, capabilities })),
     ...definedMembers({
       maxOutputTokens,
       temperature: llm.temperature,
@@ -80,24 +80,55 @@ function outputLimit(llm: Llm, { api }: ModelRoute, request: ModelRequest): numb
 function toolMembers(
   { tools, toolChoice, keepsCache = false }: ModelRequest,
   route: ModelRoute,
-  { cacheMarks }: ModelCapabilities,
+  options: { readonly llm: Llm; readonly capabilities: ModelCapabilities },
 ): Pick<SdkCallOptions, 'tools' | 'toolChoice'> {
   const { api } = route
+  const { cacheMarks } = options.capabilities
+  const search = options.llm.web_search === true ? searchTool(route) : undefined
+  const hasSearch = search !== undefined && !tools.some(({ name }) => fitToolName(name) === search.name)
   const strict = api === 'responses' ? { strict: false } : {}
   const toSchema = (schema: ModelTool['parameters']) =>
     needsFittedKeys(route) ? withFittedKeys(fitSchema(schema)) : fitSchema(schema)
   // Claude's cache of messages, which is the one with marks, is that of one choice of tools.
   const canForbid = api !== 'bedrock' && !(keepsCache && cacheMarks !== 'none')
   return {
-    tools: tools.map(({ name, description, parameters }) => ({
-      type: 'function',
-      name: fitToolName(name),
-      description: api === 'chat' ? shortenDescription(description) : description,
-      inputSchema: toSchema(parameters),
-      ...strict,
-    })),
+    tools: [
+      ...tools.map(({ name, description, parameters }) => ({
+        type: 'function' as const,
+        name: fitToolName(name),
+        description: api === 'chat' ? shortenDescription(description) : description,
+        inputSchema: toSchema(parameters),
+        ...strict,
+      })),
+      ...(hasSearch ? [search] : []),
+    ],
     // Bedrock cannot forbid tools, and its library drops the history's calls without tools.
     ...(toolChoice === 'none' && canForbid && { toolChoice: { type: 'none' } }),
+  }
+}
+
+/** Searches of one reply. */
+const maxSearches = 8
+
+/** The provider's own search of the web; undefined where none goes together with other tools. */
+function searchTool({ api, name }: ModelRoute): ProviderTool | undefined {
+  switch (api) {
+    case 'responses':
+      return { type: 'provider', id: 'openai.web_search', name: 'web_search', args: {} }
+    case 'anthropic':
+      return {
+        type: 'provider',
+        id: 'anthropic.web_search_20250305',
+        name: 'web_search',
+        args: { maxUses: maxSearches },
+      }
+    case 'google':
+      // Earlier ones take either a search or functions.
+      return /gemini-(?:[12]|pro|flash)/.test(name)
+        ? undefined
+        : { type: 'provider', id: 'google.google_search', name: 'google_search', args: {} }
+    default:
+      return undefined
   }
 }
 

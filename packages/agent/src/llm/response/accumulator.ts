@@ -30,6 +30,8 @@ const partLength = 256
 export class ResponseAccumulator {
   readonly parts: ResponsePart[] = []
   readonly calls: ReceivedCall[] = []
+  /** Addresses and titles of pages that a search of the provider found and the text cites. */
+  readonly sources = new Map<string, string>()
   readonly promptTokenIds: number[] = []
   readonly tokenIds: number[] = []
   /** OpenRouter's reasoning details, chunks joined. */
@@ -87,13 +89,16 @@ export class ResponseAccumulator {
         break
       case 'tool-input-start':
         this.hasBegun = true
-        this.#callsBegun += 1
+        if (part.providerExecuted !== true) this.#callsBegun += 1
         break
       case 'tool-input-delta':
         this.#argumentsText += part.delta
         break
       case 'tool-call':
         this.#call(part)
+        break
+      case 'source':
+        if (part.sourceType === 'url') this.sources.set(part.url, part.title ?? part.url)
         break
       case 'response-metadata':
         this.responseId ??= part.id

@@ -28,7 +28,11 @@ export function assistantMessage(
   const [first] = items
   return {
     role: 'assistant',
-    content: texts.map(({ text }) => ({ type: 'text', text, cache_prompt: false })),
+    content: texts.map(({ text }, index) => ({
+      type: 'text',
+      text: index === texts.length - 1 ? text + sourceList(response) : text,
+      cache_prompt: false,
+    })),
     ...(response.calls.length > 0 ? { tool_calls: toolCalls(response.calls, route, usedIds, names) } : {}),
     ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
     thinking_blocks: [
@@ -50,6 +54,16 @@ export function assistantMessage(
 /** Providers refuse blank texts, and the places of the others are counted without them. */
 function isBlank({ text }: ResponsePart): boolean {
   return text.trim() === ''
+}
+
+const maxSources = 20
+
+/** The cited pages, in the last text: a text alone would have no place in the provider's order of parts. */
+function sourceList({ sources }: ResponseAccumulator): string {
+  const found = [...sources].filter(([url]) => /^https?:\/\/\S+$/.test(url)).slice(0, maxSources)
+  if (found.length === 0) return ''
+  const lines = found.map(([url, title]) => `- ${title.replaceAll(/\s+/g, ' ').slice(0, 200)}: ${url}`)
+  return `\n\nSources:\n${lines.join('\n')}`
 }
 
 /** Makes call ids unique: some servers start from the same id in every reply. */

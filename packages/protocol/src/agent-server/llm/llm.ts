@@ -55,6 +55,10 @@ export const llm = looseComponent('LLM', {
   output_cost_per_token: tokenPrice,
   stream: withDefault(z.boolean(), false),
   disable_vision: nullAsUndefined(z.boolean()),
+  web_search: nullAsUndefined(z.boolean()).meta({
+    description:
+      'The model may search the web by the tool of its provider: OpenAI (Responses), Anthropic, Gemini 3. Default false.',
+  }),
   caching_prompt: trueByDefault,
   prompt_cache_retention: nullAsUndefined(z.string()).meta({
     description: '`in_memory` or `24h`, for models of OpenAI that have it.',
