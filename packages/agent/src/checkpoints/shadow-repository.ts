@@ -79,9 +79,13 @@ const config: readonly (readonly [string, string])[] = [
   ['core.autocrlf', 'false'],
   ['index.version', '4'],
 ]
-/** The only one: its commits are the checkpoints. */
+/** Its commits are the checkpoints. */
 export const branch = 'refs/heads/checkpoints'
-const locks = ['index', 'config', 'HEAD', 'packed-refs', branch].map((file) => `${file}.lock`)
+/** The files at the end of steps; the message of a commit is the checkpoint of its step. */
+export const endsBranch = 'refs/heads/ends'
+const locks = ['index', 'mixed-index', 'config', 'HEAD', 'packed-refs', branch, endsBranch].map(
+  (file) => `${file}.lock`,
+)
 const attributes = '* -text -eol -filter -ident -working-tree-encoding -export-subst\n'
 
 export type RunGit = (

@@ -87,6 +87,36 @@ test('any step is restored, and what a restore replaces is stored first', async 
   ])
 })
 
+test('a restore keeps what the user alone has changed, names what both have, and is undone', async () => {
+  const checkpoints = open()
+  for (const name of ['agent.txt', 'both.txt', 'user.txt', 'gone.txt']) write(name, 'old\n')
+  const first = await saved(checkpoints, 'e1')
+  write('agent.txt', 'agent\n')
+  write('both.txt', 'agent\n')
+  write('made by the agent.txt', 'agent\n')
+  await checkpoints.saveEnd()
+  write('both.txt', 'user\n')
+  write('user.txt', 'user\n')
+  remove('gone.txt')
+  write('über/made by the user.txt', 'user\n')
+  await saved(checkpoints, 'e2')
+  write('agent.txt', 'agent again\n')
+  await checkpoints.saveEnd()
+  const before = await tree()
+  const restored = await checkpoints.restore(first)
+  expect(await tree()).toEqual({
+    'agent.txt': 'old\n',
+    'both.txt': 'old\n',
+    'user.txt': 'user\n',
+    'über/made by the user.txt': 'user\n',
+  })
+  expect([...restored.kept].sort()).toEqual(['gone.txt', 'user.txt', 'über/made by the user.txt'])
+  expect(restored.clashes).toEqual(['both.txt'])
+  write('later.txt', 'user\n')
+  await checkpoints.restore(restored.saved.id)
+  expect(await tree()).toEqual({ ...before, 'later.txt': 'user\n' })
+})
+
 test('a step has one checkpoint, also after a restart', async () => {
   write('a', '1')
   await saved(open(), 'e1')

@@ -4,11 +4,13 @@ import { Mutex } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { readFile, writeFile } from '@slipway/shared/tool-files'
 import type { Workspace } from '../workspace/workspace.ts'
+import { planRestore, type RestorePlan } from './restore-plan.ts'
 import {
   branch,
   CheckpointError,
   type CheckpointLimits,
   defaultLimits,
+  endsBranch,
   type RunGit,
   ShadowRepository,
   type StoredTree,
@@ -22,7 +24,7 @@ const maxNamed = 200
 const maxPatchChars = 1_000_000
 
 /** A restored workspace. */
-export interface Restored {
+export interface Restored extends Pick<RestorePlan, 'kept' | 'clashes'> {
   /** The checkpoint of what was there before. */
   readonly saved: Checkpoint
   /** Paths of files that changed. */
@@ -81,6 +83,24 @@ export class WorkspaceCheckpoints {
     })
   }
 
+  /**
+   * Stores the files at the end of the newest step: what changes after it is the user's. Without it all counts as
+   * changed by the step.
+   */
+  async saveEnd(signal?: AbortSignal): Promise<void> {
+    await this.#exclusive(async () => {
+      if ((await this.offReason()) !== undefined) return
+      try {
+        await this.#open()
+        const git = this.#repository.session(signal)
+        const head = await this.#head(git)
+        if (head !== undefined) await this.#commitEnd(git, head, (await this.#repository.writeTree(git)).tree)
+      } catch (error) {
+        if (!signal?.aborted && !(error instanceof CheckpointError) && !isSystemError(error)) throw error
+      }
+    })
+  }
+
   /** The newest checkpoints, oldest first. */
   async list(): Promise<readonly Checkpoint[]> {
     return await this.#use((git) => this.#list(git, maxListed))
@@ -110,8 +130,9 @@ export class WorkspaceCheckpoints {
   }
 
   /**
-   * Makes the files those of a checkpoint, after storing what is there. Ignored files stay, except where the
-   * checkpoint has a file: that one is stored first, too. Problem `not_found`.
+   * Makes the files those of a checkpoint, after storing what is there. Files that the user alone has changed or
+   * made since, and ignored files, stay; where the checkpoint has a file, an ignored one is stored first, too.
+   * Problem `not_found`.
    */
   async restore(id: string): Promise<Restored> {
     return await this.#use(async (git) => {
@@ -121,13 +142,15 @@ export class WorkspaceCheckpoints {
       const unsaved = await repository.findUnsaved(git, present.tree, id)
       const stored = unsaved.length === 0 ? present : await repository.writeTree(git, unsaved)
       const saved = await this.#commit(git, { kind: 'restore', event_id: null }, stored)
-      const args = ['diff-tree', '-r', '-z', '--name-only', '--no-renames', '--no-commit-id', saved.id, id]
+      const { tree, kept, clashes } = await planRestore(git, id, stored.tree)
+      const args = ['diff-tree', '-r', '-z', '--name-only', '--no-renames', '--no-commit-id', saved.id, tree]
       const paths = (await git(args))
         .toString()
         .split('\0')
         .filter((path) => path !== '')
-      await repository.checkOut(git, id)
-      return { saved, paths }
+      await repository.checkOut(git, tree)
+      await this.#commitEnd(git, saved.id, tree)
+      return { saved, paths, kept, clashes }
     })
   }
 
@@ -162,22 +185,30 @@ export class WorkspaceCheckpoints {
     about: Pick<Checkpoint, 'kind' | 'event_id'>,
     { tree, skipped }: StoredTree,
   ): Promise<Checkpoint> {
-    const parent = await this.#head(git)
     const members = {
       ...about,
       timestamp: new Date().toISOString(),
       skipped: skipped.slice(0, maxNamed),
     }
+    return { id: await this.#append(git, branch, tree, JSON.stringify(members)), ...members }
+  }
+
+  async #commitEnd(git: RunGit, checkpoint: string, tree: string): Promise<void> {
+    await this.#append(git, endsBranch, tree, checkpoint)
+  }
+
+  async #append(git: RunGit, ref: string, tree: string, message: string): Promise<string> {
+    const parent = await this.#head(git, ref)
     const author = ['-c', 'user.name=slipway', '-c', 'user.email=slipway@localhost']
     const parents = parent === undefined ? [] : ['-p', parent]
     const commit = [...author, 'commit-tree', tree, ...parents, '-F', '-']
-    const id = text(await git(commit, { input: JSON.stringify(members) }))
-    await git(['update-ref', branch, id])
-    return { id, ...members }
+    const id = text(await git(commit, { input: message }))
+    await git(['update-ref', ref, id])
+    return id
   }
 
-  async #head(git: RunGit): Promise<string | undefined> {
-    return text(await git(['for-each-ref', '--format=%(objectname)', branch])) || undefined
+  async #head(git: RunGit, ref = branch): Promise<string | undefined> {
+    return text(await git(['for-each-ref', '--format=%(objectname)', ref])) || undefined
   }
 
   async #newest(git: RunGit): Promise<Checkpoint | undefined> {

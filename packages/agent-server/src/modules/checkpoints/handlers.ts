@@ -24,8 +24,10 @@ export function checkpointHandlers({
     },
     async restoreCheckpoint({ params }) {
       const conversation = await getConversation(params.conversation_id)
-      const { saved, paths } = await conversation.restoreCheckpoint(params.checkpoint_id)
-      return { json: { saved, total: paths.length, paths: paths.slice(0, maxPaths) } }
+      const restored = await conversation.restoreCheckpoint(params.checkpoint_id)
+      const { saved, paths } = restored
+      const [kept, clashes] = [restored.kept, restored.clashes].map((some) => some.slice(0, maxPaths))
+      return { json: { saved, total: paths.length, paths: paths.slice(0, maxPaths), kept, clashes } }
     },
   }
 }

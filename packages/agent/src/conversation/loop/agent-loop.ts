@@ -140,13 +140,15 @@ export class AgentLoop {
     const steps: Record<Step, () => Promise<unknown>> = {
       ask: () => append('ask', [statusUpdate('waiting_for_confirmation')]),
       act: async () => {
-        await this.#saveCheckpoint(runtime, signal)
+        const hasCheckpoint = await this.#saveCheckpoint(runtime, signal)
         const { monitor, clock } = deps
         const isPlanning = () => context.settings.isPlanning
-        await executePendingActions(
-          { writer, runtime, rules, isPlanning, limit, hasSandbox, monitor, clock },
-          signal,
-        )
+        const work = { writer, runtime, rules, isPlanning, limit, hasSandbox, monitor, clock }
+        try {
+          await executePendingActions(work, signal)
+        } finally {
+          if (hasCheckpoint) await runtime.checkpoints?.saveEnd(context.closing.signal)
+        }
       },
       condense: () => condenseStep(scope, signal),
       conclude: () => conclude(scope, signal),
@@ -217,8 +219,8 @@ export class AgentLoop {
     return checkLimits(settings.current.limits, stats)
   }
 
-  /** Stores the files of the workspace before actions that may change them. */
-  async #saveCheckpoint({ checkpoints, tools }: AgentRuntime, signal: AbortSignal): Promise<void> {
+  /** Stores the files of the workspace before actions that may change them; false when there is no need. */
+  async #saveCheckpoint({ checkpoints, tools }: AgentRuntime, signal: AbortSignal): Promise<boolean> {
     const { id, deps, state, secrets } = this.#context
     const actions = state.openActions()
     const mayChange = actions.some(({ tool_name }) => {
@@ -226,10 +228,11 @@ export class AgentLoop {
       return tool !== undefined && !isReadOnly(tool)
     })
     const [first] = actions
-    if (checkpoints === undefined || first === undefined || !mayChange) return
+    if (checkpoints === undefined || first === undefined || !mayChange) return false
     const failure = await checkpoints.save(first.id, signal)
-    if (failure === undefined) return
+    if (failure === undefined) return true
     deps.logLine('warn', 'checkpoints are off', { conversation: id, reason: secrets.redact(failure) })
+    return false
   }
 
   async #waitForConsent({ repository }: AgentRuntime): Promise<void> {

@@ -35,5 +35,15 @@ export async function restoreCommand(
   const params = { conversation_id: id, checkpoint_id }
   const done = await client.call('restoreCheckpoint', { params, signal })
   await printResult(isJson, done, `${done.total} files changed`)
+  if (done.kept.length > 0) printNote(`Your own changes stay: ${nameFiles(done.kept)}`)
+  if (done.clashes.length > 0)
+    printNote(`You had changed these too; your version is in ${done.saved.id}: ${nameFiles(done.clashes)}`)
   printNote(`Undo with: slipway rollback ${id} ${done.saved.id}`)
+}
+
+const maxShown = 10
+
+function nameFiles(paths: readonly string[]): string {
+  const more = paths.length > maxShown ? ` and ${paths.length - maxShown} more` : ''
+  return paths.slice(0, maxShown).map(sanitizeLine).join(', ') + more
 }

@@ -56,7 +56,7 @@ export const checkpointRoutes = defineRoutes('checkpoints', {
   restoreCheckpoint: route.post('/api/conversations/{conversation_id}/checkpoints/{checkpoint_id}/restore', {
     summary: 'Restore the workspace',
     description:
-      'What is there becomes a checkpoint first, so nothing is lost. The agent is told by a message. Ignored files stay.',
+      'What is there becomes a checkpoint first, so nothing is lost. Files that the user alone has changed or made since stay, and so do ignored files. The agent is told by a message.',
     params: checkpointParams,
     responses: {
       ...ok(
@@ -65,6 +65,13 @@ export const checkpointRoutes = defineRoutes('checkpoints', {
           saved: checkpoint,
           total: z.int().meta({ description: 'Number of changed files.' }),
           paths: z.array(z.string()).meta({ description: 'Files that changed; at most 200.' }),
+          kept: z.array(z.string()).meta({
+            description: 'Files that the user alone has changed since, and that stay; at most 200.',
+          }),
+          clashes: z.array(z.string()).meta({
+            description:
+              'Files that the agent and the user have changed since: they are restored, and the saved checkpoint has what the user wrote; at most 200.',
+          }),
         }),
       ),
       ...failures,
