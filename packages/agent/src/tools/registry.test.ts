@@ -149,3 +149,30 @@ test('the registry loads no tool, and no library of one', () => {
   ])
   expect(modules.filter((url) => /playwright|node-pty|unbash|ripgrep\//.test(url))).toEqual([])
 })
+
+/** Names of the parameters without a description, those within lists and objects too. */
+function undescribed(schema: unknown, path: string): string[] {
+  if (typeof schema !== 'object' || schema === null) return []
+  const { properties = {}, items }: { readonly properties?: object; readonly items?: unknown } = schema
+  return [
+    ...undescribed(items, path),
+    ...Object.entries(properties).flatMap(([name, member]) => [
+      ...(typeof member.description === 'string' && member.description !== '' ? [] : [`${path}.${name}`]),
+      ...undescribed(member, `${path}.${name}`),
+    ]),
+  ]
+}
+
+test('each parameter of each tool has a description', async () => {
+  const { context } = fixtures
+  const missing: string[] = []
+  for (const [name, open] of registry) {
+    const tools = await open(context, {})
+    for (const tool of tools) {
+      missing.push(...undescribed(tool.parameters, tool.name))
+      expect(tool.definition.description, name).toMatch(/\S/)
+      await tool.close?.()
+    }
+  }
+  expect([...new Set(missing)]).toEqual([])
+})

@@ -5,7 +5,9 @@ import { defineAction, defineBuiltInTool, defineObservation } from './tool.ts'
  * A patch of several files, for models that were trained on this format. These kinds are outside the
  * specification's closed lists and in no union: only conversations created with `apply_patch` have them.
  */
-export const applyPatchAction = defineAction('ApplyPatchAction', { patch: z.string() })
+export const applyPatchAction = defineAction('ApplyPatchAction', {
+  patch: z.string().meta({ description: 'The patch.' }),
+})
 export type ApplyPatchAction = z.output<typeof applyPatchAction>
 
 /** `message`: what was changed, a line for each file, or why nothing was. */

@@ -7,8 +7,8 @@ import { defineAction, defineBuiltInTool, defineObservation } from './tool.ts'
  * `start` runs, or what `input` types.
  */
 export const backgroundTerminalAction = defineAction('BackgroundTerminalAction', {
-  operation: z.enum(['start', 'output', 'input', 'kill', 'list']),
-  command: z.string().nullish(),
+  operation: z.enum(['start', 'output', 'input', 'kill', 'list']).meta({ description: 'What to do.' }),
+  command: z.string().nullish().meta({ description: 'What start runs, or input types.' }),
   id: z.string().nullish().meta({ description: 'The terminal. With start: one whose command has ended.' }),
   cursor: z.int().min(0).nullish().meta({ description: 'Where output begins; default: after the last one.' }),
   timeout: z.number().min(0).max(600).nullish().meta({ description: 'Seconds to wait at most.' }),

@@ -10,7 +10,7 @@ import {
 
 const index = z.int().min(0).meta({ description: 'Number of the element in the state of the page.' })
 const tab_id = z.string().meta({ description: '4-character id from the list of tabs.' })
-const new_tab = z.boolean().default(false)
+const new_tab = z.boolean().default(false).meta({ description: 'Open it in a new tab.' })
 
 /** The type that browser actions have in common. */
 export const browserAction = defineAction('BrowserAction', {})
@@ -53,8 +53,12 @@ export const browserTools = [
     readsPage,
     'Reads the main text of the page, in parts when it is long, on request with its links.',
     {
-      extract_links: z.boolean().default(false),
-      start_from_char: z.int().min(0).default(0),
+      extract_links: z.boolean().default(false).meta({ description: 'With the links of the page.' }),
+      start_from_char: z
+        .int()
+        .min(0)
+        .default(0)
+        .meta({ description: 'Where the part begins, in characters.' }),
     },
   ),
   defineBrowserTool(
@@ -62,25 +66,25 @@ export const browserTools = [
     readsPage,
     'Shows address, title, tabs and the numbered elements of the page, on request with a screenshot.',
     {
-      include_screenshot: z.boolean().default(false),
+      include_screenshot: z.boolean().default(false).meta({ description: 'With a picture of the page.' }),
     },
   ),
   defineBrowserTool('BrowserGetStorage', readsBrowser, 'Reads cookies and local storage.', {}),
   defineBrowserTool('BrowserGoBack', actsOnPage, 'Goes back to the page before.', {}),
   defineBrowserTool('BrowserListTabs', readsBrowser, 'Lists the open tabs with their ids.', {}),
   defineBrowserTool('BrowserNavigate', actsOnPage, 'Opens an address, on request in a new tab.', {
-    url: z.string(),
+    url: z.string().meta({ description: 'The address.' }),
     new_tab,
   }),
   defineBrowserTool('BrowserScroll', actsOnPage, 'Scrolls the page up or down.', {
-    direction: z.enum(['up', 'down']).default('down'),
+    direction: z.enum(['up', 'down']).default('down').meta({ description: 'Where to.' }),
   }),
   defineBrowserTool(
     'BrowserSetStorage',
     destroys,
     'Restores cookies and local storage that were read before. What is there now is replaced.',
     {
-      storage_state: jsonObject,
+      storage_state: jsonObject.meta({ description: 'As it was read.' }),
     },
   ),
   defineBrowserTool('BrowserStartRecording', {}, 'Begins to record what happens in the browser.', {}),
@@ -104,5 +108,5 @@ export const browserTypeTool = defineBrowserTool(
   'BrowserType',
   actsOnPage,
   'Types a text into an input of the page by its number.',
-  { index, text: z.string() },
+  { index, text: z.string().meta({ description: 'The text to type.' }) },
 )

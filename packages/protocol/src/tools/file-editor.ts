@@ -5,13 +5,16 @@ const command = z.enum(['view', 'create', 'str_replace', 'insert', 'undo_edit'])
 
 /** The members that the file editor and the plan editor have in common. */
 const editMembers = {
-  command,
-  path: z.string(),
-  file_text: z.string().nullish(),
-  old_str: z.string().nullish(),
-  new_str: z.string().nullish(),
-  insert_line: z.int().min(0).nullish(),
-  view_range: z.array(z.int()).nullish(),
+  command: command.meta({ description: 'What to do.' }),
+  path: z.string().meta({ description: 'Absolute path.' }),
+  file_text: z.string().nullish().meta({ description: 'create: the whole text.' }),
+  old_str: z.string().nullish().meta({ description: 'str_replace: the text to find.' }),
+  new_str: z.string().nullish().meta({ description: 'str_replace, insert: the new text.' }),
+  insert_line: z.int().min(0).nullish().meta({ description: 'insert: after this line; 0 is the top.' }),
+  view_range: z
+    .array(z.int())
+    .nullish()
+    .meta({ description: 'view: first and last line or page, as [11, 20]; -1 is the end.' }),
 }
 
 const editResultMembers = {

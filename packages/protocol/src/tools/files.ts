@@ -7,10 +7,10 @@ export const edit = defineTool('Edit', {
     'Replaces a text in a file when it occurs exactly as often as expected. With an empty old text it creates the file.',
   traits: { destructive: true },
   action: {
-    file_path: z.string(),
-    old_string: z.string(),
-    new_string: z.string(),
-    expected_replacements: z.int().min(0).default(1),
+    file_path: z.string().meta({ description: 'Absolute, or relative to the workspace.' }),
+    old_string: z.string().meta({ description: 'The text to replace; empty to create the file.' }),
+    new_string: z.string().meta({ description: 'The new text.' }),
+    expected_replacements: z.int().min(0).default(1).meta({ description: 'How often the old text occurs.' }),
   },
   observation: {
     file_path: z.string().nullish(),
@@ -33,8 +33,8 @@ export const listDirectory = defineTool('ListDirectory', {
   description: 'Lists what is in a directory, one level deep or two, with size and time of change.',
   traits: { readOnly: true, idempotent: true },
   action: {
-    dir_path: z.string().default('.'),
-    recursive: z.boolean().default(false),
+    dir_path: z.string().default('.').meta({ description: 'Absolute, or relative to the workspace.' }),
+    recursive: z.boolean().default(false).meta({ description: 'Two levels instead of one.' }),
   },
   observation: {
     dir_path: z.string().nullish(),
@@ -48,7 +48,7 @@ export const readFile = defineTool('ReadFile', {
   description: 'Reads a text file, or a part of it by lines.',
   traits: { readOnly: true, idempotent: true },
   action: {
-    file_path: z.string(),
+    file_path: z.string().meta({ description: 'Absolute, or relative to the workspace.' }),
     offset: z.int().min(0).nullish().meta({ description: 'First line, counted from 0.' }),
     limit: z.int().min(1).nullish().meta({ description: 'Number of lines.' }),
   },
@@ -65,7 +65,10 @@ export const writeFile = defineTool('WriteFile', {
   description:
     'Writes a whole file and creates the directories above it. What stood in the file before is replaced.',
   traits: { destructive: true },
-  action: { file_path: z.string(), content: z.string() },
+  action: {
+    file_path: z.string().meta({ description: 'Absolute, or relative to the workspace.' }),
+    content: z.string().meta({ description: 'The whole text of the file.' }),
+  },
   observation: {
     file_path: z.string().nullish(),
     is_new_file: z.boolean().default(false),

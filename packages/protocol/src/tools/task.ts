@@ -8,10 +8,10 @@ import { defineAction, defineBuiltInTool, defineObservation } from './tool.ts'
  * written only when present.
  */
 export const taskAction = defineAction('TaskAction', {
-  description: z.string().nullish(),
-  prompt: z.string(),
-  subagent_type: z.string().default('general-purpose'),
-  resume: z.string().nullish(),
+  description: z.string().nullish().meta({ description: 'The task in a few words.' }),
+  prompt: z.string().meta({ description: 'The whole task: the agent knows nothing else.' }),
+  subagent_type: z.string().default('general-purpose').meta({ description: 'Name of the agent.' }),
+  resume: z.string().nullish().meta({ description: 'Id of an earlier task to continue.' }),
   max_turns: z.int().min(1).nullish(),
 })
 export type TaskAction = z.output<typeof taskAction>

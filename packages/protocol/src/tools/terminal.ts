@@ -19,10 +19,13 @@ export const terminal = defineTool('Terminal', {
     'Runs a command in a shell that stays open for the whole conversation, so its directory and variables are kept. Sends input to a running command with is_input, and starts afresh with reset.',
   traits: { destructive: true, openWorld: true },
   action: {
-    command: z.string(),
-    is_input: z.boolean().default(false),
+    command: z.string().meta({ description: 'Empty: wait.' }),
+    is_input: z.boolean().default(false).meta({ description: 'Type into the running program.' }),
     timeout: z.number().min(0).nullish().meta({ description: 'Seconds.' }),
-    reset: z.boolean().default(false),
+    reset: z
+      .boolean()
+      .default(false)
+      .meta({ description: 'End the shell with all it runs, and open a new one.' }),
   },
   /** `command` is there even when it is null: clients refuse an observation without it. */
   observation: {

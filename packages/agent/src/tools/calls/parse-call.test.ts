@@ -276,6 +276,8 @@ test('the parameters for a model include the common ones, as optional', () => {
       summary: { type: 'string' },
     },
   })
+  expect(Object.keys(Object(common.properties))).toEqual(['a', 'security_risk', 'summary'])
+  expect(common).toHaveProperty('properties.summary.description')
   expect(addCommonParameters(own, { hasRisk: false }).properties).not.toHaveProperty('security_risk')
   const withSummary = { type: 'object', properties: { summary: { type: 'number' } } }
   expect(addCommonParameters(withSummary, { hasRisk: false }).properties).toEqual(withSummary.properties)

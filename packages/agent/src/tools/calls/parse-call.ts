@@ -167,13 +167,16 @@ export function addCommonParameters(
 ): Record<string, unknown> {
   const common = {
     ...(hasRisk ? { security_risk } : {}),
-    summary,
     ...(canAskOutside ? { [outsideName]: outside } : {}),
+    summary,
   }
+  const own = schemaProperties(parameters)
+  const added = Object.entries(common).filter(([name]) => !Object.hasOwn(own, name))
   const { additionalProperties, required, ...rest } = parameters
   return {
     ...rest,
-    properties: { ...common, ...schemaProperties(parameters) },
+    // What the tool needs comes first: models give arguments in this order.
+    properties: { ...own, ...Object.fromEntries(added) },
     ...(Array.isArray(required) && required.length > 0 ? { required } : {}),
     ...(isRecord(additionalProperties) ? { additionalProperties } : {}),
   }
@@ -211,5 +214,4 @@ function isSwitchedOn({ tool_call }: StoredCall, name: string): boolean {
   return typeof json === 'string' && parseJsonObject(json)?.[name] === true
 }
 
-/** What the call does, for the user. Its name says enough; a text would be repeated for each tool. */
-const summary = { type: 'string' }
+const summary = { type: 'string', description: 'What it does, for the user.' }
