@@ -1,5 +1,5 @@
-import type { Message } from '@slipway/protocol'
 import type { Model, ModelReply, ModelRequest, ModelResult } from '../../llm/model.ts'
+import { joinMessages } from '../../llm/response/join-messages.ts'
 import { textMessage } from '../events/event-drafts.ts'
 import { replyText } from '../view/content-blocks.ts'
 
@@ -20,7 +20,7 @@ export interface WholeResult {
 
 /**
  * Asks the model; a text that is cut at the output limit is continued by further requests, a bounded number.
- * The texts become one message, with the reasoning of its first piece and the calls of its last.
+ * The answers become one message (`joinMessages`).
  */
 export async function generateWhole(
   model: Model,
@@ -45,17 +45,6 @@ export async function generateWhole(
 }
 
 function whole(pieces: readonly ModelReply[], last: ModelReply): WholeResult {
-  return { result: { ...last, message: joinMessages(pieces, last.message) }, pieces }
-}
-
-function joinMessages(pieces: readonly ModelReply[], last: Message): Message {
-  const [first] = pieces
-  if (first === undefined || pieces.length === 1) return last
-  const text = pieces.map((piece) => replyText(piece)).join('')
-  const { tool_calls } = last
-  return {
-    ...first.message,
-    content: [{ type: 'text', text, cache_prompt: false }],
-    ...(tool_calls ? { tool_calls } : {}),
-  }
+  const message = joinMessages(pieces.map((piece) => piece.message)) ?? last.message
+  return { result: { ...last, message }, pieces }
 }
