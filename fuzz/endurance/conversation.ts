@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { asRecord } from '@slipway/shared/json'
 import { type AgentDriver, findLogIssues } from '../../conformance/support/agent-driver.ts'
 import { Random } from './random.ts'
-import { models, type RandomProvider } from './random-provider.ts'
+import type { RandomProvider } from './random-provider.ts'
 
 /** A server that may be killed at any time, and starts again. */
 export interface KilledServer {
@@ -30,6 +30,8 @@ interface Options {
   readonly number: number
   readonly seed: number
   readonly provider: RandomProvider
+  /** The models of its user. */
+  readonly models: readonly string[]
   readonly server: KilledServer
 }
 
@@ -70,7 +72,7 @@ export class RandomConversation {
 
   #llm(): object {
     const { provider, number } = this.#options
-    const model = this.#random.pick(models)
+    const model = this.#random.pick(this.#options.models)
     this.#models.push(model)
     return provider.llm(number, model, this.#random)
   }

@@ -6,7 +6,7 @@ import { type StartedServer, startAgentServer } from '../../conformance/support/
 import { AgentServerApi } from '../../conformance/support/agent-server-api.ts'
 import { type ConversationOutcome, type KilledServer, RandomConversation } from './conversation.ts'
 import { Random } from './random.ts'
-import { type ProviderCounts, RandomProvider } from './random-provider.ts'
+import { models, type ProviderCounts, RandomProvider } from './random-provider.ts'
 
 interface EndureOptions {
   readonly conversations: number
@@ -15,6 +15,8 @@ interface EndureOptions {
   readonly first?: number
   /** Conversations between two kills of the server. */
   readonly killEvery?: number
+  /** Only models whose names have this text. */
+  readonly model?: string
   readonly onProgress?: (done: number) => void
 }
 
@@ -32,7 +34,8 @@ const together = 6
  * answered message.
  */
 export async function endure(options: EndureOptions): Promise<EndureResult> {
-  const { conversations, seed, first = 0, killEvery = 10, onProgress } = options
+  const { conversations, seed, first = 0, killEvery = 10, model = '', onProgress } = options
+  const chosen = models.filter((name) => name.includes(model))
   await using provider = await RandomProvider.open(seed)
   await using server = await RestartedServer.open()
   const random = new Random(seed, -1)
@@ -42,7 +45,7 @@ export async function endure(options: EndureOptions): Promise<EndureResult> {
   const work = async () => {
     while (next < first + conversations) {
       const number = next++
-      outcomes.push(await new RandomConversation({ number, seed, provider, server }).run())
+      outcomes.push(await new RandomConversation({ number, seed, provider, server, models: chosen }).run())
       onProgress?.(outcomes.length)
       if (outcomes.length % killEvery !== 0 || outcomes.length === conversations) continue
       kills++
@@ -106,7 +109,9 @@ export function resultTable({ seed, outcomes, kills, provider }: EndureResult): 
     return [...counts].toSorted(([, one], [, other]) => other - one).map(([name, n]) => `${name} ${n}`)
   }
   const dead = outcomes.filter(({ death }) => death !== undefined)
-  const refusals = Object.entries(provider.refusals).map(([rule, times]) => `${rule} ${times}`)
+  const refusals = Object.entries(provider.refusals).map(
+    ([rule, { times, first }]) => `${rule} ${times} (${first})`,
+  )
   const rows: readonly (readonly [string, string])[] = [
     ['seed', String(seed)],
     ['conversations', String(outcomes.length)],

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util'
 import { endure, resultTable } from './endure.ts'
 
 /**
- * `npm run endure [-- --conversations N] [--seed N] [--first N] [--results FILE]`: random conversations with
+ * `npm run endure [-- --conversations N] [--seed N] [--first N] [--model TEXT] [--results FILE]`: random conversations with
  * random models, faults and kills; prints what happened, and adds a line to the results. Exits with 1 when a
  * conversation is dead.
  */
@@ -13,6 +13,7 @@ const { values } = parseArgs({
     conversations: { type: 'string', default: '100' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
     first: { type: 'string', default: '0' },
+    model: { type: 'string', default: '' },
     results: { type: 'string' },
   },
 })
@@ -29,6 +30,7 @@ const result = await endure({
   conversations,
   seed: seed ?? 0,
   first: first ?? 0,
+  model: values.model,
   onProgress: (done) => {
     if (done % 100 === 0) console.log(`${done} of ${conversations}`)
   },

@@ -17,8 +17,8 @@ export const models = Object.keys(validators)
 export interface ProviderCounts {
   readonly requests: number
   readonly faults: Readonly<Partial<Record<Fault, number>>>
-  /** Rules by which requests were refused; each is a fault of ours. */
-  readonly refusals: Readonly<Record<string, number>>
+  /** Requests that were refused, by rule, with the conversation of the first; each is a fault of ours. */
+  readonly refusals: Readonly<Record<string, { readonly times: number; readonly first: string }>>
 }
 
 interface Script {
@@ -44,7 +44,7 @@ export class RandomProvider implements AsyncDisposable {
   readonly #seed: number
   readonly #scripts = new Map<number, Script>()
   readonly #faults: Partial<Record<Fault, number>> = {}
-  readonly #refusals: Record<string, number> = {}
+  readonly #refusals: Record<string, { times: number; readonly first: string }> = {}
   #requests = 0
 
   private constructor(seed: number) {
@@ -117,7 +117,9 @@ export class RandomProvider implements AsyncDisposable {
     const [refusal] = validator === undefined ? [] : refusalsOf(validator, body)
     if (refusal !== undefined) {
       const rule = `${name}: ${refusal.rule}`
-      this.#refusals[rule] = (this.#refusals[rule] ?? 0) + 1
+      const first = `number ${script.number}: ${refusal.at} ${refusal.what}`
+      this.#refusals[rule] ??= { times: 0, first }
+      this.#refusals[rule].times++
       return sendError(response, { status: 400, wire, message: refusal.message })
     }
     const random = new Random(script.seed, script.number, script.requests++)
