@@ -104,14 +104,14 @@ export class RandomConversation {
         return await this.#say('And this.')
       case 'switch':
         await post('switch_llm', { llm: this.#llm() })
-        return await this.#say('Go on with this model.')
+        return await this.#say('Continue with this model.')
       case 'fork': {
         const events = await this.#patiently((driver) => driver.getEvents(this.#id))
         const from = random.isTrue(0.5) ? undefined : events[random.below(events.length)]?.id
         const { body } = await post('fork', from === undefined ? {} : { from_event_id: from })
         const { id } = asRecord(body)
         if (typeof id === 'string') this.#id = id
-        return await this.#say('Go on from here.')
+        return await this.#say('Continue from here.')
       }
       case 'condense':
         await post('condense')

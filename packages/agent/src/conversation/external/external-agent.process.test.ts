@@ -293,7 +293,7 @@ test.each(['pause', 'interrupt'] as const)(
     ])
     expect(await conversation.eventsOfKind('PauseEvent')).toHaveLength(1)
     expect((await calls(conversation)).at(-1)).toMatchObject({ tool_call_id: 'p', status: 'failed' })
-    await conversation.sendAndWait('Go on.')
+    await conversation.sendAndWait('Continue.')
     expect(conversation.status).toBe('finished')
     expect(await texts(conversation)).toEqual(['Next.'])
     expect(await received('session/new')).toHaveLength(1)

@@ -15,6 +15,8 @@
  * - The events of updates are written one after another (`#writes`), and `stop` and `store` wait for them.
  * - Updates after the end are dropped (`#isOver`), and each request for permission is answered: `#end` and
  *   `stop` cancel those that wait.
+ * - A stop while a request waits ends the turn, since no step is there to be aborted (`stopWaitingTurn` of
+ *   `ExternalAgent`); a request that comes during a stop is cancelled (`#isStopping`).
  * - A permission is asked for in the write that finds the run continuing (`permit`), and given only where the
  *   log has the approval: status `running` and a position below `approvedBelow` (`settlePermissions`).
  * - What the program says is redacted before it is stored: `masked`, and the texts in `store`.
