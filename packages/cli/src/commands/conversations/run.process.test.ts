@@ -568,14 +568,19 @@ test('checkpoints are listed and shown, and restore brings the files back and te
   expect(diff.stdout).not.toContain('b.txt')
   await writeFile(join(path, 'user.txt'), 'of the user\n')
   const restored = await runCli(['rollback', id, items[0].id])
-  expect(restored).toMatchObject({ code: 0, stdout: '3 files changed\n' })
+  expect(restored).toMatchObject({ code: 0, stdout: '2 files changed\n' })
+  expect(restored.stderr).toContain('Your own changes stay: user.txt')
   expect(await readFile(join(path, 'a.txt'), 'utf8')).toBe('mine\n')
-  expect((await readdir(path)).filter((name) => name !== '.git').sort()).toEqual(['a.txt', 'build'])
+  expect((await readdir(path)).filter((name) => name !== '.git').sort()).toEqual([
+    'a.txt',
+    'build',
+    'user.txt',
+  ])
   const undo = must(/slipway (rollback \S+ \S+)/.exec(restored.stderr)?.[1], 'how to undo it').split(' ')
   expect((await runCli(undo)).code).toBe(0)
   expect(await readFile(join(path, 'user.txt'), 'utf8')).toBe('of the user\n')
   await runCli(['run', 'continue', '--conversation', id])
-  expect(JSON.stringify(provider.requests.at(-1)?.messages)).toMatch(/restored the files[^"]*user\.txt/)
+  expect(JSON.stringify(provider.requests.at(-1)?.messages)).toMatch(/restored the files[^"]*b\.txt/)
   expect((await runCli(['rollback', id, '0'.repeat(40)])).code).toBe(1)
   expect((await runCli(['rollback', id, '--', '--all'])).code).not.toBe(0)
 })
