@@ -2,7 +2,7 @@
  * What a restore changes, and what it leaves to the user.
  *
  * Problem: a checkpoint is from before a step. Since then the agent has changed files, and so has the user, who
- * wants the agent's work back and nothing of their own.
+ * wants the agent's work back and nothing else.
  *
  * Idea: the files are stored before and after each step. What differs between the two is the agent's, what
  * differs between the end of a step and the next checkpoint is the user's. A restore goes over the files that the

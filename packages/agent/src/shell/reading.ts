@@ -17,7 +17,7 @@ const without =
     !args.some((arg) => pattern.test(arg) || arg.startsWith(unknownText))
 const onlyVersion: Reads = (args) => args.length === 1 && /^(?:-v|-V|--version)$/.test(args[0] ?? '')
 
-/** Sub-commands of git that read with any of their own options. */
+/** Sub-commands of git that read with any options. */
 const readingGit =
   /^(?:annotate|blame|cat-file|check-attr|check-ignore|cherry|count-objects|describe|diff|diff-files|diff-index|diff-tree|for-each-ref|grep|help|log|ls-files|ls-tree|merge-base|name-rev|range-diff|rev-list|rev-parse|shortlog|show|show-branch|show-ref|status|var|version|whatchanged)$/
 /** The whole text of other sub-commands when they read. */

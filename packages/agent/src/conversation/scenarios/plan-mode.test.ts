@@ -71,7 +71,7 @@ test('plan mode is in the log: it holds after a restart, and for a log with othe
   life.settings = { ...life.settings, plan_mode: false }
   await life.reopen()
   expect(life.conversation.isPlanning).toBe(true)
-  await life.sendAndWait('Go on.')
+  await life.sendAndWait('Continue.')
   expect(has('a')).toBe(false)
 })
 

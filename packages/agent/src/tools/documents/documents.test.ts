@@ -93,7 +93,7 @@ test.each([
     'pages that are their own parents',
     Buffer.from(buildPdf(['x']).toString('latin1').replace('/Kids [', '/Kids [2 0 R '), 'latin1'),
   ],
-  ['pages that are not there', buildPdf(['x'], 10_000)],
+  ['pages that do not exist', buildPdf(['x'], 10_000)],
 ] as const)('a hostile PDF ends with a reason or with what can be read: %s', async (_, pdf) => {
   const { outputText } = await view('bad.pdf', pdf)
   expect(outputText).toMatch(/PDF that cannot be shown|--- Page 1 ---/)

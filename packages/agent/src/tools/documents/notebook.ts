@@ -1,8 +1,8 @@
 import type { ImageContent, TextContent } from '@slipway/protocol'
 import { asRecord, isRecord, parseJsonObject } from '@slipway/shared/json'
 import { detectImageType, shrinkImage } from '../../images/fit-images.ts'
+import { toImageContent } from '../../images/image-content.ts'
 import { textBlock } from '../core/tool.ts'
-import { toImageContent } from '../files/read-image.ts'
 
 const maxPictures = 5
 const maxPictureBytes = 512 * 1024

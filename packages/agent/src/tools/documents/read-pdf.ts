@@ -1,9 +1,9 @@
 import type { ImageContent, TextContent } from '@slipway/protocol'
 import { shrinkPixels } from '../../images/fit-images.ts'
+import { toImageContent } from '../../images/image-content.ts'
 import { ReadingLimitError, ReadingThread } from '../core/reading-thread.ts'
 import { textBlock } from '../core/tool.ts'
 import { ToolError } from '../core/tool-failure.ts'
-import { toImageContent } from '../files/read-image.ts'
 import type { PdfPage, PdfRequest, PdfResult } from './pdf-pages.ts'
 
 /** Pages of one call. */

@@ -1,7 +1,6 @@
 import { extname } from 'node:path'
 import type { ImageContent, TextContent } from '@slipway/protocol'
 import { ToolError } from '../core/tool-failure.ts'
-import { decodeText } from '../files/encoding.ts'
 import { readNotebook } from './notebook.ts'
 import { isPdf, readPdf } from './read-pdf.ts'
 
@@ -27,7 +26,7 @@ export async function viewDocument(
     return { text: `${path}, pages ${shown[0]} to ${shown[1]} of ${total}:\n${text}`, pictures }
   }
   if (range !== undefined || extname(path).toLowerCase() !== '.ipynb') return undefined
-  const notebook = await readNotebook(decodeText(bytes)?.text ?? '')
+  const notebook = await readNotebook(bytes.toString())
   if (notebook === undefined) return undefined
   const heading = `${path}, a notebook. Its file is JSON: edits apply to that, and a range shows lines of it.`
   return { ...notebook, text: `${heading}\n${notebook.text}` }

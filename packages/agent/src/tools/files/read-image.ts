@@ -1,6 +1,7 @@
 import { extname } from 'node:path'
 import type { ImageContent } from '@slipway/protocol'
 import { detectImageType, shrinkImage } from '../../images/fit-images.ts'
+import { toImageContent } from '../../images/image-content.ts'
 import { ToolError } from '../core/tool-failure.ts'
 
 const imageExtensions: ReadonlySet<string> = new Set(['.png', '.jpg', '.jpeg', '.gif', '.webp', '.bmp'])
@@ -28,9 +29,4 @@ export async function readImage(
   const result = await shrinkImage(bytes, maxBytes)
   if (result.kind === 'failure') throw new ToolError(`${path} cannot be shown: ${result.failure}.`)
   return { image: toImageContent(result.type, result.bytes), isShrunk: true }
-}
-
-export function toImageContent(type: string, bytes: Buffer): ImageContent {
-  const url = `data:image/${type};base64,${bytes.toString('base64')}`
-  return { cache_prompt: false, type: 'image', image_urls: [url] }
 }
