@@ -67,7 +67,7 @@ test('all AGENTS.md and CLAUDE.md on the way to a file come once, the outermost 
   const results = (await life.eventsOfKind('ObservationEvent')).map(({ observation }) =>
     contentText(observation.content as object[]),
   )
-  const rules = results.map((text) => text.match(/[A-Z]\w+ rules\./g) ?? [])
+  const rules = results.map((text) => [...text.matchAll(/[A-Z]\w+ rules\./g)].map(String))
   expect(rules.flat().sort()).toEqual(['Deep rules.', 'Deeper rules.', 'Web rules.'])
   expect(rules.find((list) => list.includes('Deeper rules.'))?.at(-1)).toBe('Deeper rules.')
   expect(results.join()).not.toContain('@AGENTS.md')
