@@ -13,6 +13,9 @@ import { fileMatches, findFiles, matchingLines, type SearchResult } from './ripg
 /** Shown lines of one file, and of all. */
 const maxFileLines = 30
 const maxLines = 200
+/** So few matching lines are shown with the lines around them. */
+const maxWithContext = 10
+const contextLines = 2
 
 /** Finds the lines in which a regular expression matches, by file, the newest file first. */
 export const openGrep: ToolFactory = ({ workspace, directory }) =>
@@ -56,15 +59,24 @@ async function describeMatches(
   { workspace, signal }: { readonly workspace: Workspace; readonly signal: AbortSignal },
 ): Promise<string[]> {
   const search = { directory, files, regex: pattern, maxLines: maxFileLines + 1 }
-  const found = await matchingLines(workspace, search, signal)
+  const matches = await matchingLines(workspace, search, signal)
+  const count = matches.values().reduce((sum, lines) => sum + lines.length, 0)
+  const hasContext = count > 0 && count <= maxWithContext
+  const found = hasContext
+    ? await matchingLines(workspace, { ...search, context: contextLines }, signal)
+    : matches
+  const perFile = hasContext ? maxLines : maxFileLines
   let left = maxLines
   return files.flatMap((file) => {
     const lines = found.get(file) ?? []
-    const shown = lines.slice(0, Math.min(maxFileLines, left))
+    const shown = lines.slice(0, Math.min(perFile, left))
     left -= shown.length
     return [
       printableName(join(directory, file)),
-      ...shown.map(({ number, text }) => `${String(number).padStart(6)}: ${printableLine(text)}`),
+      ...shown.map(
+        ({ number, text, isMatch }) =>
+          `${String(number).padStart(6)}${isMatch ? ':' : '-'} ${printableLine(text)}`,
+      ),
       ...(shown.length < lines.length ? ['        [more lines match]'] : []),
     ]
   })

@@ -155,14 +155,48 @@ test('grep shows the matching lines of each file with their numbers', async () =
   expect((await search({ pattern: 'todo' })).outputText).toBe(
     [
       fixtures.path('b.ts'),
+      '     1- no',
       '     2:   a TODO here',
+      '     3- no',
       '     4: todo: \ufffd[1mx',
       JSON.stringify(fixtures.path('a\nb.ts')),
       '     1: todo',
     ].join('\n'),
   )
   const one = await search({ pattern: 'TODO', path: 'b.ts' })
-  expect(one.outputText.split('\n')).toHaveLength(3)
+  expect(one.outputText.split('\n')).toHaveLength(5)
+})
+
+test('few matching lines come with two lines around them, many without', async () => {
+  const lines = Array.from({ length: 40 }, (_, at) =>
+    at % 20 === 10 ? 'hit' : at % 2 === 0 ? 'even' : 'odd',
+  )
+  await files({ 'a.txt': lines.join('\n') })
+  expect((await search({ pattern: 'hit' })).outputText.split('\n').slice(1)).toEqual([
+    ...['     9- even', '    10- odd', '    11: hit', '    12- odd', '    13- even'],
+    ...['    29- even', '    30- odd', '    31: hit', '    32- odd', '    33- even'],
+  ])
+  expect((await search({ pattern: 'odd' })).outputText).not.toContain('- ')
+})
+
+test.each([
+  ['todo', ['a.txt', 'b.txt']],
+  ['(?-i)todo', ['b.txt']],
+  ['one\\n *two', ['c.txt']],
+  ['one\n  two', ['c.txt']],
+  ['(?s)one.+two', ['c.txt']],
+  ['one.+two', []],
+  ['x\\\\new', ['d.txt']],
+])('the pattern %j matches in %j', async (pattern, expected) => {
+  await files({ 'a.txt': 'TODO\n', 'b.txt': 'todo\n', 'c.txt': 'one\n  two\n', 'd.txt': 'x\\new\n' })
+  expect(names((await search({ pattern })).matches)).toEqual(expected)
+})
+
+test('a match across lines is shown with all its lines', async () => {
+  await files({ 'a.txt': 'zero\none\ntwo\nthree\nfour\nfive\n' })
+  expect((await search({ pattern: 'one\\ntwo' })).outputText.split('\n').slice(1)).toEqual([
+    ...['     1- zero', '     2: one', '     3: two', '     4- three', '     5- four'],
+  ])
 })
 
 test('grep bounds the lines of a file, of all files, and of each line', async () => {
@@ -187,7 +221,7 @@ test('the end of a pattern matches before CR LF', async () => {
   await files({ 'a.txt': 'alpha\r\nbeta\r\n' })
   const found = await search({ pattern: 'alpha$' })
   expect(names(found.matches)).toEqual(['a.txt'])
-  expect(found.outputText).toMatch(/ 1: alpha$/)
+  expect(found.outputText).toMatch(/ 1: alpha\n {5}2- beta$/)
 })
 
 test('grep searches one file when the path is a file', async () => {
@@ -197,15 +231,12 @@ test('grep searches one file when the path is a file', async () => {
   expect((await search({ pattern: 'y', path: 'a.txt' })).matches).toEqual([])
 })
 
-test.each(['(', '[', '(?=x)', 'a\nb', '*a{'])(
-  'the pattern %j that cannot be read is an error',
-  async (pattern) => {
-    await files({ 'a.txt': 'x' })
-    const found = await search({ pattern })
-    expect(found).toMatchObject({ is_error: true, matches: [], pattern })
-    expect(found.outputText).toMatch(/The search failed/)
-  },
-)
+test.each(['(', '[', '(?=x)', '*a{'])('the pattern %j that cannot be read is an error', async (pattern) => {
+  await files({ 'a.txt': 'x' })
+  const found = await search({ pattern })
+  expect(found).toMatchObject({ is_error: true, matches: [], pattern })
+  expect(found.outputText).toMatch(/The search failed/)
+})
 
 test.each(['-v', '--files', '--pre=/bin/sh'])('a pattern such as %s is no option', async (pattern) => {
   await files({ 'a.txt': `x ${pattern}`, 'b.txt': 'x' })

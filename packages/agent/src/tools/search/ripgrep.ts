@@ -63,8 +63,9 @@ export async function fileMatches(
   return (await listFiles(workspace, { directory, args }, signal)).files.length > 0
 }
 
-/** A line in which a regular expression matches. */
+/** A line in which a regular expression matches, or one around it. */
 interface MatchingLine {
+  readonly isMatch: boolean
   /** From 1. */
   readonly number: number
   /** At most `maxColumns` characters, without its end. */
@@ -74,8 +75,8 @@ interface MatchingLine {
 const maxColumns = 300
 
 /**
- * The matching lines of files, by relative path and up to `maxLines` of each; none for a binary file. Output
- * above 4 MiB is truncated.
+ * The matching lines of files, with `context` lines before and after each, by relative path and up to
+ * `maxLines` matches of each; none for a binary file. Output above 4 MiB is truncated.
  */
 export async function matchingLines(
   workspace: Workspace,
@@ -84,29 +85,38 @@ export async function matchingLines(
     readonly files: readonly string[]
     readonly regex: string
     readonly maxLines: number
+    readonly context?: number
   },
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, readonly MatchingLine[]>> {
-  const { directory, files, regex, maxLines } = search
+  const { directory, files, regex, maxLines, context = 0 } = search
   const limits = ['--max-count', String(maxLines), '--max-columns', '4000', '--max-columns-preview']
   const format = ['--with-filename', '--line-number', '--no-heading', '--color=never', '--threads=1']
   const names = files.map((file) => `./${file}`)
-  const args = [...limits, ...format, '--ignore-case', '-e', argument(regex), '--', ...names]
+  const args = [...limits, ...format, '--context', String(context), ...regexArguments(regex), '--', ...names]
   const { stdout } = await runRipgrep(workspace, { directory, args, maxBytes: 4 * 1024 * 1024 }, signal)
   const found = new Map<string, MatchingLine[]>()
   // A name may contain line ends; it ends with NUL.
-  for (const match of stdout.toString('utf8').matchAll(/\.\/([^\0]+)\0(\d+):([^\n]*)\n/g)) {
-    const [, file = '', number, text = ''] = match
+  for (const match of stdout.toString('utf8').matchAll(/\.\/([^\0]+)\0(\d+)([:-])([^\n]*)\n/g)) {
+    const [, file = '', number, mark, text = ''] = match
     const lines = found.get(file) ?? []
-    lines.push({ number: Number(number), text: text.trimEnd().slice(0, maxColumns) })
+    lines.push({ isMatch: mark === ':', number: Number(number), text: text.trimEnd().slice(0, maxColumns) })
     found.set(file, lines)
   }
   return found
 }
 
 function matchArguments(regex: string): readonly string[] {
-  return ['--files-with-matches', '--ignore-case', '-e', argument(regex)]
+  return ['--files-with-matches', ...regexArguments(regex)]
 }
+
+/** Ignores case, unless the expression says `(?-i)`; one that names line ends matches across lines. */
+function regexArguments(regex: string): readonly string[] {
+  return ['--ignore-case', ...(spansLines.test(regex) ? ['--multiline'] : []), '-e', argument(regex)]
+}
+
+/** A line end, the escape of one, or the flag by which a dot matches one. */
+const spansLines = /\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s/i
 
 /** Refuses texts that cannot be program arguments. */
 function argument(text: string): string {
