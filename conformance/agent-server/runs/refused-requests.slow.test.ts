@@ -183,14 +183,14 @@ async function create(life: Life, index: number): Promise<void> {
 function eventsOf({ wire, isLong }: Row, host: string): object[] {
   const long = { role: 'user', content: [{ type: 'text', text: 'word '.repeat(maxChars) }] }
   const messages = [...(isLong ? [long as Message] : []), ...history(wire, host).slice(1, -1)]
-  return messages.flatMap((message, index) => {
-    const { role, tool_calls = [], tool_call_id, name, content, ...more } = message
+  return messages.flatMap((message, index): object[] => {
+    const { role, tool_calls, tool_call_id, name, content, ...more } = message
     if (role === 'tool') {
       const own = { tool_name: name, tool_call_id, action_id: `action-${tool_call_id}` }
       const observation = { kind: 'TerminalObservation', command: 'ls', content, is_error: false }
       return [{ kind: 'ObservationEvent', source: 'environment', ...own, observation }]
     }
-    if (tool_calls.length === 0)
+    if (!tool_calls)
       return [{ kind: 'MessageEvent', source: role === 'user' ? 'user' : 'agent', llm_message: message }]
     return tool_calls.map((tool_call, at) => ({
       ...{ id: `action-${tool_call.id}`, kind: 'ActionEvent', source: 'agent', tool_call },

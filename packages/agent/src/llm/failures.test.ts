@@ -187,18 +187,15 @@ test.each([
   expect(classifyFailure(error)).toMatchObject({ code, isRetryable: true })
 })
 
-test.each([...providerFailures, ...serverFailures])(
-  '%s: %s',
-  (_, consequence, code, status, body, headers) => {
-    const failure = classifyFailure(refused(status, body, headers))
-    expect(failure).toMatchObject({
-      code,
-      isRetryable: consequence === 'again' || consequence === 'malformed',
-    })
-    expect(failure.isMalformed ?? false).toBe(consequence === 'malformed')
-    expect(isRefusedContent(failure)).toBe(consequence === 'without')
-  },
-)
+const failureCases = [...providerFailures, ...serverFailures].map((row) => ({ what: row[0], row }))
+
+test.each(failureCases)('$what', ({ row: [, consequence, code, status, body, headers] }) => {
+  const failure = classifyFailure(refused(status, body, headers))
+  const isRetryable = consequence === 'again' || consequence === 'malformed'
+  expect(failure).toMatchObject({ code, isRetryable })
+  expect(failure.isMalformed ?? false).toBe(consequence === 'malformed')
+  expect(isRefusedContent(failure)).toBe(consequence === 'without')
+})
 
 test.each(tooLargeAnswers)('%i %j is a request that is too large', (status, body) => {
   expect(classifyFailure(refused(status, body))).toMatchObject({ code: 'LLMContextWindowExceedError' })

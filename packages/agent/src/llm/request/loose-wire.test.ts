@@ -154,7 +154,7 @@ test.each<[string, string, object]>([
   ['the end of a text after a call', sse(chunk(call('{"pattern":"x"}')), end('stop')), { tool_calls: calls }],
   // https://console.groq.com/docs/api-reference
   [
-    'a use of tokens in a member of its own',
+    'a use of tokens in a separate member',
     sse(chunk({ content: 'Yes.' }), { ...end('stop'), x_groq: { id: 'req_1', usage } }),
     { text: 'Yes.' },
   ],
