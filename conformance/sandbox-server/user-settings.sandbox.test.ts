@@ -54,7 +54,7 @@ test('providers and models are listed in pages, and found by a part of their nam
   expect(unknown).toMatchObject({ status: 422, body: { detail: [{ loc: ['query', 'page_id'] }] } })
 })
 
-test('forms, skills and agents are described to a user, and to nobody without a key', async () => {
+test('forms, skills and agents are described to a user, and to no one without a key', async () => {
   const form = await ann.get<{ sections: readonly unknown[] }>('/api/v1/settings/agent-schema')
   expect(form.sections.length).toBeGreaterThan(3)
   expect(await ann.get('/api/v1/settings/conversation-schema')).toMatchObject({

@@ -62,7 +62,7 @@ export function settingsHandlers(deps: {
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
 
-/** Members that clients of the reference read, of what nobody has set or this server does not have. */
+/** Members that clients of the reference read, of what was never set or this server does not have. */
 const absentMembers = {
   ...{ language: null, user_version: null, email: null, email_verified: null },
   ...{ git_user_name: null, git_user_email: null, disabled_skills: null, default_sandbox_spec_id: null },

@@ -6,7 +6,10 @@ import type { FileError, LanguageServer } from './language-server.ts'
 
 /** How long an edit waits for the errors that it has caused. */
 const defaultWaitMs = 4_000
-/** While a server has not answered the last edit in time, the next ones wait for this part of it, so often. */
+/**
+ * While a server has not answered the last edit in time, the next ones wait for this part of the time, at most
+ * `maxMisses` of them.
+ */
 const shortWait = 1 / 8
 const maxMisses = 10
 const maxChars = 500_000

@@ -13,7 +13,7 @@ import { fileMatches, findFiles, matchingLines, type SearchResult } from './ripg
 /** Shown lines of one file, and of all. */
 const maxFileLines = 30
 const maxLines = 200
-/** So few matching lines are shown with the lines around them. */
+/** At most this number of matching lines is shown with the lines around them. */
 const maxWithContext = 10
 const contextLines = 2
 

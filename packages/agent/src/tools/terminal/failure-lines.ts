@@ -39,7 +39,7 @@ const failure = new RegExp(
     .join('|'),
   'y',
 )
-/** Of each of these, a text without failures has none. */
+/** A text in which this does not match names no failure. */
 const hint =
   /[Ee]rror|ERROR|FAIL|[Ff]ailure|Exception|panic|not ok|-->|E {3}|___|\*\*\*|undefined reference|[×✕✗✖●⎯]|\.go:\d/
 /** A line that is the path of a file: linters print it once, above the failures in it. */
