@@ -97,7 +97,10 @@ export class ReadingThread<Input, Output> {
     const fail = (reason: string) => {
       if (this.#worker === worker) this.#pending?.reject(new ReadingLimitError(reason))
     }
-    worker.on('message', (output: Output) => this.#pending?.resolve(output))
+    // A thread that was ended may have answered: its answer is not that of the next message.
+    worker.on('message', (output: Output) => {
+      if (this.#worker === worker) this.#pending?.resolve(output)
+    })
     worker.on('error', () => fail(memoryText))
     worker.on('exit', () => fail('it could not be read'))
     return worker
