@@ -31,6 +31,7 @@ test.each([
   ['echo "$(make)"', undefined],
   ['echo `make`', undefined],
   ['echo x > file', undefined],
+  ['echo x 2>1', undefined],
   ['echo x >> ~/.bashrc', undefined],
   ['(git status) > file', undefined],
   ['GIT_PAGER=evil git status', undefined],

@@ -38,7 +38,7 @@ function commandText({ name, args }: ShellCall): string {
 
 /** Nothing but the program and its arguments decides what the call does. */
 function isPlain({ assignments, writes }: ShellCall): boolean {
-  return assignments.size === 0 && writes.every((path) => path === '/dev/null' || /^&?\d$/.test(path))
+  return assignments.size === 0 && writes.every((path) => path === '/dev/null')
 }
 
 /** In time proportional to the product of the lengths, whatever the pattern. */

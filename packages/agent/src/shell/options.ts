@@ -107,7 +107,7 @@ const outputOptions: Readonly<Record<string, RegExp>> = {
 /** The files that a program writes because of its arguments. */
 export function outputFiles(program: string, args: readonly string[]): readonly string[] {
   const name = sameProgram[program] ?? program
-  const paths = args.filter((arg) => !arg.startsWith('-'))
+  const paths = args.filter((arg) => arg === '-' || !arg.startsWith('-'))
   if (name === 'uniq' || name === 'xxd') return paths.slice(1)
   const option = find(outputOptions, name)
   // Others have an option of that name with another meaning.

@@ -22,6 +22,12 @@ const reading = [
   'LC_ALL=C timeout 5 du -sh .',
   'command -v rg || which grep',
   '/usr/bin/wc -l a',
+  'ls 1>&2 2>&-',
+  'sort f | uniq -c -d | head; xxd f | head',
+  'sed -n -e 5p -E f; sed --quiet 3p f',
+  'tree -L 2 --dirsfirst; date +%s; date -u',
+  "find . -name '*.ts'; cat *.md; grep -n x *.md",
+  'git log -SFOO --format="%h $x"; git grep -n -i foo -- *.md',
 ]
 
 const writing = [
@@ -81,6 +87,34 @@ const writing = [
   'cat <<< "a" > b',
   'echo "unclosed',
   'ls & touch a',
+  // Files with the name of a descriptor.
+  ...['ls > 1', 'ls 2>1', 'ls >> 1', 'ls &> 1', 'ls <> 1'],
+  // The second file is written, whatever the first one is.
+  ...['echo x | uniq - out', 'uniq -- - out', 'xxd -r - out', 'uniq *', 'xxd $x', 'ls | xargs uniq'],
+  ...['tree -ao out', 'tree -R -L 1 -H .'],
+  // Options of GNU and git may be shortened, and stand with others.
+  ...[
+    'sed --in s/a/b/ f',
+    'sed --i=bak s/a/b/ f',
+    'sed --e="w out" p',
+    'sed --fi=x p',
+    'sed -il p f',
+    'file --com -m a',
+  ],
+  ...['git grep -nOtouch x', 'git grep --op=touch x', 'git diff --outp=a', 'git diff "--$x"'],
+  'git help -w log',
+  // What only the run knows may be an option, or end the text of a program.
+  ...[
+    'sed "s/a/$x/" f',
+    'awk "{print \\"$x\\"}" f',
+    'find . -"$x"',
+    'sort -"$x"',
+    'find . -{de{lete,x},print}',
+  ],
+  ...['find *', 'sort *', 'timeout 5 sort ?*', 'find [-]*'],
+  ...['sed -n 1p *', 'git diff *'],
+  ...['for PATH in /tmp/evil; do ls; done', 'command printf -v PATH x'],
+  ...['date 01011200', 'arch touch a'],
   `cat ${'a'.repeat(40_000)}`,
 ]
 

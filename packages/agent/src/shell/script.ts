@@ -1,5 +1,6 @@
 import type { CommandExpansionPart, Redirection, SyntaxNode, WordPart } from 'unbash'
 import { type HiddenCode, hiddenInBuiltin, hiddenInName } from './hidden-code.ts'
+import { mayRunCode } from './hijack-variables.ts'
 import { expandToText, expandWord, unknownText, type VariableScope } from './words.ts'
 import { gitCommandTexts, hasScriptFile, remoteCommand, wrappedPrograms } from './wrappers.ts'
 
@@ -18,6 +19,8 @@ export interface ShellCall {
   /** The directory part of the program's path as written; empty for a program of the PATH. */
   readonly folder: string
   readonly args: readonly string[]
+  /** A word begins with a glob: the name of any file may be an option. */
+  readonly hasOpenGlob: boolean
   /** Variables set for this call only. */
   readonly assignments: ReadonlyMap<string, string>
   /** Files of its redirections. */
@@ -143,6 +146,8 @@ class ScriptReader {
     if (node.type === 'Pipeline') return this.#readPipeline(node.commands)
     if (node.type === 'Function') return this.#readFunction(node)
     if (node.type === 'Redirected') return this.#readRedirected(node)
+    if ((node.type === 'For' || node.type === 'Select') && mayRunCode(node.name.value))
+      return [...this.#readAssignment(node.name.value), ...this.#readChildren(node)]
     if (node.type === 'Subshell' || node.type === 'Coproc' || (node.type === 'Statement' && node.background))
       return this.#inNewShell(() => this.#readChildren(node))
     if (node.type === 'CommandExpansion' || node.type === 'ProcessSubstitution')
@@ -180,6 +185,11 @@ class ScriptReader {
       default:
         return undefined
     }
+  }
+
+  /** A loop over values of a variable sets it as an assignment does. */
+  #readAssignment(name: string): ShellCall[] {
+    return [createCall({ assignments: new Map([[name, unknownText]]), shell: this.#shell })]
   }
 
   #readSubstitution(
@@ -264,10 +274,12 @@ class ScriptReader {
     if (words.length === 0 || /^(?:export|declare|typeset|local|readonly)$/.test(words[0] ?? ''))
       for (const [name, value] of assigned)
         this.#variables.set(name, value.length > maxValue ? unknownText : value)
+    const hasOpenGlob = node.args.some((word) => /^(?:[*?[]|[@!+]\()/.test(word.text))
     const [program = ':', ...args] = words
     const programCall = createCall({
       ...programPath(program),
       args,
+      hasOpenGlob,
       assignments: assigned,
       ...files,
       substitutions,
@@ -288,6 +300,8 @@ class ScriptReader {
       else if (redirect.type === 'HereDoc') input = redirect.body.text
       else if (redirect.target !== undefined) {
         const target = expandToText(redirect.target, this.#scope)
+        // `2>&1` and `2>&-`: no file, unlike `2>1`.
+        if (redirect.operator === '>&' && /^(?:\d+-?|-)$/.test(target)) continue
         if (redirect.operator === '<' || redirect.operator === '<&') reads.push(target)
         else writes.push(target)
       }
@@ -323,17 +337,18 @@ class ScriptReader {
   }
 
   #nestedCalls(outer: ShellCall): ShellCall[] {
-    const { upstream, substitutions } = outer
+    const { upstream, substitutions, hasOpenGlob } = outer
     const found: ShellCall[] = this.#nestedTexts(outer)
       .flatMap((text) => this.#parseText(text))
       .map((nested) => ({ ...nested, upstream: [...upstream, ...nested.upstream] }))
     const input = outer.name === 'xargs' ? echoOutput(upstream.at(-1)).split(/\s+/) : []
     for (const [program = unknownText, ...args] of wrappedPrograms(outer.name, outer.args)) {
       const nested = createCall({
-        ...{ upstream, substitutions, ...programPath(program), args: [...args, ...input] },
+        ...{ upstream, substitutions, hasOpenGlob, ...programPath(program), args: [...args, ...input] },
         shell: this.#shell,
       })
       found.push(nested)
+      if (sameShell.test(outer.name)) pushAll(found, hiddenCalls(hiddenInBuiltin(nested.name, nested.args)))
       pushAll(found, this.#unwrap(nested))
     }
     return found
@@ -382,7 +397,7 @@ function pushAll<T>(list: T[], more: readonly T[]): void {
 function createCall(members: Partial<ShellCall>): ShellCall {
   const files = { writes: [], reads: [], input: undefined }
   const context = { assignments: new Map<string, string>(), upstream: [], substitutions: [], shell: topShell }
-  return { name: ':', folder: '', args: [], ...files, ...context, ...members }
+  return { name: ':', folder: '', args: [], hasOpenGlob: false, ...files, ...context, ...members }
 }
 
 function programPath(program: string): { readonly name: string; readonly folder: string } {
