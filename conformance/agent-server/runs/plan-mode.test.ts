@@ -27,6 +27,16 @@ test('plan mode: refused until it is accepted; a fork is in the mode of its even
   expect(early).toMatchObject({ plan_mode: true })
 })
 
+test('a fork at an event before plan mode began is not in it', async () => {
+  const { id } = await driver.createScripted([finishStep('Hello.'), finishStep('The plan.')])
+  const before = await driver.waitUntilIdle(id)
+  const begin = await api.sendJson('PATCH', `/api/conversations/${id}`, { plan_mode: true })
+  expect(begin.status).toBe(200)
+  const fork = async (body: object) => (await driver.post(id, 'fork', body)).body as ConversationInfo
+  expect(await fork({ from_event_id: before.at(-1)?.id })).toMatchObject({ plan_mode: false })
+  expect(await fork({})).toMatchObject({ plan_mode: true })
+})
+
 test('an external agent has no plan mode of the server', async () => {
   const agent = { kind: 'ACPAgent', acp_command: ['true'], tools: [] }
   const { status, body } = await driver.tryCreate(agent, { plan_mode: true })

@@ -2,7 +2,10 @@ import type { EventLog } from '@slipway/storage'
 import { searchEvents } from './search-events.ts'
 import { planModeKey } from './state.ts'
 
-/** Whether a log is in plan mode at a position; undefined when it says nothing. Reads all state updates. */
+/**
+ * Whether a log is in plan mode at a position; undefined when it says nothing: a message in plan mode is stored
+ * with a state update. Reads all state updates.
+ */
 export async function planModeAt(
   log: Pick<EventLog, 'search'>,
   conversation: string,
@@ -16,5 +19,8 @@ export async function planModeAt(
     )
     if (key === planModeKey) return value === true
   }
+  const messages = { kind: 'MessageEvent', sort_order: 'TIMESTAMP' } as const
+  for await (const first of searchEvents(log, conversation, messages, 1))
+    return first.position <= position ? false : undefined
   return undefined
 }
