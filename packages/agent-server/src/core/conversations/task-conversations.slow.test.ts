@@ -245,6 +245,25 @@ test('tasks of one answer are done beside each other as far as the agent may, ea
     expect(JSON.stringify(await scene.readEvents(child))).toContain('met')
 })
 
+test('tasks beside each other stop at the limit of the conversation that they share', async () => {
+  const priced = { input_cost_per_token: 1, output_cost_per_token: 0 }
+  const usage = { prompt_tokens: 2, completion_tokens: 1 }
+  const steps = ['1', '2', '3', '4'].map((step) => ({ ...terminalCall(`echo ${step}`), usage }))
+  for (const name of ['left', 'right']) await scene.saveScriptedModel(name, steps, priced)
+  const parent = await scene.runConversation(
+    [taskCalls(...['left', 'right'].map((subagent_type) => ({ prompt: 'x', subagent_type })))],
+    {
+      limits: { run: { cost: 5 } },
+      agent_definitions: [agentDefinition('left'), agentDefinition('right')],
+    },
+  )
+  const results = await scene.readTaskResults(parent.id)
+  expect(results).toHaveLength(2)
+  expect(JSON.stringify(results)).toContain('a limit of the conversation that gave it is reached')
+  // Each alone would stop at 6.
+  expect(parent.stats.cost).toBeLessThan(12)
+})
+
 test('where only one run is allowed at a time, a task does not wait for the run that waits for it', async () => {
   await using other = await TaskFixture.open(join(directory.path, 'narrow'), { maxConcurrentRuns: 1 })
   await other.saveScriptedModel('helper', [finishCall('It is done.')])

@@ -11,6 +11,9 @@ export interface LimitFinding {
 
 /** The share of a limit from which on it is reported. */
 const nearShare = 0.8
+/** The smallest limits. */
+export const smallestCost = 0.001
+export const smallestCount = 1
 const scopes = ['run', 'conversation'] as const
 /** Time first: it ends a step that is under way. */
 const names = ['seconds', 'cost', 'tokens', 'steps'] as const
@@ -65,7 +68,7 @@ export function remainingLimits(
       const max = limits[scope]?.[limit]
       return max === undefined ? [] : [max - stats.used(scope)[limit]]
     })
-    const smallest = limit === 'tokens' || limit === 'steps' ? 1 : 0.001
+    const smallest = limit === 'tokens' || limit === 'steps' ? smallestCount : smallestCost
     return rests.length === 0 ? undefined : Math.max(Math.min(...rests), smallest)
   }
   return {

@@ -16,6 +16,7 @@ import type { BrowserSearch } from '../../tools/core/find-browser.ts'
 import type { TaskExecutor, TaskResult } from '../../tools/core/task-executor.ts'
 import { availableToolNames, findTool } from '../../tools/registry.ts'
 import { runRequest } from '../events/event-drafts.ts'
+import { smallestCost, smallestCount } from '../limits/check-limits.ts'
 import type { UsageStats } from '../state/usage-stats.ts'
 import type { ChildConversation, ChildConversations, StoredTask } from './child-conversations.ts'
 import { isTaskDone, stopChild, taskOutcome, waitForChild } from './outcome.ts'
@@ -275,13 +276,21 @@ export class TaskRunner implements TaskExecutor {
     }
   }
 
-  /** Reports usage, and stops a task that is over its budget. */
+  /**
+   * Reports usage, and stops a task that is over its budget, or whose siblings have used up the limit of all with
+   * it: each began with all that was left then.
+   */
   #reportUsage(work: RunningTask, before: number): void {
     const { child, task, definition } = work
-    void this.#options.host.onUsage(task.id, child.stats, false).catch(() => undefined)
+    const { host } = this.#options
+    void host.onUsage(task.id, child.stats, false).catch(() => undefined)
+    if (isTaskDone(child)) return
     const budget = definition?.max_budget_per_run
-    if (budget === undefined || child.stats.cost - before < budget || isTaskDone(child)) return
-    work.reason = `The task was stopped: it has used its budget of ${budget} dollars.`
+    if (budget !== undefined && child.stats.cost - before >= budget)
+      work.reason = `The task was stopped: it has used its budget of ${budget} dollars.`
+    else if (isUsedUp(host.remainingLimits()))
+      work.reason = 'The task was stopped: a limit of the conversation that gave it is reached.'
+    else return
     void child.pause().catch(() => undefined)
   }
 
@@ -301,6 +310,12 @@ async function pauseTask(work: RunningTask): Promise<void> {
   if (child.state.status === 'waiting_for_confirmation')
     await child.resolveConfirmation({ accept: false, reason: pausedText })
   await child.pause()
+}
+
+/** What is left is never below the smallest limit. */
+function isUsedUp(left: UsageLimits | undefined): boolean {
+  const { cost, tokens } = left ?? {}
+  return (cost ?? 1) <= smallestCost || (tokens ?? 2) <= smallestCount
 }
 
 function isJsonEqual(a: unknown, b: unknown): boolean {
