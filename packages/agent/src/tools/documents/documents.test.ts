@@ -6,7 +6,7 @@ import type { Tool } from '../core/tool.ts'
 import { openFileEditor } from '../files/file-editor.ts'
 import { openReadFile } from '../files/read-file.ts'
 import { ToolFixtures } from '../testing/fixtures.ts'
-import type { PdfRequest, PdfResult } from './pdf-pages.ts'
+import { type PdfRequest, type PdfResult, pdfPages } from './pdf-pages.ts'
 import { buildPdf, grayPicture } from './testing/build-pdf.ts'
 
 const never = new AbortController().signal
@@ -49,6 +49,33 @@ test('at most 100 pages and five pictures come at once, and the rest is named', 
   const scanned = await view('scan.pdf', buildPdf(Array.from({ length: 7 }, () => grayPicture(40, 40))))
   expect(pictures(scanned)).toBe(5)
   expect(scanned.outputText).toContain('[a picture; view from page 6 to see it]')
+})
+
+const request = (bytes: Buffer, more: Partial<PdfRequest>): PdfRequest => ({
+  ...{
+    bytes: new Uint8Array(bytes),
+    first: 1,
+    count: 5,
+    maxChars: 1_000,
+    maxPictures: 5,
+    maxPixelBytes: 1_000,
+  },
+  ...more,
+})
+
+test('the text of one page, and the pixels of all pictures, have limits', async () => {
+  const long = await pdfPages(request(buildPdf(['x'.repeat(80), 'next']), { maxChars: 50 }))
+  if ('failure' in long) throw new Error(long.failure)
+  expect(long.isCut).toBe(true)
+  expect(long.pages).toMatchObject([{ text: expect.stringMatching(/^x{50}\n\[The rest/) }])
+  // 600 bytes, 600 more and the third one, of which the first is shown.
+  const scanned = await pdfPages(request(buildPdf([1, 2, 3].map(() => grayPicture(20, 10))), {}))
+  if ('failure' in scanned) throw new Error(scanned.failure)
+  expect(scanned.pages.map(({ picture }) => (picture === 'more' ? picture : picture?.width))).toEqual([
+    20,
+    'more',
+    'more',
+  ])
 })
 
 test('a notebook is its cells with outputs as text and pictures; a range is lines of its JSON', async () => {
@@ -105,8 +132,7 @@ test('a page whose contents unpack to more than its thread may have ends with a 
     worker: new URL('./pdf-worker.ts', import.meta.url),
     ...{ deadlineMs: 20_000, maxHeapMb: 40, restMs: 60_000 },
   })
-  const read = (bytes: Buffer) =>
-    thread.read({ bytes: new Uint8Array(bytes), first: 1, count: 1, maxChars: 1_000, maxPictures: 1 }, never)
+  const read = (bytes: Buffer) => thread.read(request(bytes, { count: 1 }), never)
   // Packed twice: 64 MiB in about a kilobyte.
   const bomb = deflateSync(deflateSync(Buffer.alloc(64 * 1024 * 1024, 'q ')))
   const [before = '', after = ''] = buildPdf(['x'])

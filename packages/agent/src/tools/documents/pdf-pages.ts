@@ -7,6 +7,8 @@ export interface PdfRequest {
   readonly count: number
   readonly maxChars: number
   readonly maxPictures: number
+  /** Of all pictures as they are answered, unpacked; the first is answered whatever it has. */
+  readonly maxPixelBytes: number
 }
 
 /** Pixels of a page without text, row by row. */
@@ -33,7 +35,7 @@ const maxPixels = 25_000_000
 
 /** Pages of a PDF. Slow or out of memory for some files: call it on its thread. */
 export async function pdfPages(request: PdfRequest): Promise<PdfResult> {
-  const { bytes, first, count, maxChars, maxPictures } = request
+  const { bytes, first, count, maxChars, maxPictures, maxPixelBytes } = request
   try {
     const document = await getDocumentProxy(bytes, {
       verbosity: 0,
@@ -42,14 +44,18 @@ export async function pdfPages(request: PdfRequest): Promise<PdfResult> {
     })
     const total = document.numPages
     const pages: PdfPage[] = []
-    let [chars, pictures] = [0, 0]
+    let [chars, pictures, pixelBytes] = [0, 0, 0]
     const last = Math.min(total, first + count - 1)
     for (let number = first; number <= last && chars < maxChars; number++) {
       const page = await document.getPage(number)
-      const text = pageText((await page.getTextContent()).items)
+      const whole = pageText((await page.getTextContent()).items)
+      const isLong = whole.length > maxChars - chars
+      const text = isLong ? `${whole.slice(0, maxChars - chars)}\n[The rest of the page is left out.]` : whole
       chars += text.length
-      const isFull = pictures >= maxPictures
-      const picture = text !== '' ? undefined : isFull ? 'more' : await largestPicture(document, number)
+      const isFull = pictures >= maxPictures || pixelBytes >= maxPixelBytes
+      const found = text !== '' ? undefined : isFull ? 'more' : await largestPicture(document, number)
+      if (found !== undefined && found !== 'more') pixelBytes += found.data.length
+      const picture = pictures > 0 && pixelBytes > maxPixelBytes ? found && 'more' : found
       if (picture !== undefined) pictures++
       pages.push({ number, text, ...(picture && { picture }) })
       page.cleanup()

@@ -1,4 +1,5 @@
 import type { ImageContent, TextContent } from '@slipway/protocol'
+import { Mutex } from '@slipway/shared/async'
 import { shrinkPixels } from '../../images/fit-images.ts'
 import { toImageContent } from '../../images/image-content.ts'
 import { ReadingLimitError, ReadingThread } from '../core/reading-thread.ts'
@@ -8,9 +9,11 @@ import type { PdfPage, PdfRequest, PdfResult } from './pdf-pages.ts'
 
 /** Pages of one call. */
 const maxPages = 100
-/** Of the text of one call, which ends with the page that reaches it. */
+/** Of the text of one call. */
 const maxChars = 400_000
 const maxPictures = 5
+/** A picture of the most pixels that are shown, with an alpha channel. */
+const maxPixelBytes = 100 * 1024 * 1024
 /** An event has at most 1 MiB, and base64 turns three bytes into four. */
 const maxPictureBytes = 512 * 1024
 
@@ -21,6 +24,9 @@ const thread = new ReadingThread<PdfRequest, PdfResult>({
   maxHeapMb: 512,
   restMs: 60_000,
 })
+
+/** One at a time: the pixels of a file are in the memory of the server until they are shrunk. */
+const turn = new Mutex()
 
 interface PdfView {
   readonly text: string
@@ -49,22 +55,27 @@ export async function readPdf(
   const [first, end] = range
   const count = Math.min(maxPages, end === -1 ? maxPages : end - first + 1)
   if (first < 1 || count < 1) throw new ToolError(`${path} has pages from 1: ${first} to ${end} is no range.`)
-  const request = { bytes: new Uint8Array(bytes), first, count, maxChars, maxPictures }
-  const result = await thread.read(request, signal).catch((error: unknown) => {
-    if (error instanceof ReadingLimitError) return { failure: error.message }
-    throw error
-  })
+  const request = { bytes: new Uint8Array(bytes), first, count, maxChars, maxPictures, maxPixelBytes }
+  const result = await turn.runExclusive(() => readPages(request, signal))
   if ('failure' in result)
     throw new ToolError(
       `${path} is a PDF that cannot be shown: ${result.failure}. Try a command such as pdftotext.`,
     )
-  const { pages, total } = result
+  const { pages, pictures, total } = result
   const last = first + pages.length - 1
   if (pages.length === 0) throw new ToolError(`${path} has ${total} pages, and none from page ${first}.`)
   const rest =
     last < total && (end === -1 || last < end) ? `\n[Pages ${last + 1} to ${total} are not shown.]` : ''
   const text = pages.map((page) => `--- Page ${page.number} ---\n${describe(page)}`).join('\n')
-  return { text: text + rest, pictures: await pictureBlocks(pages), shown: [first, last], total }
+  return { text: text + rest, pictures, shown: [first, last], total }
+}
+
+async function readPages(request: PdfRequest, signal: AbortSignal) {
+  const result = await thread.read(request, signal).catch((error: unknown) => {
+    if (error instanceof ReadingLimitError) return { failure: error.message }
+    throw error
+  })
+  return 'failure' in result ? result : { ...result, pictures: await pictureBlocks(result.pages) }
 }
 
 function describe({ number, text, picture }: PdfPage): string {
