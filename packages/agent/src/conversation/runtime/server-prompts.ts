@@ -42,7 +42,7 @@ export async function promptOfMessage(
   const answer = await prompt.get(promptArguments(prompt, rest), signal)
   if ('failure' in answer) throw new Problem('bad_request', answer.failure)
   const text = redact(answer.text).slice(0, maxPrompt)
-  const intro = `The user has started the prompt ${promptUsage(prompt)} of an MCP server. Do what it says:`
+  const intro = 'The user has started a prompt of an MCP server. Do what it says:'
   return textBlock(`${intro}\n${serverWords('server_prompt', server, text)}`)
 }
 

@@ -65,26 +65,27 @@ export function promptArguments(prompt: McpPrompt, rest: string): Record<string,
   const words = [...rest.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map(
     ([, double, single, plain]) => double ?? single ?? plain ?? '',
   )
-  const given: Record<string, string> = {}
+  // A map: servers choose the names, and every object has a member `constructor`.
+  const given = new Map<string, string>()
   const open = prompt.arguments.map(({ name }) => name)
   const positional: string[] = []
   for (const word of words) {
     const [name = '', ...value] = word.split('=')
-    if (value.length > 0 && open.includes(name) && !(name in given)) given[name] = value.join('=')
+    if (value.length > 0 && open.includes(name) && !given.has(name)) given.set(name, value.join('='))
     else positional.push(word)
   }
-  const left = open.filter((name) => !(name in given))
+  const left = open.filter((name) => !given.has(name))
   for (const [at, name] of left.entries()) {
     const own = at === left.length - 1 ? positional.slice(at) : positional.slice(at, at + 1)
-    if (own.length > 0) given[name] = own.join(' ')
+    if (own.length > 0) given.set(name, own.join(' '))
   }
-  const missing = prompt.arguments.filter(({ name, required }) => required && !(name in given))
+  const missing = prompt.arguments.filter(({ name, required }) => required && !given.has(name))
   if (missing.length > 0)
     throw new Problem(
       'bad_request',
       `The prompt needs ${missing.map(({ name }) => name).join(', ')}. Write ${promptUsage(prompt)}`,
     )
-  return given
+  return Object.fromEntries(given)
 }
 
 /** How a prompt is written: `/server:name FIRST [SECOND]`. */
