@@ -6,6 +6,7 @@ import { HostileRepository } from '@slipway/shared/git/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Workspace } from '../workspace/workspace.ts'
 import { describeEnvironment, recordedEnvironment } from './describe-environment.ts'
+import type { EnvironmentOptions } from './git-summary.ts'
 import { hostileNames } from './testing/hostile-names.ts'
 
 const { PATH = '' } = process.env
@@ -21,13 +22,14 @@ async function describe(
   {
     env = {},
     signal = new AbortController().signal,
-  }: { env?: Record<string, string>; signal?: AbortSignal } = {},
+    redact = (text) => text,
+  }: { env?: Record<string, string> } & Partial<EnvironmentOptions> = {},
 ): Promise<string> {
   await using workspace = await Workspace.open({
     directory,
     env: { PATH, HOME: root, GIT_CONFIG_NOSYSTEM: '1', GIT_CEILING_DIRECTORIES: root, ...env },
   })
-  return await describeEnvironment(workspace, signal)
+  return await describeEnvironment(workspace, { signal, redact })
 }
 
 function repository(name: string) {
@@ -48,6 +50,17 @@ function linesOf(block: string): string[] {
   expect(lines.at(-1)).toBe('</workspace_at_start>')
   return lines.slice(2, -1)
 }
+
+test('a secret that is longer than its line is hidden before the line is cut', async () => {
+  const secret = 'abcdefghij'.repeat(8)
+  const { directory, git } = repository('secret')
+  writeFileSync(join(directory, `${secret}.txt`), 'x')
+  git('commit', '-q', '--allow-empty', '-m', `Use ${secret}`)
+  git('checkout', '-q', '-b', `use-${secret}`)
+  const block = await describe(directory, { redact: (text) => text.replaceAll(secret, '<hidden>') })
+  expect(block).not.toContain('abcdefghij')
+  expect(block.match(/‹hidden›/g)).toHaveLength(4)
+})
 
 test('branch, changes, commits, top and commands of a project, in about 150 tokens', async () => {
   const { directory, git } = repository('plain')

@@ -13,11 +13,21 @@ const maxPath = 60
 const maxPaths = 120
 const maxSubject = 45
 
+export interface EnvironmentOptions {
+  /** Ends the search; what was found until then is described. */
+  readonly signal: AbortSignal
+  /** Hides secrets. It runs before texts are cut: a part of a secret is not found. */
+  redact(text: string): string
+}
+
 /**
  * Branch, changed files and last commits, a line each; none without a repository, for which no program is
  * started. A status that takes too long is left out.
  */
-export async function gitSummary(workspace: Workspace, signal: AbortSignal): Promise<string[]> {
+export async function gitSummary(
+  workspace: Workspace,
+  { signal, redact }: EnvironmentOptions,
+): Promise<string[]> {
   if (!(await isBelowRepository(workspace.directory))) return []
   const run = ({ command, args, env }: GitCommand, timeoutMs?: number) =>
     workspace.run(command, args, { env, maxBytes, ...(timeoutMs && { timeoutMs }) }, signal)
@@ -25,7 +35,7 @@ export async function gitSummary(workspace: Workspace, signal: AbortSignal): Pro
   if (view === undefined) return []
   const git = async (args: readonly string[], timeoutMs?: number) => {
     const { exitCode, stdout, isTruncated } = await run(gitCommand(args, { env: view.env }), timeoutMs)
-    return exitCode === 0 ? { text: stdout.toString('utf8'), isTruncated } : undefined
+    return exitCode === 0 ? { text: redact(stdout.toString('utf8')), isTruncated } : undefined
   }
   const [branch, status, log] = await Promise.all([
     git(['symbolic-ref', '--short', '-q', 'HEAD']),

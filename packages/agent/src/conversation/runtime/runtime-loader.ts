@@ -113,10 +113,13 @@ export class RuntimeLoader {
 
   /** What the first prompt says about machine and workspace; it is looked for once in a conversation. */
   async environment(runtime: AgentRuntime | undefined): Promise<string | undefined> {
-    const { state, deps, closing } = this.#context
+    const { state, deps, closing, secrets } = this.#context
     if (state.hasSystemPrompt || runtime === undefined || isAcpAgent(runtime.settings.agent)) return undefined
     const signal = AbortSignal.any([closing.signal, deps.clock.timeout(environmentMs)])
-    this.#environment ??= describeEnvironment(runtime.workspace, signal)
+    this.#environment ??= describeEnvironment(runtime.workspace, {
+      signal,
+      redact: (text) => secrets.redact(text),
+    })
     return await this.#environment
   }
 
