@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { endure, resultTable } from './endure.ts'
 
 /** `npm run endure` does the same with more conversations; `.ci/nightly` with 2,000. */
-const conversations = Number(process.env.SLIPWAY_ENDURE ?? 12)
+const conversations = Number(process.env.SLIPWAY_ENDURE_CASES ?? 12)
 const seed = Number(process.env.SLIPWAY_ENDURE_SEED ?? 20_261_130)
 
 test(`each of ${conversations} random conversations ends with an answer (seed ${seed})`, async () => {
