@@ -1,6 +1,7 @@
 import type { Llm } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { LearnedWindow } from '../../llm/model.ts'
+import { namedWindows } from '../../llm/refusals/named-window.ts'
 import { learnedModelName } from '../../llm/route.ts'
 import { stateUpdate } from '../events/event-drafts.ts'
 import { learnedWindowKey } from '../state/state.ts'
@@ -10,19 +11,6 @@ import { learnedWindowKey } from '../state/state.ts'
  * fewer than is published; they refuse a request that is longer. The limit is kept in the log, for this
  * conversation and model, so that no later run, restart or fork asks without success again.
  */
-
-/** How servers name their limit; N is its number. */
-const wordings = [
-  'maximum context length (?:is|of) N',
-  'context (?:size|length|window)(?: of| is|:)?(?: only)? N',
-  '> N maximum',
-  'must be <= N',
-  'token limit:? N',
-  'maximum prompt length is N',
-  'maximum number of tokens allowed N',
-  'maximum model length of N',
-  'input length should be \\[1, N\\]',
-].map((wording) => new RegExp(wording.replace(' N', ' [("]?(\\d[\\d,._]*\\d)'), 'i'))
 
 /** Without a number in the refusal the next request is this much smaller. */
 const shrinkFactor = 0.75
@@ -37,9 +25,7 @@ export function learnWindow(
   detail: string,
   { requestTokens, known = Number.POSITIVE_INFINITY }: { requestTokens: number; known?: number | undefined },
 ): LearnedWindow {
-  const named = wordings
-    .map((wording) => Number(wording.exec(detail)?.[1]?.replace(/[,._]/g, '')))
-    .find((tokens) => tokens >= minWindow && tokens < known)
+  const named = namedWindows(detail).find((tokens) => tokens >= minWindow && tokens < known)
   if (named !== undefined) return { tokens: named, isNamed: true }
   const guess = Math.floor(Math.min(requestTokens, known) * shrinkFactor)
   return { tokens: Math.max(minWindow, guess), isNamed: false }

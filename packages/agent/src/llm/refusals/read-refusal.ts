@@ -1,4 +1,5 @@
 import { isRecord } from '@slipway/shared/json'
+import { namedWindows } from './named-window.ts'
 import { callId, itemsOf, type Omission } from './omissions.ts'
 import refusalWordings from './refusal-wordings.json' with { type: 'json' }
 import {
@@ -88,12 +89,25 @@ export function namedParameters(body: Json, text: string): readonly Omission[] {
   return [...new Set(paths)].flatMap((name) => parameterOmission(body, name, text))
 }
 
-/** A limit of the reply that a refusal for the window names: input and output together are too much. */
+/**
+ * A limit of the reply that a refusal for the window names: input and output together are too much. Its share
+ * of the window does not depend on this prompt, since a short one would leave long replies to no later request.
+ */
 export function namedOutputLimits(body: Json, text: string): readonly Omission[] {
-  return parametersOf(body)
-    .filter((name) => /max.*tokens/i.test(name))
-    .filter((name) => new RegExp(`(?<!\\d)${valueAt(body, name)}(?!\\d)`).test(text.replaceAll(',', '')))
-    .flatMap((name) => parameterOmission(body, name, text))
+  const numbers = numbersIn(text)
+  const [window] = namedWindows(text)
+  return parametersOf(body).flatMap((name): readonly Omission[] => {
+    const present = valueAt(body, name)
+    if (!/max.*tokens/i.test(name) || typeof present !== 'number' || !numbers.includes(present)) return []
+    const without: readonly Omission[] = isNeeded(body) ? [] : [{ kind: 'parameter', name }]
+    if (window === undefined) return without
+    const prompt = Math.max(0, ...numbers.filter((number) => number < window && number !== present))
+    const half = Math.floor(window / 2)
+    const shares = [half, Math.floor(window / 4)].filter((share) => share < present)
+    // A prompt for which no share is small enough is too long on its own.
+    const value = shares.find((share) => prompt + share <= window) ?? (half < present ? half : undefined)
+    return value === undefined ? [] : [{ kind: 'parameter', name, value }]
+  })
 }
 
 function valueAt(body: Json, path: string): unknown {
@@ -104,12 +118,15 @@ function valueAt(body: Json, path: string): unknown {
 function parameterOmission(body: Json, name: string, text: string): readonly Omission[] {
   const present = valueAt(body, name)
   if (!/max.*tokens/i.test(name) || typeof present !== 'number') return [{ kind: 'parameter', name }]
-  const numbers = [...text.matchAll(/(?<![\w.-])\d[\d,]*\d(?![\w.-]*\w)/g)].map(([digits]) =>
-    Number(digits.replaceAll(',', '')),
-  )
-  const most = Math.max(...numbers.filter((number) => number < present && number >= minOutput))
+  const most = Math.max(...numbersIn(text).filter((number) => number < present && number >= minOutput))
   const lowered = most > 0 ? [{ kind: 'parameter', name, value: most } as const] : []
   return isNeeded(body) ? lowered : [...lowered, { kind: 'parameter', name }]
+}
+
+function numbersIn(text: string): readonly number[] {
+  return [...text.matchAll(/(?<![\w.-])\d[\d,]*\d(?![\w.-]*\w)/g)].map(([digits]) =>
+    Number(digits.replaceAll(',', '')),
+  )
 }
 
 const minOutput = 16
