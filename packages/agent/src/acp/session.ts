@@ -52,8 +52,10 @@ export class AcpSession {
   readonly #process: LineProcess
   readonly #rpc: RpcConnection
   readonly #launch: Launch
+  readonly #options: AcpSessionOptions
 
-  private constructor(started: StartedProgram, opened: OpenedSession) {
+  private constructor(started: StartedProgram, opened: OpenedSession, options: AcpSessionOptions) {
+    this.#options = options
     this.#process = started.process
     this.#rpc = started.rpc
     this.#launch = started.launch
@@ -90,7 +92,7 @@ export class AcpSession {
     )
     try {
       const opened = await openSession(started, options, AbortSignal.any([signal, timeout]))
-      return new AcpSession(started, opened)
+      return new AcpSession(started, opened, options)
     } catch (error) {
       await closeProgram(started)
       if (error instanceof LoadError) throw error
@@ -117,10 +119,16 @@ export class AcpSession {
     await this.#rpc.notify('session/cancel', { sessionId: this.id })
   }
 
-  /** Rejects with RpcError, ProgramEndedError or the reason of the signal. */
+  /** With the effort of the agent. Rejects with RpcError, ProgramEndedError or the reason of the signal. */
   async setModel(model: string, signal: AbortSignal): Promise<void> {
-    await setModel(this.#rpc, { id: this.id, models: this.#models, model }, signal)
+    const configured = await setModel(this.#rpc, { id: this.id, models: this.#models, model }, signal)
     if (this.#models !== undefined) this.#models = { ...this.#models, current: model }
+    const { agent, warn } = this.#options
+    if (!Array.isArray(configured.configOptions)) return
+    // The model is switched whatever becomes of the effort.
+    await setEffort(this.#rpc, { id: this.id, effort: agent.acp_effort, configured, warn }, signal).catch(
+      () => warn(`the external agent did not answer to the effort ${agent.acp_effort}`),
+    )
   }
 
   /** Gives credentials that the program has renewed to their sources. Never rejects. */

@@ -513,6 +513,20 @@ test.each([
   else expect(warned).toContain(warning)
 })
 
+test('a switch of the model keeps the effort, which the session offers with the new model', async () => {
+  const { conversation, received } = await create(
+    { turns: [[{ text: 'One.' }]], models: ['small', 'large'], efforts: ['low', 'high'] },
+    { agent: { acp_model: 'small', acp_effort: 'high' } },
+  )
+  await conversation.sendAndWait('First.')
+  await conversation.conversation.switchAcpModel('large')
+  const sent = await received('session/set_config_option')
+  expect(sent.map(({ configId, value }) => [configId, value])).toEqual([
+    ['model', 'large'],
+    ['thinking', 'high'],
+  ])
+})
+
 test('a switch that takes too long is a timeout and changes nothing', async () => {
   const { conversation } = await create(
     { turns: [[{ text: 'One.' }]], models: ['small', 'large'], hangsModel: true },
