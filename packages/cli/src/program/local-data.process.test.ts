@@ -147,6 +147,11 @@ test('documents that files set are shown with their files, which win', async () 
     code: 0,
     stderr: expect.stringContaining(`from ${file}, which wins`),
   })
+  // Of a folder that cannot be read nothing is known, so nothing is changed.
+  await rename(folder, `${folder}-moved`)
+  expect(await documents('rm workspaces.json')).toMatchObject({ code: 1 })
+  await rename(`${folder}-moved`, folder)
+  expect((await documents('get workspaces.json')).stdout).toContain('schema_version')
 })
 
 test('documents of a data directory are listed, printed, replaced and removed', async () => {

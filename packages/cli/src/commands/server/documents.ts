@@ -63,9 +63,10 @@ export async function putDocumentCommand(
     throw new Error(
       `${file} is not a document as "slipway documents get ${name}" prints it: nothing was stored`,
     )
+  const setBy = (await readDocumentFiles(env)).get(name)
   await using opened = await openDocuments(place)
   await opened.documents.update('', name, () => bytes)
-  await noteFile(name, env)
+  noteFile(name, setBy)
   await printResult(isJson, { name, bytes: bytes.length }, `${name} is stored.`)
 }
 
@@ -74,6 +75,7 @@ export async function removeDocumentCommand(
   place: string,
   { name, env, isJson }: { readonly name: string; readonly env: Env; readonly isJson: boolean },
 ): Promise<void> {
+  const setBy = (await readDocumentFiles(env)).get(name)
   await using opened = await openDocuments(place)
   let existed = false
   await opened.documents.update('', name, (old) => {
@@ -81,13 +83,12 @@ export async function removeDocumentCommand(
     return undefined
   })
   if (!existed) throw new Error(`There is no document ${name}`)
-  await noteFile(name, env)
+  noteFile(name, setBy)
   await printResult(isJson, { name }, `${name} is removed.`)
 }
 
 /** What is stored does not count while a file sets the document. */
-async function noteFile(name: string, env: Env): Promise<void> {
-  const file = (await readDocumentFiles(env)).get(name)
+function noteFile(name: string, file: string | undefined): void {
   if (file !== undefined)
     printNote(`Servers read ${name} from ${sanitizeLine(file)}, which wins: change that file`)
 }
