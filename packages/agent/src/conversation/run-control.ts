@@ -419,7 +419,10 @@ export class RunControl {
         this.#stepController?.abort()
       return events
     })
+    // Another stop may have begun to end the turn.
+    const before = this.#interruption
     const interruption = written
+      .then(() => before)
       .then(() => (context.state.status === 'paused' ? this.#external.stopWaitingTurn() : undefined))
       .catch(() => undefined)
     this.#interruption = interruption

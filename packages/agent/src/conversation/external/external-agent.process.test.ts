@@ -274,6 +274,28 @@ test.each(['pause', 'interrupt'] as const)(
   },
 )
 
+test('a second pause does not let the next prompt begin before the turn has ended', async () => {
+  const { conversation } = await create(
+    {
+      turns: [
+        [{ permission: permission('ls') }, { waitMs: 300 }, { text: 'Late.' }],
+        [{ waitMs: 600 }, { text: 'Two.' }],
+      ],
+      ignoresCancel: true,
+    },
+    { request: always },
+  )
+  await conversation.send('First.', { run: true })
+  await waitFor(conversation, 'waiting_for_confirmation')
+  const { conversation: paused } = conversation
+  const first = paused.pause()
+  const second = paused.pause()
+  await Promise.race([first, second])
+  await conversation.sendAndWait('Second.')
+  await Promise.all([first, second])
+  expect(await texts(conversation)).toEqual(['Two.'])
+})
+
 test.each(['pause', 'interrupt'] as const)(
   '%s during a question cancels the turn, and the next message is answered',
   async (stop) => {
