@@ -1,25 +1,31 @@
 import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { cp, mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
 const root = resolve(import.meta.dirname, '..')
-const commonPackages = ['shared', 'protocol', 'storage', 'http']
-
 /** The packages of each image: a server and those that it imports. */
 export const images = {
   'agent-server': {
     title: 'Slipway agent server',
     dockerfile: 'Dockerfile',
-    packages: [...commonPackages, 'agent', 'agent-server'],
+    packages: withDependencies('agent-server'),
   },
   'sandbox-server': {
     title: 'Slipway sandbox server',
     dockerfile: 'sandbox-server.Dockerfile',
-    packages: [...commonPackages, 'client', 'sandbox-server'],
+    packages: withDependencies('sandbox-server'),
   },
 } as const
 
 export type ImageName = keyof typeof images
+
+/** A package of ours with all of ours that it depends on. */
+function withDependencies(name: string): readonly string[] {
+  const { dependencies = {} } = JSON.parse(readFileSync(join(root, 'packages', name, 'package.json'), 'utf8'))
+  const own = Object.keys(dependencies).filter((one) => one.startsWith('@slipway/'))
+  return [...new Set([...own.flatMap((one) => withDependencies(one.slice('@slipway/'.length))), name])]
+}
 
 /**
  * Fills a directory with everything that the Dockerfile copies. `npm ci` installs the libraries from the
@@ -57,7 +63,7 @@ export async function createBuildContext(directory: string, cpu: string, image: 
   await cp(join(root, 'deploy', dockerfile), join(directory, 'Dockerfile'))
 }
 
-const isReleased = (path: string) => !/\.(test|contract|bench)\.ts$|\/testing$/.test(path)
+export const isReleased = (path: string) => !/\.(test|contract|bench)\.ts$|\/testing$/.test(path)
 
 /** Removes the other workspaces with their links, and the parts of Node that only compilers need. */
 async function removeUnused(app: string, all: readonly string[], packages: readonly string[]): Promise<void> {
