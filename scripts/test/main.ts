@@ -46,7 +46,8 @@ const child = spawn(program, programArgs, {
     ...process.env,
     TMPDIR: folder,
     ...(mode === 'all' && { NODE_COMPILE_CACHE: codeFolder }),
-    ...(programs !== undefined && { SLIPWAY_TEST_PROGRAMS: programs }),
+    // Not those of a run that this one is part of, which may be of another tree.
+    SLIPWAY_TEST_PROGRAMS: programs,
     SLIPWAY_TEST_RUN: folder,
     SLIPWAY_TEST_RESULTS: resultsPath,
   },
