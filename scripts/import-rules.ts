@@ -15,11 +15,10 @@ export const packageImports: Readonly<Record<string, readonly string[]>> = {
 
 /**
  * Packages that a package may load by `import()` only: `slipway demo` runs an example, and examples use the
- * command's toolkit; the sandbox server lists the known models.
+ * command's toolkit.
  */
 export const lazyImports: Readonly<Record<string, readonly string[]>> = {
   cli: ['examples'],
-  'sandbox-server': ['agent'],
 }
 
 /**
@@ -62,7 +61,6 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
     ...['message-texts', 'problem', 'settings', 'visible-text'],
   ],
   storage: ['', 'control-plane', 'maintenance'],
-  agent: ['', 'catalogue'],
   'agent-server': ['', 'maintenance'],
   'sandbox-server': ['', 'settings'],
   cli: ['toolkit'],

@@ -1,8 +1,9 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type Provider, providers } from '../packages/agent/src/llm/capabilities/provider-table.ts'
+import { catalogue } from '../packages/agent/src/llm/catalogue/catalogue.ts'
 
-const file = resolve(import.meta.dirname, '../docs/providers.md')
+const root = resolve(import.meta.dirname, '..')
 
 const cacheMarks = {
   none: '–',
@@ -73,11 +74,25 @@ A server of the user's own is asked for the window of its model, once, before th
 ${providers.map(row).join('\n')}
 `
 
-/** With \`--check\` it fails when the committed page differs; without, it writes the page. */
-if (!process.argv.includes('--check')) writeFileSync(file, text)
-else if (readFileSync(file, 'utf8') !== text) {
-  console.error(
-    'docs/providers.md is out of date: run `npx node scripts/print-providers.ts` and review the diff',
-  )
-  process.exitCode = 1
+/** By provider, in their order. The sandbox server shows the list without the libraries of agents. */
+const { providers: names, models, verified } = catalogue()
+const knownModels = Object.fromEntries(
+  names().map((name) => {
+    const own = models(name).map((model) => model.slice(name.length + 1))
+    return [name, { verified: verified()[name] ?? [], models: own }]
+  }),
+)
+
+const files = {
+  'docs/providers.md': text,
+  'packages/sandbox-server/src/accounts/known-models.json': `${JSON.stringify(knownModels, null, 2)}\n`,
+}
+/** With `--check` it fails when a committed file differs; without, it writes the files. */
+for (const [name, content] of Object.entries(files)) {
+  const file = resolve(root, name)
+  if (!process.argv.includes('--check')) writeFileSync(file, content)
+  else if (!existsSync(file) || readFileSync(file, 'utf8') !== content) {
+    console.error(`${name} is out of date: run \`npx node scripts/print-providers.ts\` and review the diff`)
+    process.exitCode = 1
+  }
 }

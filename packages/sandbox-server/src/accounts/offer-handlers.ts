@@ -1,27 +1,39 @@
 import type { Handlers } from '@slipway/http'
 import { agentSettingsSchema, conversationSettingsSchema, type sandboxServerRoutes } from '@slipway/protocol'
 import { pageOfList } from '@slipway/storage/control-plane'
+import knownModels from './known-models.json' with { type: 'json' }
+
+interface KnownModels {
+  readonly verified: readonly string[]
+  readonly models: readonly string[]
+}
+
+/** Printed by `scripts/print-providers.ts`. */
+const providers = Object.entries<KnownModels>(knownModels).map(([provider, { verified, models }]) => ({
+  name: provider,
+  verified: verified.length > 0,
+  models: models.map((name) => ({
+    ...{ provider, name, verified: verified.includes(name) },
+    ...{ hidden: false, canonical: null },
+  })),
+}))
 
 /** What a client can offer to a user before there is a conversation. */
 export function offerHandlers() {
   return {
     describeAgentSettings: () => ({ json: agentSettingsSchema() }),
     describeConversationSettings: () => ({ json: conversationSettingsSchema() }),
-    async searchModels({ query }) {
-      const { query: text = '', provider__eq: provider, verified__eq: verified } = query
-      const offers = (await listModels(provider)).filter(
-        (offer) => isFound(offer.name, text) && (verified ?? offer.verified) === offer.verified,
-      )
+    searchModels({ query }) {
+      const { provider__eq: provider } = query
+      const offers = providers
+        .filter(({ name }) => provider === undefined || name === provider)
+        .flatMap(({ models }) => models.filter((model) => isWanted(model, query)))
       return { json: pageOfList(offers, (offer) => `${offer.provider}/${offer.name}`, query) }
     },
-    async searchProviders({ query }) {
-      const { query: text = '', verified__eq: verified } = query
-      const { catalogue } = await import('@slipway/agent/catalogue')
-      const { providers, verified: listVerified } = catalogue()
-      const verifiedNames = new Set(Object.keys(listVerified()))
-      const offers = providers()
-        .map((name) => ({ name, verified: verifiedNames.has(name) }))
-        .filter((offer) => isFound(offer.name, text) && (verified ?? offer.verified) === offer.verified)
+    searchProviders({ query }) {
+      const offers = providers
+        .filter((provider) => isWanted(provider, query))
+        .map(({ name, verified }) => ({ name, verified }))
         .sort((a, b) => Number(b.verified) - Number(a.verified))
       return { json: pageOfList(offers, ({ name }) => name, query) }
     },
@@ -30,23 +42,10 @@ export function offerHandlers() {
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
 
-async function listModels(provider: string | undefined) {
-  const { catalogue } = await import('@slipway/agent/catalogue')
-  const { models, verified } = catalogue()
-  const first = verified()
-  return models(provider).map((full) => {
-    const prefix = full.slice(0, full.indexOf('/'))
-    const name = full.slice(prefix.length + 1)
-    return {
-      provider: prefix,
-      name,
-      verified: first[prefix]?.includes(name) ?? false,
-      hidden: false,
-      canonical: null,
-    }
-  })
-}
-
-function isFound(name: string, text: string): boolean {
-  return name.toLowerCase().includes(text.toLowerCase())
+function isWanted(
+  offer: { readonly name: string; readonly verified: boolean },
+  query: { readonly query?: string | undefined; readonly verified__eq?: boolean | undefined },
+): boolean {
+  const { query: text = '', verified__eq: verified = offer.verified } = query
+  return offer.verified === verified && offer.name.toLowerCase().includes(text.toLowerCase())
 }
