@@ -88,7 +88,7 @@ const toolRows = toolsRefused.map(
 const finalRows = finalAnswers.map(
   ([name, wire, answer]): Row => ({ name, wire, refuse: () => answer, isFinal: true }),
 )
-const maxChars = 12_000
+const maxChars = 14_000
 const longRows = tooLargeAnswers.map((answer): Row => {
   const refuse = (body: Json) => (JSON.stringify(body).length > maxChars ? answer : undefined)
   return { name: `too large: ${JSON.stringify(answer)}`, wire: 'compatible', refuse, isLong: true }
