@@ -98,8 +98,9 @@ async function mixTrees(
   const entries = (await git(['ls-tree', '-r', '-z', present])).toString().split('\0')
   const here = new Map(
     entries.flatMap((entry) => {
-      const [about = '', path = ''] = entry.split('\t', 2)
-      const [mode = '', , object = ''] = about.split(' ')
+      const tab = entry.indexOf('\t')
+      const path = entry.slice(tab + 1)
+      const [mode = '', , object = ''] = entry.slice(0, tab).split(' ')
       return wanted.has(path) ? [[path, `${mode} ${object}\t${path}`] as const] : []
     }),
   )

@@ -99,6 +99,7 @@ test('a restore keeps what the user alone has changed, names what both have, and
   write('user.txt', 'user\n')
   remove('gone.txt')
   write('über/made by the user.txt', 'user\n')
+  write('tab\tand\nline.txt', 'user\n')
   await saved(checkpoints, 'e2')
   write('agent.txt', 'agent again\n')
   await checkpoints.saveEnd()
@@ -109,8 +110,10 @@ test('a restore keeps what the user alone has changed, names what both have, and
     'both.txt': 'old\n',
     'user.txt': 'user\n',
     'über/made by the user.txt': 'user\n',
+    'tab\tand\nline.txt': 'user\n',
   })
-  expect([...restored.kept].sort()).toEqual(['gone.txt', 'user.txt', 'über/made by the user.txt'])
+  const kept = ['gone.txt', 'tab\tand\nline.txt', 'user.txt', 'über/made by the user.txt']
+  expect([...restored.kept].sort()).toEqual(kept)
   expect(restored.clashes).toEqual(['both.txt'])
   write('later.txt', 'user\n')
   await checkpoints.restore(restored.saved.id)
