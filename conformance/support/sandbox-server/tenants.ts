@@ -98,7 +98,7 @@ export const identifyingQueries: Readonly<Record<string, (things: OwnedResources
 }
 /** Queries that name no object of a user. */
 export const harmlessQueryNames =
-  /^(?:page_id|limit|sort_order|file_path|path|ref|(?:kind|source)(?:__eq)?|body|gzip|meta|(?:title|name)__contains|(?:timestamp|created_at|updated_at)__(?:gte|lt)|include_sub_conversations|expose_secrets|sandbox_spec_id)$/
+  /^(?:page_id|limit|sort_order|file_path|path|ref|(?:kind|source)(?:__eq)?|body|gzip|meta|(?:title|name)__contains|(?:timestamp|created_at|updated_at)__(?:gte|lt)|include_sub_conversations|expose_secrets|sandbox_spec_id|query|(?:verified|provider)__eq)$/
 /** A user may create a profile of any name. */
 export const creatingRoutes = ['POST /api/v1/settings/profiles/{name}']
 
