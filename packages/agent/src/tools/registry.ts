@@ -1,5 +1,5 @@
 import { invalidInput, type ToolSpec, toolDefinitions, toolName } from '@slipway/protocol'
-import type { BrowserSearch } from './core/find-browser.ts'
+import { type BrowserSearch, findBrowser } from './core/find-browser.ts'
 import type { Tool, ToolContext, ToolFactory } from './core/tool.ts'
 
 type OpenTools = (...to: Parameters<ToolFactory>) => Promise<readonly Tool[]>
@@ -72,7 +72,6 @@ export function toolNames(): readonly string[] {
 
 /** The registry names of tools that work on this machine; browser tools only when a browser is installed. */
 export async function availableToolNames(browser?: BrowserSearch): Promise<readonly string[]> {
-  const { findBrowser } = await import('./core/find-browser.ts')
   const isInstalled = (await findBrowser(browser)) !== undefined
   return isInstalled ? toolNames() : toolNames().filter((name) => !isBrowserTool(name))
 }
