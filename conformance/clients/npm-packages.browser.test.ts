@@ -114,7 +114,8 @@ packageTest('each bundled library loads', async ({ directory }) => {
   expect(await runProgram(process.execPath, args, { cwd: directory })).toEqual({ code: 0, output: '' })
 })
 
-packageTest('the demo runs to its end', async ({ directory, command }) => {
+// By day installed/first-minutes runs both.
+nightTest('the demo runs to its end', async ({ directory, command }) => {
   const { code, output } = await runProgram(process.execPath, [command, 'demo', '--fast'], { cwd: directory })
   expect([code, output]).toEqual([0, expect.stringContaining('Done')])
 })

@@ -71,11 +71,11 @@ export const nightlyFiles: readonly NightlyFile[] = [
   },
   {
     file: 'conformance/sandbox-server/compose.docker.test.ts',
-    why: 'an installation by Docker Compose: its parts run in container-engines.docker and in replicas.pg',
+    why: 'an installation by Docker Compose: docker-backend.docker has the engine, replicas.pg the servers behind one address',
   },
   {
     file: 'conformance/sandbox-server/kubernetes.k8s.test.ts',
-    why: 'the conversations of container-engines.docker on a second backend, whose contract kubernetes-backend.k8s has',
+    why: 'conversations on a cluster: kubernetes-backend.k8s has the contract of the backend on a real one',
   },
   {
     file: 'conformance/sandbox-server/chart.k8s.test.ts',
@@ -136,6 +136,56 @@ export const nightlyFiles: readonly NightlyFile[] = [
   {
     file: 'conformance/sandbox-server/event-backlog.crash.test.ts',
     why: 'the memory of a server with 190 MiB of events to deliver: event-ingest.crash has the deliveries',
+  },
+  {
+    file: 'conformance/agent-server/runs/resting-runs.process.test.ts',
+    why: 'the memory of 200 runs that wait: busy-server.process has the answers of a server with many runs',
+  },
+  {
+    file: 'conformance/agent-server/events/slow-disk.process.test.ts',
+    why: 'one slow disk more: `slow-disk` of contract.crash has the promise, also after a kill',
+  },
+  {
+    file: 'conformance/clients/openapi-documents.process.test.ts',
+    why: 'validators and generators of others: wire-hash.test and the check say when a document changes',
+  },
+  {
+    file: 'fuzz/endurance/endure.crash.test.ts',
+    why: 'random conversations: the night has 2,000, refused-requests.slow has each kind of refusal',
+  },
+  {
+    file: 'conformance/sandbox-server/container-engines.docker.test.ts',
+    why: 'conversations on container engines: docker-backend.docker has the contract of the backend on a real engine',
+  },
+  {
+    file: 'conformance/agent-server/runs/run.test.ts',
+    project: 'postgres',
+    why: 'a second storage, of which it asks nothing that storage.pg and events/search do not',
+  },
+  {
+    file: 'conformance/agent-server/runs/pause-interrupt-fork.test.ts',
+    project: 'postgres',
+    why: 'a second storage, of which it asks nothing that storage.pg and events/search do not',
+  },
+  {
+    file: 'conformance/agent-server/runs/sub-agents.test.ts',
+    project: 'postgres',
+    why: 'a second storage, of which it asks nothing that storage.pg and events/search do not',
+  },
+  {
+    file: 'conformance/agent-server/events/recorded-logs.test.ts',
+    project: 'postgres',
+    why: 'a second storage, of which it asks nothing that storage.pg and events/search do not',
+  },
+  {
+    file: 'conformance/agent-server/secret-leaks.test.ts',
+    project: 'postgres',
+    why: 'a second storage, of which it asks nothing that storage.pg and events/search do not',
+  },
+  {
+    file: 'conformance/agent-server/chat-completions.test.ts',
+    project: 'postgres',
+    why: 'a second storage, of which it asks nothing that storage.pg and events/search do not',
   },
   {
     file: 'fuzz/agent-server/openapi.slow.test.ts',
