@@ -25,7 +25,7 @@ export interface AgentScript {
   readonly hangsInitialize?: boolean
   readonly requiresAuth?: boolean
   /** What becomes of a request to load a session that it has. */
-  readonly load?: 'hangs' | 'exits' | 'repeats late'
+  readonly load?: 'hangs' | 'exits' | 'repeats late' | 'refuses, and repeats late'
   readonly hangsModel?: boolean
   readonly ignoresCancel?: boolean
   /** It continues when its input has ended. */
@@ -69,16 +69,18 @@ function send(message: object): void {
   process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
 }
 
-function update(value: object): void {
-  send({ method: 'session/update', params: { sessionId: 'session-1', update: value } })
+let sessionId = 'session-1'
+
+function update(value: object, ofSession = sessionId): void {
+  send({ method: 'session/update', params: { sessionId: ofSession, update: value } })
 }
 
 function save(): void {
   if (script.sessions !== undefined) writeFileSync(script.sessions, JSON.stringify({ turn, model }))
 }
 
-function textUpdate(sessionUpdate: string, text: string): void {
-  update({ sessionUpdate, content: { type: 'text', text } })
+function textUpdate(sessionUpdate: string, text: string, ofSession?: string): void {
+  update({ sessionUpdate, content: { type: 'text', text } }, ofSession)
 }
 
 async function ask(method: string, params: object): Promise<Json> {
@@ -95,7 +97,7 @@ const defaultOptions = [
 ]
 
 async function askPermission(toolCall: object, options: readonly object[] = defaultOptions): Promise<void> {
-  const answer = await ask('session/request_permission', { sessionId: 'session-1', toolCall, options })
+  const answer = await ask('session/request_permission', { sessionId, toolCall, options })
   const { outcome, optionId } = answer.outcome as { outcome: string; optionId?: string }
   textUpdate('agent_message_chunk', `<${optionId ?? outcome}>`)
 }
@@ -182,11 +184,17 @@ async function respond(method: string, params: Json): Promise<Json> {
     case 'session/new':
       if (script.requiresAuth === true) return { error: { code: -32000, message: 'Authentication required' } }
       save()
-      return { result: { sessionId: 'session-1', ...modelMembers() } }
+      return { result: { sessionId, ...modelMembers() } }
     case 'session/load':
       if (restored === undefined) return { error: { code: -32002, message: 'Unknown session' } }
       if (script.load === 'hangs') return await new Promise(() => undefined)
       if (script.load === 'exits') process.exit(5)
+      if (script.load === 'refuses, and repeats late') {
+        sessionId = 'session-2'
+        const repeat = () => textUpdate('agent_message_chunk', 'Late.', String(params.sessionId))
+        for (const ms of [0, 100, 400]) setTimeout(repeat, ms)
+        return { error: { code: -32002, message: 'Unknown session' } }
+      }
       textUpdate('agent_message_chunk', 'A text of an earlier turn.')
       if (script.load === 'repeats late')
         for (const ms of [20, 40]) setTimeout(() => textUpdate('agent_message_chunk', `Late ${ms}.`), ms)

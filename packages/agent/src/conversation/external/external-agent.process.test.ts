@@ -452,6 +452,18 @@ test('what a loaded session repeats after the answer to the load is not stored',
   expect(await received('session/load')).toHaveLength(1)
 })
 
+test('what a session whose load was refused still sends is not stored', async () => {
+  const { conversation } = await create({
+    turns: [[{ text: 'One.' }], [{ waitMs: 500 }, { text: 'Two.' }]],
+    sessions: join(fixtures.directory, 'refused'),
+    load: 'refuses, and repeats late',
+  })
+  await conversation.sendAndWait('First.')
+  await conversation.reopen()
+  await conversation.sendAndWait('Second.')
+  expect(await texts(conversation)).toEqual(['One.', 'Two.'])
+})
+
 test('a session that is lost gets the texts of the conversation', async () => {
   const { conversation, received } = await create({ turns: [[{ text: 'One.' }]] })
   await conversation.sendAndWait('First.')

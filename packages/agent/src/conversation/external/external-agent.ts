@@ -184,6 +184,11 @@ export class ExternalAgent {
     return turn
   }
 
+  /** Not of one whose load was refused, or that the program has opened on its own. */
+  #isOfSession({ sessionId }: Readonly<Record<string, unknown>>): boolean {
+    return this.#session === undefined || typeof sessionId !== 'string' || sessionId === this.#session.id
+  }
+
   async #open(runtime: AgentRuntime, signal: AbortSignal): Promise<AcpSession> {
     const { id, deps, secrets, settings } = this.#context
     const { agent, agent_state } = settings.current
@@ -202,7 +207,7 @@ export class ExternalAgent {
         earlier: agent_state,
         handlers: {
           onNotification: (method, params) => {
-            if (method !== 'session/update') return
+            if (method !== 'session/update' || !this.#isOfSession(params)) return
             this.#replay?.note()
             this.#turn?.update(readRecord(params.update))
           },
