@@ -40,7 +40,7 @@ describe.skipIf(!hasTestDatabase)('several control planes on one database', () =
     const { body } = await replicas.request<SandboxInfo>('POST', '/api/v1/sandboxes')
     await waitForStatus(replicas, body.id, 'RUNNING')
     replicas.signal(0, 'SIGSTOP')
-    const { id } = (await (await replicas.fetch('POST', '/api/v1/sandboxes', {}, 1)).json()) as SandboxInfo
+    const { id } = await startSandboxAt(replicas, 1)
     await expect.poll(() => statusAt(replicas, id, 1), { timeout: patienceMs, interval: 200 }).toBe('RUNNING')
     expect((await replicas.fetch('DELETE', `/api/v1/sandboxes/${body.id}`, {}, 1)).status).toBe(200)
     replicas.signal(0, 'SIGCONT')
@@ -100,6 +100,18 @@ async function waitForStatus(replicas: Replicas, id: string, status: string): Pr
     if (body[0]?.status === status) return
     if (body[0]?.status === 'ERROR' || body[0]?.status === 'MISSING' || Date.now() > endMs)
       throw new Error(`not ${status}: ${JSON.stringify(body)}\n${replicas.output().slice(-6_000)}`)
+  }
+}
+
+/** One that is frozen in a transaction holds its locks for some seconds more: 503 until then. */
+async function startSandboxAt(replicas: Replicas, index: number): Promise<SandboxInfo> {
+  const init = { headers: { 'idempotency-key': 'beside-a-frozen-one' } }
+  for (const endMs = Date.now() + 60_000; ; await sleep(500)) {
+    const response = await replicas.fetch('POST', '/api/v1/sandboxes', init, index)
+    const body = (await response.json()) as SandboxInfo
+    if (response.status === 200) return body
+    if (response.status !== 503 || Date.now() > endMs)
+      throw new Error(`${response.status}: ${JSON.stringify(body)}\n${replicas.output().slice(-6_000)}`)
   }
 }
 
