@@ -1,6 +1,8 @@
+import { basename } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isBrowserLoopback } from '@slipway/shared/url'
 import type { Page, Request } from 'playwright-core'
+import { ToolError } from '../core/tool-failure.ts'
 import {
   type ActiveBrowser,
   type BrowserCommand,
@@ -9,7 +11,7 @@ import {
   playwrightErrorText,
 } from './command.ts'
 import type { PageElement, ScrollPosition } from './page-script.ts'
-import { findElement, queryFrame, randomId } from './page-state.ts'
+import { type FoundElement, findElement, queryFrame, randomId } from './page-state.ts'
 import { pageTitle } from './tabs.ts'
 
 /** Time for an element to be present, enabled, still and not covered. */
@@ -102,13 +104,18 @@ export function click(index: number, inNewTab: boolean): BrowserCommand {
   }
 }
 
-export function type(index: number, text: string): BrowserCommand {
+/** Into an input for files the text is paths, a line each, which `readFile` reads. */
+export function type(index: number, text: string, readFile: ReadFile): BrowserCommand {
   return async (opened, signal) => {
     const target = await findElement(opened, index)
     if ('failure' in target) return target.failure
     const { locator, element, page } = target
     const refusal = typeRefusal(element)
     if (refusal !== undefined) return failedResult(`${elementName(element)} ${refusal}`)
+    if (isFileInput(element)) {
+      const files = await readFiles(text, readFile)
+      return typeof files === 'string' ? failedResult(files) : await chooseFiles(target, files, signal)
+    }
     const before = page.url()
     const isOneLine = element.tag === 'input'
     const withEnter = isOneLine && text.endsWith('\n')
@@ -135,9 +142,55 @@ export function type(index: number, text: string): BrowserCommand {
   }
 }
 
+/** The bytes of a file that the tools may read; rejects with a ToolError. */
+type ReadFile = (path: string) => Promise<Buffer>
+type ChosenFile = { readonly name: string; readonly mimeType: string; readonly buffer: Buffer }
+
+/** Playwright passes no more to a browser. */
+const maxFileBytes = 50_000_000
+
+function isFileInput({ tag, type }: PageElement): boolean {
+  return tag === 'input' && type === 'file'
+}
+
+/** Why they cannot be read, instead of the files. */
+async function readFiles(text: string, readFile: ReadFile): Promise<ChosenFile[] | string> {
+  const files: ChosenFile[] = []
+  let sizeBytes = 0
+  try {
+    for (const path of text.split('\n').map((line) => line.trim())) {
+      if (path === '') continue
+      const buffer = await readFile(path)
+      sizeBytes += buffer.length
+      if (sizeBytes > maxFileBytes) return `The files have more than ${maxFileBytes / 1_000_000} MB together.`
+      // Without a type Playwright takes the one that the name ends with.
+      files.push({ name: basename(path), mimeType: '', buffer })
+    }
+  } catch (error) {
+    if (error instanceof ToolError) return error.message
+    throw error
+  }
+  return files
+}
+
+async function chooseFiles(
+  { locator, element, page }: FoundElement,
+  files: readonly ChosenFile[],
+  signal: AbortSignal,
+): Promise<BrowserResult> {
+  const before = page.url()
+  try {
+    await actAndSettle(page, signal, () => locator.setInputFiles([...files], { timeout: readyMs, signal }))
+  } catch (error) {
+    // Such as several files for an input of one.
+    return failedResult(`${elementName(element)} did not take the files: ${playwrightErrorText(error)}`)
+  }
+  const names = files.map(({ name }) => name).join(', ') || 'no file'
+  return { text: `Chose ${names} for ${elementName(element)}.${await navigationNote(page, before)}` }
+}
+
 function typeRefusal({ tag, type = '', disabled, options = [] }: PageElement): string | undefined {
   if (disabled) return 'is disabled.'
-  if (tag === 'input' && type === 'file') return 'takes a file: files are not uploaded by this browser.'
   if (tag === 'input' && /^(checkbox|radio|button|submit|reset|image)$/.test(type))
     return 'takes no text: click it.'
   if (tag === 'select' && options.length === 0) return 'has no options.'

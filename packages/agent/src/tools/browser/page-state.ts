@@ -30,7 +30,7 @@ export function randomId(): string {
   return randomBytes(6).toString('hex')
 }
 
-interface FoundElement {
+export interface FoundElement {
   readonly locator: Locator
   readonly element: PageElement
   readonly page: Page

@@ -1,6 +1,7 @@
 import { dirname, join } from 'node:path'
 import type { Observation } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
+import { readExistingFile } from '../core/file-access.ts'
 import { outputLimits } from '../core/output-limits.ts'
 import { type ToolContext, textBlock } from '../core/tool.ts'
 import { truncateOutput } from '../core/truncate.ts'
@@ -40,6 +41,12 @@ export class BrowserSession {
     this.#context = context
     this.#limits = limits
     this.#executable = executable
+  }
+
+  /** A file that the tools of the conversation may read; rejects with a ToolError. */
+  async readFile(path: string): Promise<Buffer> {
+    const { bytes } = await readExistingFile(await this.#context.workspace.resolve(path, 'read'))
+    return bytes
   }
 
   /** Runs one action and records it. Never rejects because of the browser or a page. */

@@ -44,6 +44,8 @@ const pages: Record<string, string | Answer> = {
       `<title>Frames</title><p>outer text</p><iframe src="/frame"></iframe><iframe src="http://localhost:${port}/frame?far"></iframe>`,
     )
   },
+  '/upload': `<title>Upload</title><input type=file aria-label=One onchange="show(this)"><input type=file multiple aria-label=Many onchange="show(this)"><script>
+async function show({files}){document.title=(await Promise.all([...files].map(async f=>[f.name,f.type,await f.text()].join(' ')))).join('; ')||'none'}</script>`,
   '/frame': `<p>inner text</p><button onclick="this.textContent='pressed'">Inside</button>`,
   '/evil':
     '<title>Evil</title><script>JSON.stringify=()=>"{}";Array.prototype.push=()=>{throw 1};Array.prototype.toJSON=()=>1;Document.prototype.createTreeWalker=()=>{throw 2};Element.prototype.getClientRects=()=>[];Object.prototype.toJSON=()=>3</script><button>Still here</button><p>words</p>',
@@ -144,6 +146,11 @@ class BrowserFixtures implements AsyncDisposable {
 
   get tools() {
     return this.#tools
+  }
+
+  /** The directory of the workspace. */
+  get workspace(): string {
+    return this.#root
   }
 
   async call(name: string, args: Record<string, unknown> = {}, signal = new AbortController().signal) {
@@ -356,11 +363,37 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
     ).toContain(`/sent?q=find+me`)
   })
 
+  test('files of the workspace are chosen in an input for files, and others are not', async () => {
+    const trial = await openShared()
+    await writeFile(join(trial.workspace, 'a b.csv'), 'x,y')
+    await writeFile(join(trial.workspace, 'notes.unknown'), 'hello')
+    await trial.navigate('/upload')
+    const choose = async (name: string, text: string) =>
+      await trial.call('browser_type', { index: await trial.index(name), text })
+    expect((await choose('One', 'a b.csv')).text).toContain('Chose a b.csv for')
+    expect((await trial.state()).title).toBe('a b.csv text/csv x,y')
+    const many = `${join(trial.workspace, 'notes.unknown')}\na b.csv\n`
+    expect((await choose('One', many)).is_error).toBe(true)
+    expect((await choose('Many', many)).is_error).toBe(false)
+    expect((await trial.state()).title).toBe(
+      'notes.unknown application/octet-stream hello; a b.csv text/csv x,y',
+    )
+    expect((await choose('Many', '')).text).toContain('Chose no file')
+    for (const [path, said] of [
+      ['missing.txt', 'There is no file'],
+      ['.', 'is a directory'],
+      ['/etc/passwd', 'is outside the workspace'],
+    ] as const) {
+      const { is_error, text } = await choose('One', path)
+      expect([is_error, text]).toEqual([true, expect.stringContaining(said)])
+    }
+  })
+
   test('what cannot be typed into says so', async () => {
     const trial = await openShared()
     await trial.navigate('/')
     for (const [name, said] of [
-      ['file', 'files are not uploaded'],
+      ['file', 'There is no file'],
       ['Agree', 'click it'],
       ['Never', 'disabled'],
     ] as const) {

@@ -35,7 +35,7 @@ type CreateCommand<K extends BrowserActionKind> = (
 const commands: { readonly [K in BrowserActionKind]: CreateCommand<K> } = {
   BrowserNavigateAction: ({ url, new_tab }) => navigate(url, new_tab),
   BrowserClickAction: ({ index, new_tab }) => click(index, new_tab),
-  BrowserTypeAction: ({ index, text }) => type(index, text),
+  BrowserTypeAction: ({ index, text }, session) => type(index, text, (path) => session.readFile(path)),
   BrowserScrollAction: ({ direction }) => scroll(direction),
   BrowserGetStateAction: ({ include_screenshot }) => readState(include_screenshot),
   BrowserGetContentAction: ({ start_from_char, extract_links }, session) =>
