@@ -2,7 +2,14 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page, Route } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { bashStep, finishStep, scriptedModel, toolCall, toolCallsStep } from '../support/agent-driver.ts'
+import {
+  bashStep,
+  eventLabel,
+  finishStep,
+  scriptedModel,
+  toolCall,
+  toolCallsStep,
+} from '../support/agent-driver.ts'
 import type { ApiEvent } from '../support/agent-server-api.ts'
 import { findChromium } from '../support/browser-user.ts'
 import { ConsoleFixture, shownPositions, waitUntil } from './console-fixture.ts'
@@ -59,6 +66,36 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     expect(await page.locator('.entry').count()).toBe(1)
     expect(problems).toEqual([])
     await page.context().close()
+  })
+
+  test('plan mode is shown, and a plan that is accepted is carried out', async () => {
+    const script = [
+      bashStep('touch made'),
+      { text: 'The plan: make a file.' },
+      bashStep('touch made'),
+      finishStep(),
+    ]
+    const { id } = await fixture.driver.createScripted(script, { plan_mode: true })
+    await fixture.driver.waitUntilIdle(id)
+    for (const width of [1280, 390]) {
+      const { page, problems } = await fixture.newPage({ viewport: { width, height: 800 } })
+      await visit(page, id)
+      const bar = page.getByRole('region', { name: 'Plan mode' })
+      if (width === 1280) {
+        await bar.waitFor()
+        await page.getByText('plan mode is on').first().waitFor()
+      } else {
+        await bar.getByRole('button', { name: 'Accept and run' }).click()
+        await bar.waitFor({ state: 'hidden' })
+        const isDone = async () => (await fixture.driver.getInfo(id)).execution_status === 'finished'
+        await waitUntil(isDone, 'the plan is carried out')
+      }
+      expect(problems).toEqual([])
+      await page.context().close()
+    }
+    const results = (await fixture.driver.getEvents(id)).map(eventLabel)
+    expect(results).toEqual(expect.arrayContaining(['AgentErrorEvent:terminal', 'result:terminal']))
+    expect((await fixture.driver.getInfo(id)).plan_mode).toBe(false)
   })
 
   test('follows a run over a reload, in two browsers', async () => {
