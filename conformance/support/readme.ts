@@ -74,7 +74,10 @@ export class ExampleRunner implements AsyncDisposable {
     await rm(resolve(this.directory, '..'), { recursive: true, force: true })
   }
 
-  /** `npx` runs the program of the tests. Commands that follow a log end after some seconds, which is no failure. */
+  /**
+   * `npx` runs the program of the tests. Commands that follow a log end after some seconds, which is no
+   * failure.
+   */
   async #installCommands(): Promise<void> {
     const commands = {
       slipway: `exec node ${commandMain} "$@"`,

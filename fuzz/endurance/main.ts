@@ -4,9 +4,9 @@ import { parseArgs } from 'node:util'
 import { endure, resultTable } from './endure.ts'
 
 /**
- * `npm run endure [-- --conversations N] [--seed N] [--first N] [--model TEXT] [--results FILE]`: random conversations with
- * random models, faults and kills; prints what happened, and adds a line to the results. Exits with 1 when a
- * conversation is dead.
+ * `npm run endure [-- --conversations N] [--seed N] [--first N] [--model TEXT] [--results FILE]`: random
+ * conversations with random models, faults and kills; prints what happened, and adds a line to the results.
+ * Exits with 1 when a conversation is dead.
  */
 const { values } = parseArgs({
   options: {

@@ -8,9 +8,9 @@ import { absentModules, commonJsNames, separateLibraries } from '../release/libr
 // Of a start of a server two fifths of the CPU time are its thousand modules: each is looked for, read and
 // linked. `npm run test:all` starts some thousand programs, so it starts them from bundles.
 //
-// A bundle lies where its program lies, in a copy of the working tree: what a program finds beside its sources
-// (prompts, worker threads, other programs, `packages` and `node_modules` for sandboxes) is at the same path of
-// the copy. So `import.meta` of each bundled module is that of its source in the copy.
+// A bundle lies where its program lies, in a copy of the working tree: what a program finds beside its
+// sources (prompts, worker threads, other programs, `packages` and `node_modules` for sandboxes) is at the
+// same path of the copy. So `import.meta` of each bundled module is that of its source in the copy.
 
 /** From the root; those of tests are programs of TypeScript. */
 const programs = [

@@ -67,8 +67,8 @@ export class AcpSession {
   }
 
   /**
-   * Starts the program and opens a session; rejects with AcpError, and no process is left then. A program that
-   * hangs or ends while it loads the earlier session is started again with a new one.
+   * Starts the program and opens a session; rejects with AcpError, and no process is left then. A program
+   * that hangs or ends while it loads the earlier session is started again with a new one.
    */
   static async open(options: AcpSessionOptions, signal: AbortSignal): Promise<AcpSession> {
     try {

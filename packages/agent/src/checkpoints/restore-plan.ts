@@ -1,15 +1,16 @@
 /**
  * What a restore changes, and what it leaves to the user.
  *
- * Problem: a checkpoint is from before a step. Since then the agent has changed files, and so has the user, who
- * wants the agent's work back and nothing else.
+ * Problem: a checkpoint is from before a step. Since then the agent has changed files, and so has the user,
+ * who wants the agent's work back and nothing else.
  *
  * Idea: the files are stored before and after each step. What differs between the two is the agent's, what
- * differs between the end of a step and the next checkpoint is the user's. A restore goes over the files that the
- * agent has touched since the checkpoint; all others stay.
+ * differs between the end of a step and the next checkpoint is the user's. A restore goes over the files that
+ * the agent has touched since the checkpoint; all others stay.
  *
  * Invariants:
- * - A step without an end (its server died) counts as the agent's until the next checkpoint: all of it is restored.
+ * - A step without an end (its server died) counts as the agent's until the next checkpoint: all of it is
+ *   restored.
  * - A restore is a step too: what it has changed comes back when its own checkpoint is restored.
  * - A file that both have changed is restored and named (`clashes`); the checkpoint of the restore has it.
  */

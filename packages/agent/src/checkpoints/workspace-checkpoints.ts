@@ -84,8 +84,8 @@ export class WorkspaceCheckpoints {
   }
 
   /**
-   * Stores the files at the end of the newest step: what changes after it is the user's. Without it all counts as
-   * changed by the step.
+   * Stores the files at the end of the newest step: what changes after it is the user's. Without it all
+   * counts as changed by the step.
    */
   async saveEnd(signal?: AbortSignal): Promise<void> {
     await this.#exclusive(async () => {
@@ -130,9 +130,9 @@ export class WorkspaceCheckpoints {
   }
 
   /**
-   * Makes the files those of a checkpoint, after storing what is there. Files that the user alone has changed or
-   * made since, and ignored files, stay; where the checkpoint has a file, an ignored one is stored first, too.
-   * Problem `not_found`.
+   * Makes the files those of a checkpoint, after storing what is there. Files that the user alone has changed
+   * or made since, and ignored files, stay; where the checkpoint has a file, an ignored one is stored first,
+   * too. Problem `not_found`.
    */
   async restore(id: string): Promise<Restored> {
     return await this.#use(async (git) => {

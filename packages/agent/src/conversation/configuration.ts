@@ -63,8 +63,8 @@ export async function setCommandRules(
 }
 
 /**
- * Begins or ends plan mode. Its end tells the model that the plan is accepted, and a finished conversation can
- * be run again.
+ * Begins or ends plan mode. Its end tells the model that the plan is accepted, and a finished conversation
+ * can be run again.
  */
 export async function setPlanMode(
   { context: { settings }, runtimes }: ConversationParts,

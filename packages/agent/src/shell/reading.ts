@@ -92,9 +92,9 @@ function readersFor(list: string, reads: Reads): [string, Reads][] {
 }
 
 /**
- * Whether a shell text is known to read and to change nothing: each program that it calls is listed, comes from
- * the PATH, writes no file by options or redirection, and gets no variables. A text that cannot be read may
- * write. It is no security boundary: a function of the shell may have the name of a program.
+ * Whether a shell text is known to read and to change nothing: each program that it calls is listed, comes
+ * from the PATH, writes no file by options or redirection, and gets no variables. A text that cannot be read
+ * may write. It is no security boundary: a function of the shell may have the name of a program.
  */
 export async function onlyReads(command: string): Promise<boolean> {
   if (command.length > maxLength) return false

@@ -38,7 +38,10 @@ export function namesOther(text: string): boolean {
   return /^@(?:\.\/)?AGENTS\.md$/i.test(text)
 }
 
-/** The folders of a repository above a directory in it, from its root on; none where it is the root, or in none. */
+/**
+ * The folders of a repository above a directory in it, from its root on; none where it is the root, or in
+ * none.
+ */
 export async function repositoryFoldersAbove(directory: string): Promise<string[]> {
   const folders: string[] = []
   let folder = directory

@@ -31,8 +31,8 @@ interface LoadSkillsOptions {
   readonly context: AgentContext | undefined
   readonly additions?: SkillAdditions | undefined
   /**
-   * Load the instructions of the project (AGENTS.md and CLAUDE.md) also when the context asks for no skills of
-   * it, and those of the folders above that belong to its repository.
+   * Load the instructions of the project (AGENTS.md and CLAUDE.md) also when the context asks for no skills
+   * of it, and those of the folders above that belong to its repository.
    */
   readonly hasInstructions?: boolean
   /** No folder above a workspace is read that is in one of these. */

@@ -9,13 +9,13 @@ import type { PendingAction } from '../state/state.ts'
  *
  * Problem: a prompt that asks a model to change nothing is followed most of the time.
  *
- * Idea: the loop refuses a call that may write, before hooks and confirmation. The model reads why as the result
- * of its call. Tools stay in the request, so that the provider's cache of it survives the change.
+ * Idea: the loop refuses a call that may write, before hooks and confirmation. The model reads why as the
+ * result of its call. Tools stay in the request, so that the provider's cache of it survives the change.
  *
  * Invariants:
  * - The mode is a state update of the log (`plan_mode`), so it holds after a restart and in a fork.
- * - A call may write unless `reads` or the tool's `readOnlyHint` says that it reads; a tool that is new here may
- *   write. Tools of MCP servers and clients bring their own hint.
+ * - A call may write unless `reads` or the tool's `readOnlyHint` says that it reads; a tool that is new here
+ *   may write. Tools of MCP servers and clients bring their own hint.
  * - It is decided when the call starts, not when its step began: no call writes after plan mode has begun.
  */
 

@@ -23,7 +23,9 @@ const definitions: Readonly<Record<string, object>> = {
   editor: { kind: 'FileEditorTool', annotations: { readOnlyHint: false } },
 }
 
-/** Calls of these tools, in one reply: each runs until it is let go. `editor view` is a command of the tool. */
+/**
+ * Calls of these tools, in one reply: each runs until it is let go. `editor view` is a command of the tool.
+ */
 async function begin(calls: readonly string[], limit = 1) {
   const id = crypto.randomUUID()
   const { log, conversations } = fixtures.storage

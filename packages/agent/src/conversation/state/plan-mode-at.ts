@@ -3,8 +3,8 @@ import { searchEvents } from './search-events.ts'
 import { planModeKey } from './state.ts'
 
 /**
- * Whether a log is in plan mode at a position; undefined when it says nothing: a message in plan mode is stored
- * with a state update. Reads all state updates.
+ * Whether a log is in plan mode at a position; undefined when it says nothing: a message in plan mode is
+ * stored with a state update. Reads all state updates.
  */
 export async function planModeAt(
   log: Pick<EventLog, 'search'>,

@@ -277,8 +277,8 @@ export class TaskRunner implements TaskExecutor {
   }
 
   /**
-   * Reports usage, and stops a task that is over its budget, or whose siblings have used up the limit of all with
-   * it: each began with all that was left then.
+   * Reports usage, and stops a task that is over its budget, or whose siblings have used up the limit of all
+   * with it: each began with all that was left then.
    */
   #reportUsage(work: RunningTask, before: number): void {
     const { child, task, definition } = work

@@ -10,7 +10,10 @@ export interface MessageLimits {
 
 export const defaultMessageLimits: MessageLimits = { chars: 30_000, tokens: Number.POSITIVE_INFINITY }
 
-/** Share of the window without the reply: beside the system prompt a request has room for two such messages and an answer. */
+/**
+ * Share of the window without the reply: beside the system prompt a request has room for two such messages
+ * and an answer.
+ */
 const windowShare = 0.25
 
 /** One message never fills the window: a condensation keeps the first and the latest one. */

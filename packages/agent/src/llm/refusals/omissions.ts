@@ -31,8 +31,8 @@ export type OmissionKind = (typeof omissionKinds)[number]
 /**
  * One thing that requests to a model go without. Its name: of a `parameter` (with its container), of a `member`
  * of messages and tools, of a `tool` (`schema`: it is reduced), the id of a `call`, or the digest of a `block`
- * or `message`. `older`: all before the message with this digest; `pictures`: all, without a name; `tools`: all,
- * which are texts of the request instead (`TextCallSource`).
+ * or `message`. `older`: all before the message with this digest; `pictures`: all, without a name; `tools`:
+ * all, which are texts of the request instead (`TextCallSource`).
  */
 export interface Omission {
   readonly kind: OmissionKind

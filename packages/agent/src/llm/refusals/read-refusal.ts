@@ -91,7 +91,8 @@ export function namedParameters(body: Json, text: string): readonly Omission[] {
 
 /**
  * A limit of the reply that a refusal for the window names: input and output together are too much. Its share
- * of the window does not depend on this prompt, since a short one would leave long replies to no later request.
+ * of the window does not depend on this prompt, since a short one would leave long replies to no later
+ * request.
  */
 export function namedOutputLimits(body: Json, text: string): readonly Omission[] {
   const numbers = numbersIn(text)

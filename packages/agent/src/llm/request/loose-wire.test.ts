@@ -241,7 +241,10 @@ test('an answer that is not a stream is read, with its calls and tokens', async 
   expect(result).toMatchObject({ message: { tool_calls: calls }, usage: { prompt_tokens: 11 } })
 })
 
-/** https://platform.minimax.io/docs/api-reference/errorcode, https://github.com/MiniMax-AI/MiniMax-01/issues/37 */
+/**
+ * https://platform.minimax.io/docs/api-reference/errorcode,
+ * https://github.com/MiniMax-AI/MiniMax-01/issues/37
+ */
 test.each([
   [2049, 'invalid api key', 'LLMAuthenticationError'],
   [1008, 'insufficient balance', 'LLMRateLimitError'],

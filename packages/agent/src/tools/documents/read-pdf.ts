@@ -43,8 +43,8 @@ export function isPdf(path: string, bytes: Buffer): boolean {
 }
 
 /**
- * Pages of a PDF: their text, and the pictures of pages without text. `range`: first and last page, -1 for the
- * end. Rejects with ToolError.
+ * Pages of a PDF: their text, and the pictures of pages without text. `range`: first and last page, -1 for
+ * the end. Rejects with ToolError.
  */
 export async function readPdf(
   path: string,

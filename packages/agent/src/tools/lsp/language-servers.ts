@@ -7,8 +7,8 @@ import type { FileError, LanguageServer } from './language-server.ts'
 /** How long an edit waits for the errors that it has caused. */
 const defaultWaitMs = 4_000
 /**
- * While a server has not answered the last edit in time, the next ones wait for this part of the time, at most
- * `maxMisses` of them.
+ * While a server has not answered the last edit in time, the next ones wait for this part of the time, at
+ * most `maxMisses` of them.
  */
 const shortWait = 1 / 8
 const maxMisses = 10
@@ -30,8 +30,8 @@ interface LanguageSlot {
 
 /**
  * The language servers of a conversation: of those that are installed, one for each language, started with
- * the first edit of a file of it, ended with the workspace, in its sandbox if there is one. One that fails, or
- * does not answer for long, is not asked again.
+ * the first edit of a file of it, ended with the workspace, in its sandbox if there is one. One that fails,
+ * or does not answer for long, is not asked again.
  */
 export class LanguageServers {
   readonly #workspace: Workspace

@@ -1,7 +1,9 @@
 import { Problem } from '@slipway/protocol'
 import { asRecord } from '@slipway/shared/json'
 
-/** A prompt that an MCP server offers to users: they begin a message with `/server:name` and its arguments. */
+/**
+ * A prompt that an MCP server offers to users: they begin a message with `/server:name` and its arguments.
+ */
 export interface McpPrompt {
   readonly server: string
   readonly name: string

@@ -75,11 +75,11 @@ test.each(others)('%j names none', (line) => {
 
 test('eslint names the file once, above its failures', () => {
   const text = [
-    ...['/work/src/a.ts', '  1:2  warning  Odd  odd', '/work/src/b.ts', '  3:4  warning  Odd  odd'],
+    ...['/project/src/a.ts', '  1:2  warning  Odd  odd', '/project/src/b.ts', '  3:4  warning  Odd  odd'],
     ...["  12:5  error  'x' is not defined  no-undef", '  13:5  error  Also  no', ''],
   ].join('\n')
   const found = [
-    '3: /work/src/b.ts',
+    '3: /project/src/b.ts',
     "5:   12:5  error  'x' is not defined  no-undef",
     '6:   13:5  error  Also  no',
   ]

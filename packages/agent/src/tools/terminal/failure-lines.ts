@@ -1,8 +1,8 @@
 import { countOccurrences } from '../core/truncate.ts'
 
 /**
- * Lines that name failures, as test runners, compilers and linters print them: pytest, unittest, vitest, jest,
- * node, go, cargo, tsc, eslint, make, gcc, JUnit, .NET.
+ * Lines that name failures, as test runners, compilers and linters print them: pytest, unittest, vitest,
+ * jest, node, go, cargo, tsc, eslint, make, gcc, JUnit, .NET.
  */
 const failure = new RegExp(
   [
@@ -57,7 +57,9 @@ interface FoundLine {
   readonly text: string
 }
 
-/** Collects lines that name failures from an output that comes in parts, in bounded memory: the first ones. */
+/**
+ * Collects lines that name failures from an output that comes in parts, in bounded memory: the first ones.
+ */
 export class FailureLines {
   readonly #fromOffset: number
   #room: number

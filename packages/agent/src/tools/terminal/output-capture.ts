@@ -7,8 +7,8 @@ import { FailureLines } from './failure-lines.ts'
 
 interface CapturedOutput {
   /**
-   * Redacted, at most `maxChars`; a longer output has a notice in its middle, and begins with the lines of what
-   * is left out that name failures.
+   * Redacted, at most `maxChars`; a longer output has a notice in its middle, and begins with the lines of
+   * what is left out that name failures.
    */
   readonly text: string
   /** The file with the output that `text` omits. */

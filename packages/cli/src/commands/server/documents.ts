@@ -13,7 +13,9 @@ import { print, printNote, printResult, table } from '../../output/terminal.ts'
 
 type Env = Parameters<typeof readDocumentFiles>[0]
 
-/** Prints the names and sizes of the documents of a server, and the files that set them for these settings. */
+/**
+ * Prints the names and sizes of the documents of a server, and the files that set them for these settings.
+ */
 export async function listDocumentsCommand(place: string, env: Env, isJson: boolean): Promise<void> {
   await using opened = await openDocuments(place)
   const { documents } = opened

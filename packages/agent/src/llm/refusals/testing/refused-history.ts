@@ -120,7 +120,9 @@ export function history(wire: Wire, host: string): readonly Message[] {
   ]
 }
 
-/** Paths at which two values differ; `-1` behind a list that has become shorter, `order` behind one of names. */
+/**
+ * Paths at which two values differ; `-1` behind a list that has become shorter, `order` behind one of names.
+ */
 export function differences(before: unknown, after: unknown, path = ''): string[] {
   if (JSON.stringify(before) === JSON.stringify(after)) return []
   const at = (name: string | number) => (path === '' ? String(name) : `${path}.${name}`)
