@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { onlyReads } from './reading.ts'
+import { isReadingCommand } from './reading.ts'
 
 const reading = [
   '',
@@ -119,9 +119,9 @@ const writing = [
 ]
 
 test.each(reading)('known to read: %s', async (command) => {
-  expect(await onlyReads(command)).toBe(true)
+  expect(await isReadingCommand(command)).toBe(true)
 })
 
 test.each(writing)('may write: %s', async (command) => {
-  expect(await onlyReads(command)).toBe(false)
+  expect(await isReadingCommand(command)).toBe(false)
 })

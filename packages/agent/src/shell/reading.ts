@@ -96,7 +96,7 @@ function readersFor(list: string, reads: Reads): [string, Reads][] {
  * from the PATH, writes no file by options or redirection, and gets no variables. A text that cannot be read
  * may write. It is no security boundary: a function of the shell may have the name of a program.
  */
-export async function onlyReads(command: string): Promise<boolean> {
+export async function isReadingCommand(command: string): Promise<boolean> {
   if (command.length > maxLength) return false
   const { calls, functions, hasErrors, isForkBomb, isTooDeep, isTooLong } = await parseScript(command)
   if (functions.size > 0 || hasErrors || isForkBomb || isTooDeep || isTooLong) return false

@@ -1,6 +1,6 @@
 import type { Action } from '@slipway/protocol'
-import { onlyReads } from '../../shell/reading.ts'
-import { isReadOnly } from '../../tools/calls/parse-call.ts'
+import { isReadingCommand } from '../../shell/reading.ts'
+import { onlyReads } from '../../tools/calls/parse-call.ts'
 import type { Tool } from '../../tools/core/tool.ts'
 import type { PendingAction } from '../state/state.ts'
 
@@ -23,16 +23,15 @@ type Reads = (action: Readonly<Record<string, unknown>>) => boolean | Promise<bo
 
 const always: Reads = () => true
 
-/** By kind of action: calls that only read, of tools without `readOnlyHint`. */
+/** By kind of action: calls that only read, besides those of `onlyReads`. */
 const reads: Readonly<Record<string, Reads>> = {
   // Input for a program may be anything; an empty one asks for more output.
   TerminalAction: ({ command, is_input }) =>
-    is_input === true ? command === '' : typeof command === 'string' && onlyReads(command),
+    is_input === true ? command === '' : typeof command === 'string' && isReadingCommand(command),
   BackgroundTerminalAction: ({ operation, command }) =>
     operation === 'start'
-      ? typeof command === 'string' && onlyReads(command)
+      ? typeof command === 'string' && isReadingCommand(command)
       : operation === 'output' || operation === 'list',
-  FileEditorAction: ({ command }) => command === 'view',
   // The plan alone, and the list of tasks, are its own files.
   PlanningFileEditorAction: always,
   TaskTrackerAction: always,
@@ -58,7 +57,8 @@ const refusedText =
 /** Why a call is not executed in plan mode; undefined when it only reads. */
 export async function planRefusal(tool: Tool, action: Action): Promise<string | undefined> {
   const { kind } = action
-  const isReading = isReadOnly(tool) || (Object.hasOwn(reads, kind) && (await reads[kind]?.({ ...action })))
+  const isReading =
+    onlyReads(tool, action) || (Object.hasOwn(reads, kind) && (await reads[kind]?.({ ...action })))
   return isReading === true ? undefined : refusedText
 }
 
