@@ -1,7 +1,6 @@
-import { dirname } from 'node:path'
 import { RepositoryView } from '@slipway/shared/git'
 import { type GitCommand, gitCommand } from '@slipway/shared/process'
-import { isRepositoryRoot } from '../skills/instruction-files.ts'
+import { repositoryRoot } from '../skills/instruction-files.ts'
 import type { Workspace } from '../workspace/workspace.ts'
 import { joinData, quoteData } from './quote-data.ts'
 
@@ -28,7 +27,7 @@ export async function gitSummary(
   workspace: Workspace,
   { signal, redact }: EnvironmentOptions,
 ): Promise<string[]> {
-  if (!(await isBelowRepository(workspace.directory))) return []
+  if ((await repositoryRoot(workspace.directory)) === undefined) return []
   const run = ({ command, args, env }: GitCommand, timeoutMs?: number) =>
     workspace.run(command, args, { env, maxBytes, ...(timeoutMs && { timeoutMs }) }, signal)
   await using view = await RepositoryView.open((command) => run(command))
@@ -65,10 +64,4 @@ function changedFiles(status: string, isTruncated: boolean): string {
 
 function splitFields(output: string): string[] {
   return output.split('\0').slice(0, -1)
-}
-
-async function isBelowRepository(directory: string): Promise<boolean> {
-  const parent = dirname(directory)
-  if (await isRepositoryRoot(directory)) return true
-  return parent !== directory && (await isBelowRepository(parent))
 }

@@ -43,19 +43,25 @@ export function namesOther(text: string): boolean {
  * none.
  */
 export async function repositoryFoldersAbove(directory: string): Promise<string[]> {
+  const root = await repositoryRoot(directory)
+  if (root === undefined) return []
   const folders: string[] = []
-  let folder = directory
-  while (!(await isRepositoryRoot(folder))) {
+  for (let folder = directory; folder !== root; folders.unshift(folder)) folder = dirname(folder)
+  return folders.length > maxFolders ? [] : folders
+}
+
+/** The root of the working tree that a directory is in; undefined when it is in none. */
+export async function repositoryRoot(directory: string): Promise<string | undefined> {
+  for (let folder = directory; ; ) {
+    if (await isRepositoryRoot(folder)) return folder
     const parent = dirname(folder)
-    if (parent === folder || folders.length >= maxFolders) return []
-    folders.unshift(parent)
+    if (parent === folder) return undefined
     folder = parent
   }
-  return folders
 }
 
 /** Whether git would take a folder for the root of a working tree; its `.git` may be damaged. */
-export async function isRepositoryRoot(folder: string): Promise<boolean> {
+async function isRepositoryRoot(folder: string): Promise<boolean> {
   return await lstat(join(folder, '.git')).then(
     () => true,
     () => false,

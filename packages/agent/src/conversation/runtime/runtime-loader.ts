@@ -115,9 +115,8 @@ export class RuntimeLoader {
   async environment(runtime: AgentRuntime | undefined): Promise<string | undefined> {
     const { state, deps, closing, secrets } = this.#context
     if (state.hasSystemPrompt || runtime === undefined || isAcpAgent(runtime.settings.agent)) return undefined
-    const signal = AbortSignal.any([closing.signal, deps.clock.timeout(environmentMs)])
     this.#environment ??= describeEnvironment(runtime.workspace, {
-      signal,
+      signal: AbortSignal.any([closing.signal, deps.clock.timeout(environmentMs)]),
       redact: (text) => secrets.redact(text),
     })
     return await this.#environment
