@@ -1,11 +1,8 @@
 import type { ImageContent, TextContent } from '@slipway/protocol'
 import { asRecord, isRecord, parseJsonObject } from '@slipway/shared/json'
 import { detectImageType, shrinkImage } from '../../images/fit-images.ts'
-import { toImageContent } from '../../images/image-content.ts'
-import { textBlock } from '../core/tool.ts'
+import { maxPictures, pictureBlocks } from './picture-blocks.ts'
 
-const maxPictures = 5
-const maxPictureBytes = 512 * 1024
 /** Characters of one output. */
 const maxOutput = 4_000
 // biome-ignore lint/suspicious/noControlCharactersInRegex: colours of tracebacks
@@ -36,7 +33,12 @@ export async function readNotebook(text: string): Promise<NotebookView | undefin
     }
     return lines.join('\n')
   })
-  return { text: parts.join('\n'), pictures: await pictureBlocks(found.slice(0, maxPictures)) }
+  const pictures = found.slice(0, maxPictures).map(({ cell, data }) => ({
+    title: `Output of cell ${cell}:`,
+    shrink: (maxBytes: number) => shrinkData(data, maxBytes),
+    failureText: () => `A picture of cell ${cell} cannot be shown.`,
+  }))
+  return { text: parts.join('\n'), pictures: await pictureBlocks(pictures) }
 }
 
 function outputText({ text, data, ename, evalue, traceback }: Readonly<Record<string, unknown>>): string {
@@ -49,20 +51,12 @@ function outputText({ text, data, ename, evalue, traceback }: Readonly<Record<st
     : `${shown.slice(0, maxOutput)}\n[${shown.length - maxOutput} characters are left out]`
 }
 
-async function pictureBlocks(found: readonly { readonly cell: number; readonly data: string }[]) {
-  const maxBytes = Math.floor(maxPictureBytes / Math.max(1, found.length))
-  const blocks: (TextContent | ImageContent)[] = []
-  for (const { cell, data } of found) {
-    const bytes = Buffer.from(data, 'base64')
-    const type = detectImageType(bytes)
-    const result =
-      type !== undefined && bytes.length <= maxBytes
-        ? ({ kind: 'image', type, bytes } as const)
-        : await shrinkImage(bytes, maxBytes)
-    if (result.kind === 'failure') blocks.push(textBlock(`A picture of cell ${cell} cannot be shown.`))
-    else blocks.push(textBlock(`Output of cell ${cell}:`), toImageContent(result.type, result.bytes))
-  }
-  return blocks
+async function shrinkData(data: string, maxBytes: number) {
+  const bytes = Buffer.from(data, 'base64')
+  const type = detectImageType(bytes)
+  return type !== undefined && bytes.length <= maxBytes
+    ? ({ kind: 'image', type, bytes } as const)
+    : await shrinkImage(bytes, maxBytes)
 }
 
 /** Texts of notebooks are one text or a list of lines. */

@@ -1,21 +1,17 @@
 import type { ImageContent, TextContent } from '@slipway/protocol'
 import { Mutex } from '@slipway/shared/async'
 import { shrinkPixels } from '../../images/fit-images.ts'
-import { toImageContent } from '../../images/image-content.ts'
 import { ReadingLimitError, ReadingThread } from '../core/reading-thread.ts'
-import { textBlock } from '../core/tool.ts'
 import { ToolError } from '../core/tool-failure.ts'
 import type { PdfPage, PdfRequest, PdfResult } from './pdf-pages.ts'
+import { maxPictures, pictureBlocks } from './picture-blocks.ts'
 
 /** Pages of one call. */
 const maxPages = 100
 /** Of the text of one call. */
 const maxChars = 400_000
-const maxPictures = 5
 /** A picture of the most pixels that are shown, with an alpha channel. */
 const maxPixelBytes = 100 * 1024 * 1024
-/** An event has at most 1 MiB, and base64 turns three bytes into four. */
-const maxPictureBytes = 512 * 1024
 
 const thread = new ReadingThread<PdfRequest, PdfResult>({
   name: 'pdf',
@@ -75,7 +71,7 @@ async function readPages(request: PdfRequest, signal: AbortSignal) {
     if (error instanceof ReadingLimitError) return { failure: error.message }
     throw error
   })
-  return 'failure' in result ? result : { ...result, pictures: await pictureBlocks(result.pages) }
+  return 'failure' in result ? result : { ...result, pictures: await pictureBlocks(picturesOf(result.pages)) }
 }
 
 function describe({ number, text, picture }: PdfPage): string {
@@ -84,17 +80,16 @@ function describe({ number, text, picture }: PdfPage): string {
   return picture === 'more' ? `[a picture; view from page ${number} to see it]` : '[a picture, below]'
 }
 
-async function pictureBlocks(pages: readonly PdfPage[]): Promise<(TextContent | ImageContent)[]> {
-  const shown = pages.flatMap(({ number, picture }) =>
-    picture === undefined || picture === 'more' ? [] : [{ number, picture }],
+function picturesOf(pages: readonly PdfPage[]) {
+  return pages.flatMap(({ number, picture }) =>
+    picture === undefined || picture === 'more'
+      ? []
+      : [
+          {
+            title: `Page ${number}:`,
+            shrink: (maxBytes: number) => shrinkPixels(picture, maxBytes),
+            failureText: (failure: string) => `Page ${number} cannot be shown: ${failure}.`,
+          },
+        ],
   )
-  const maxBytes = Math.floor(maxPictureBytes / Math.max(1, shown.length))
-  const blocks: (TextContent | ImageContent)[] = []
-  for (const { number, picture } of shown) {
-    const result = await shrinkPixels(picture, maxBytes)
-    if (result.kind === 'failure')
-      blocks.push(textBlock(`Page ${number} cannot be shown: ${result.failure}.`))
-    else blocks.push(textBlock(`Page ${number}:`), toImageContent(result.type, result.bytes))
-  }
-  return blocks
 }
