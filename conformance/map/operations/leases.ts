@@ -41,8 +41,9 @@ class SharedServers implements AsyncDisposable {
     const servers = SharedServers.#ofAll
     for (const index of servers.clients.keys()) {
       if (servers.#ended.has(index)) await servers.restart(index)
-      // A case that failed may have left it frozen.
+      // A case that failed may have left it frozen, without leases.
       else servers.signal(index, 'SIGCONT')
+      await servers.waitForLeases(index)
     }
     return servers
   }
@@ -63,6 +64,13 @@ class SharedServers implements AsyncDisposable {
       FROM agent_server WHERE url = $1`
     const { rows } = await this.group.db.query<{ left: number }>(sql, [this.group.member(index).process.url])
     return rows[0]?.left
+  }
+
+  async waitForLeases(index: number): Promise<void> {
+    await waitFor(
+      () => this.leaseEndsIn(index),
+      (leftMs) => leftMs !== undefined && leftMs > 0,
+    )
   }
 
   async stop(index: number, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
@@ -306,10 +314,7 @@ export function defineLeaseCases(): void {
       const events = await second.getEvents(id)
       servers.signal(0, 'SIGCONT')
       // It takes leases again when it has dropped what it had.
-      await waitFor(
-        () => servers.leaseEndsIn(0),
-        (leftMs) => leftMs !== undefined && leftMs > 0,
-      )
+      await servers.waitForLeases(0)
       expect(await first.getEvents(id)).toEqual(events)
       expect(JSON.stringify(events)).toContain('Of the next owner.')
       expect(JSON.stringify(events)).not.toContain('Of the frozen server.')

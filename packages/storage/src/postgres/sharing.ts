@@ -1,5 +1,5 @@
 import type { LogFunction } from '@slipway/protocol'
-import { PostgresDatabase } from './database/database.ts'
+import { maxIdleMs, PostgresDatabase } from './database/database.ts'
 import type { StorageContext } from './event-log/event-log.ts'
 import type { SharedData } from './group-commit/log-heads.ts'
 import { ChangeNotices } from './leases/change-notices.ts'
@@ -30,6 +30,11 @@ export const ownConnections = 2
 /** Between two looks for what servers that are gone have left, and for deliveries that no notice told of. */
 const leftoversMs = 30_000
 
+/** A transaction of a server that stands still ends well before its lease. */
+export function idleMsOf(leaseMs: number): number {
+  return Math.min(maxIdleMs, leaseMs / 2)
+}
+
 /** What a server needs to share the data with others: its registration, leases, and notices of changes. */
 export class Sharing implements AsyncDisposable {
   readonly leases: PostgresConversationLeases
@@ -55,7 +60,6 @@ export class Sharing implements AsyncDisposable {
       get server() {
         return registration.id
       },
-      maxIdleMs: Math.min(10_000, options.leaseMs / 2),
       isHeld: (conversation) => leases.isHeld(conversation),
       forget: (conversations) => leases.forget(conversations),
       notify: (conversations) => this.#notices?.notify(conversations),
@@ -66,7 +70,7 @@ export class Sharing implements AsyncDisposable {
   static async open(options: SharingOptions): Promise<Sharing> {
     const { db, url, leaseMs, log } = options
     await using resources = new AsyncDisposableStack()
-    const ownDb = new PostgresDatabase(url, log, ownConnections)
+    const ownDb = new PostgresDatabase(url, log, { connections: ownConnections, idleMs: idleMsOf(leaseMs) })
     resources.defer(() => ownDb.close())
     const registration: Registration = resources.use(
       await Registration.open({

@@ -25,7 +25,7 @@ import { GroupCommit } from './group-commit/group-commit.ts'
 import { LogHeads } from './group-commit/log-heads.ts'
 import type { PostgresConversationLeases } from './leases/conversation-leases.ts'
 import { PostgresSession } from './rows/session.ts'
-import { ownConnections, Sharing } from './sharing.ts'
+import { idleMsOf, ownConnections, Sharing } from './sharing.ts'
 
 interface PostgresStorageOptions {
   /** `postgres://user:password@host/database?sslmode=verify-full`. Tables are created in its first schema. */
@@ -51,7 +51,7 @@ interface PostgresStorageOptions {
 export async function openPostgresStorage(options: PostgresStorageOptions): Promise<PostgresStorage> {
   const { url, directUrl = url, leaseMs, log = () => {}, isControlPlane = false } = options
   await using resources = new AsyncDisposableStack()
-  const db = new PostgresDatabase(url, log)
+  const db = new PostgresDatabase(url, log, leaseMs === undefined ? {} : { idleMs: idleMsOf(leaseMs) })
   resources.defer(() => db.close())
   await prepareDatabase(db, log, connectionsOf(options))
   const used = await findUse(db)
@@ -104,15 +104,11 @@ async function openContext(
   return context
 }
 
-/** Longest pause between two statements of a change. */
-const maxIdleMs = 10_000
-
 /**
  * One change of documents at a time, of all servers; none by a server whose database another has taken over.
  */
 function openDocuments(db: PostgresDatabase, epoch: number): DocumentStore {
-  const beginSql = `SET LOCAL idle_in_transaction_session_timeout = ${maxIdleMs};
-    SELECT pg_advisory_xact_lock(${lockName('documents')}); SELECT epoch FROM owner`
+  const beginSql = `SELECT pg_advisory_xact_lock(${lockName('documents')}); SELECT epoch FROM owner`
   const write = <T>(work: (session: Session) => Promise<T>) =>
     db.transaction<T, [number]>(beginSql, async (session, [owner]) => {
       if (owner?.[0] !== epoch) throw storageUnavailableProblem('Another server has taken over the database')

@@ -20,8 +20,7 @@ export interface Fence {
 
 const maxChangesPerTransaction = 200
 /** One writer at a time, of all replicas; one that freezes loses the lock with its connection. */
-const beginSql = `SET LOCAL idle_in_transaction_session_timeout = '10s';
-  SELECT pg_advisory_xact_lock(${lockName('ledger')})`
+const beginSql = `SELECT pg_advisory_xact_lock(${lockName('ledger')})`
 const heldSql = `SELECT lease.name FROM unnest($1::text[], $2::text[], $3::bigint[]) AS held (name, replica, epoch)
   JOIN lease ON lease.name = held.name AND lease.replica = held.replica AND lease.epoch = held.epoch`
 

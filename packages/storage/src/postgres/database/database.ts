@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { isStorageFailure, type LogFunction, must, type Problem } from '@slipway/protocol'
 import pg from 'pg'
 import { isConnectionFailure, readOnlyProblem, toDatabaseProblem } from './database-failure.ts'
-import { beginDurablySql, SettingWarnings, type TransactionSettings } from './transaction-settings.ts'
+import { beginSql, SettingWarnings, type TransactionSettings } from './transaction-settings.ts'
 
 /** A value of a statement. Buffers are sent as they are; arrays are sent as text. */
 export type Value =
@@ -26,6 +26,8 @@ export interface Rows<Row> {
 
 /** Of one pool. */
 export const maxConnections = 10
+/** Longest pause between two statements of a transaction. */
+export const maxIdleMs = 10_000
 const connectMs = 10_000
 /** Longest statement. The driver gives up somewhat later, when the server does not answer at all. */
 const statementMs = 30_000
@@ -44,11 +46,18 @@ export class PostgresDatabase {
   readonly #warnings: SettingWarnings
   readonly #onRecovery: (() => Promise<void> | void)[] = []
   readonly #closing = new AbortController()
+  readonly #beginSql: string
   #problem: Problem | undefined
   #probing: Promise<void> | undefined
 
-  constructor(url: string, log: LogFunction, connections = maxConnections) {
+  /** `idleMs`: the pause between two statements after which the database ends a transaction. */
+  constructor(
+    url: string,
+    log: LogFunction,
+    { connections = maxConnections, idleMs = maxIdleMs }: { connections?: number; idleMs?: number } = {},
+  ) {
     this.#log = log
+    this.#beginSql = beginSql(idleMs)
     this.#warnings = new SettingWarnings(log)
     this.#pool = new pg.Pool({
       ...connectionOptions(url),
@@ -103,7 +112,7 @@ export class PostgresDatabase {
     let client: pg.PoolClient | undefined
     try {
       client = await mapFailure(this.#pool.connect())
-      const text = `${beginDurablySql}; ${begin}`
+      const text = `${this.#beginSql}; ${begin}`
       // One result for each statement.
       const results = (await mapFailure(
         client.query({ text, rowMode: 'array' }),

@@ -4,13 +4,17 @@ import type { LogFunction } from '@slipway/protocol'
 export type TransactionSettings = readonly [synchronous: string, fsync: string, pages: string]
 
 /**
- * The first statement of each transaction: its commit is durable when it is reported, whatever the database,
- * the role or the connection are set to by then. A setting of the connection would not hold behind a pooler
- * in transaction mode. Levels that wait for standbys stay.
+ * The first statements of each transaction. Its commit is durable when it is reported, whatever the database,
+ * the role or the connection are set to by then; levels that wait for standbys stay. Its locks end `maxIdleMs`
+ * after its last statement: a server that stands still holds up no other. Settings of the connection would not
+ * hold behind a pooler in transaction mode.
  */
-export const beginDurablySql = `BEGIN; SELECT current_setting('synchronous_commit'), current_setting('fsync'),
-  current_setting('full_page_writes'),
-  CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`
+export function beginSql(maxIdleMs: number): string {
+  return `BEGIN; SELECT current_setting('synchronous_commit'), current_setting('fsync'),
+    current_setting('full_page_writes'),
+    CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END;
+    SET LOCAL idle_in_transaction_session_timeout = ${maxIdleMs}`
+}
 
 const risks = [
   ['synchronous_commit', 'the transactions of this server set it on for themselves'],

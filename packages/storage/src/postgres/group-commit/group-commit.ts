@@ -19,8 +19,8 @@
  *   reads memory again (`settle`).
  * - Where servers share the data, a group that met other values is planned again, one change at a time, a
  *   limited number of times (`maxReplans`). Where one server owns it, such a group is refused.
- * - A transaction that stands still is ended by PostgreSQL (`maxIdleMs`) before the lease of its server is
- *   over.
+ * - A transaction that stands still is ended by PostgreSQL (`idleMs` of its database) before the lease of
+ *   its server is over.
  *
  * If you change this: two histories of one conversation, or an acknowledged event that is not stored. The
  * crash and fault tests (`storage.crash.pg.test.ts`, `faults.pg.test.ts`) end servers and connections at any
@@ -76,8 +76,6 @@ interface Job {
 const maxChangesPerTransaction = 1_000
 /** How often a change is planned again because another server was first. */
 const maxReplans = 5
-/** A transaction of a process that stands still is rolled back after this. */
-const maxIdleMs = 10_000
 const selectFacetsSql = 'SELECT number, kind, source FROM facet'
 const selectByIdsSql = `SELECT conversation, ${eventColumns}
   FROM unnest($1::bigint[], $2::bytea[]) AS wanted (ordinal, digest)
@@ -288,8 +286,7 @@ export class GroupCommit {
 
 function beginSql(shared: SharedData | undefined): string {
   const own = shared === undefined ? '' : `${lockShared(serverLockName(shared.server))};`
-  return `SET LOCAL idle_in_transaction_session_timeout = ${shared?.maxIdleMs ?? maxIdleMs};
-    ${own} ${lockShared(lockName('write'))}; SELECT epoch FROM owner`
+  return `${own} ${lockShared(lockName('write'))}; SELECT epoch FROM owner`
 }
 
 function lockShared(lock: string): string {

@@ -40,8 +40,6 @@ export interface LogHead extends Extent {
 export interface SharedData {
   /** The id of this server. */
   readonly server: string
-  /** A transaction of a process that stands still is rolled back after this, well before its lease ends. */
-  readonly maxIdleMs: number
   /** This server has the lease: memory is as new as the table. */
   isHeld(conversation: string): boolean
   /** Memory may be wrong about these. */

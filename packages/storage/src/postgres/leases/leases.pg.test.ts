@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { expect, test, vi } from 'vitest'
 import { HeldElsewhereError } from '../../conversations/leases.ts'
 import { conversation, otherConversation, readAll, receivedEvent } from '../../testing/fixtures.ts'
@@ -100,6 +101,28 @@ describePostgres('servers that share a database', () => {
       .toEqual({ isOwn: true })
     await a.log.append(conversation, [draft])
     expect((await readAll(b)).map(({ position }) => position)).toEqual([1, 2, 3])
+  })
+
+  test('a server that stands still within its renewal delays the end of no other', async () => {
+    await using schema = await createTestSchema()
+    await using b = await open(schema)
+    await using a = await open(schema)
+    await a.conversations.create({ id: conversation })
+    await a.leases?.acquire(conversation)
+    const holder = new pg.Client({ connectionString: schema.url })
+    await holder.connect()
+    try {
+      await holder.query(`INSERT INTO agent_server (id, url, expires_at) VALUES ('still', '', now())`)
+      await holder.query(`BEGIN; UPDATE agent_server SET url = 'x' WHERE id = 'still'`)
+      await runSql(
+        `UPDATE agent_server SET expires_at = now() - interval '1 hour'
+          WHERE id IN (SELECT server FROM conversation)`,
+        schema.url,
+      )
+      expect(await b.leases?.acquire(conversation)).toEqual({ isOwn: true })
+    } finally {
+      await holder.end()
+    }
   })
 
   test('conversations that ran on a server that is gone are reported to another', async () => {

@@ -35,7 +35,9 @@ const maxSweepMs = 500
 const insertSql = `INSERT INTO agent_server (id, url, expires_at)
   VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3))`
 const renewSql = `UPDATE agent_server SET expires_at = clock_timestamp() + make_interval(secs => $2) WHERE id = $1`
-const removeExpiredSql = 'DELETE FROM agent_server WHERE expires_at < clock_timestamp() RETURNING id'
+/** A row that a statement of its server still holds is left to the next sweep, and holds up no other. */
+const removeExpiredSql = `DELETE FROM agent_server WHERE id IN
+  (SELECT id FROM agent_server WHERE expires_at < clock_timestamp() FOR UPDATE SKIP LOCKED) RETURNING id`
 
 interface RegistrationOptions {
   /** Connections of its own, so that no other statement delays a renewal. */
