@@ -38,6 +38,11 @@ describe.runIf(chromiumPath !== undefined)('the pages of the console', { timeout
     await page.getByLabel('Key').fill('a-wrong-key')
     await page.getByRole('button', { name: 'Sign in' }).click()
     await page.getByText('This key is not accepted.').waitFor()
+    const refusal = { status: 429, json: { detail: 'Too many wrong keys; wait a minute' } }
+    await page.route('**/console/session', (route) => route.fulfill(refusal), { times: 1 })
+    await page.getByLabel('Key').fill(key)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByText('Too many wrong keys').waitFor()
     await signIn(page)
     await page.getByRole('heading', { name: 'Conversations', exact: true }).waitFor()
     const traces = await page.evaluate(() =>

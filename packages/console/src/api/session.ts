@@ -108,10 +108,13 @@ async function openSession(token: string | undefined, replace = false): Promise<
     let info = await readServerInfo()
     if (info === undefined) return session.set({ status: 'unknown-server' })
     if (token !== undefined && hasSessions) {
-      const answer = await postSession({ token, replace })
-      if ('otherUser' in answer)
+      const answer = await postSession({ token, replace }).catch((error: unknown) => {
+        if (!(error instanceof CallError)) throw error
+        message = error.detail
+      })
+      if (answer !== undefined && 'otherUser' in answer)
         return session.set({ status: 'other-user', kind: info.kind, message: answer.otherUser, token })
-      if (!answer.isAccepted)
+      if (answer?.isAccepted === false)
         message = 'The sign-in link was used already, or is too old. Make another with: slipway open'
       info = (await readServerInfo()) ?? info
     }
@@ -176,7 +179,10 @@ function takeToken(): string | undefined {
   return token
 }
 
-/** Whether the credential was accepted, or that it is of another user than the one who is signed in. */
+/**
+ * Whether the credential was accepted, or that it is of another user than the one who is signed in. Rejects
+ * with the server's reason where neither is so: a foreign page, too many attempts.
+ */
 async function postSession(
   credential: { token: string; replace: boolean } | { key: string },
 ): Promise<{ readonly isAccepted: boolean } | { readonly otherUser: string }> {
@@ -186,7 +192,8 @@ async function postSession(
     body: JSON.stringify(credential),
   })
   if (response.status === 409) return { otherUser: (await readCallError(response)).detail }
-  if (!response.ok) return { isAccepted: false }
+  if (response.status === 401) return { isAccepted: false }
+  if (!response.ok) throw await readCallError(response)
   const { proof }: { proof?: unknown } = await response.json()
   if (typeof proof === 'string') localStorage.setItem(proofName, proof)
   return { isAccepted: true }
