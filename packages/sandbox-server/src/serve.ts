@@ -31,7 +31,7 @@ import { openBackends } from './server/open-backends.ts'
 import { openCipher } from './server/open-cipher.ts'
 import { createStateMetrics } from './server/state-metrics.ts'
 import { unlimitedNotes } from './server/unlimited-notes.ts'
-import { callerHandlers, openServices, type Services, sandboxFacingHandlers } from './server.ts'
+import { callerHandlers, openServices, pageOrigins, type Services, sandboxFacingHandlers } from './server.ts'
 
 export interface ServeOptions {
   readonly host: string
@@ -177,7 +177,7 @@ function openApp({ services, backends, authenticator, identify, telemetry, token
     ...(basePath === '/' ? {} : { basePath }),
     allowedHosts: allowedHostNames(config.allowedHosts, backends.values()),
     isOwnHost: (host) => isHostNameOf(config.publicUrl, host),
-    allowedOrigins: config.allowedOrigins,
+    allowedOrigins: pageOrigins(config),
   })
 }
 

@@ -72,7 +72,7 @@ export async function openServices(options: ServicesOptions) {
       ...{ ...config, clock, controlPlane, cipher, backends: [...backends.values()], specs, log, onStep },
       publicUrl: () => config.publicUrl ?? listenAddress.url,
       hostPort: () => listenAddress.port,
-      allowedOrigins: agentServerOrigins(config),
+      allowedOrigins: pageOrigins(config),
       trustsRepositories: config.repositoryScripts === 'always',
       diskReserve: { directory, bytes: config.diskReserveBytes },
       maxDiskBytes: config.maxDiskBytes,
@@ -160,7 +160,7 @@ export function callerHandlers(services: Services, recentAudit: Pick<RecentAudit
   }
 }
 
-/** Origins whose pages may call agent servers: configured ones, and this server. */
-function agentServerOrigins({ allowedOrigins, publicUrl }: Config): string[] {
+/** Origins whose pages may call this server and agent servers: configured ones, and that of its public address. */
+export function pageOrigins({ allowedOrigins, publicUrl }: Config): string[] {
   return [...allowedOrigins, ...(publicUrl === undefined ? [] : [new URL(publicUrl).origin])]
 }
