@@ -78,6 +78,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'conversations on a cluster: kubernetes-backend.k8s has the contract of the backend on a real one',
   },
   {
+    file: 'conformance/proxies/documented-proxies.browser.test.ts',
+    why: 'nginx and Caddy for two minutes: reverse-proxy.sandbox has a proxy of its own, socket-server.test the pings',
+  },
+  {
     file: 'conformance/sandbox-server/chart.k8s.test.ts',
     why: 'an installation by Helm, on the same backend',
   },

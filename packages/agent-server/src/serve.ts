@@ -275,6 +275,7 @@ function openApp(deps: AppDeps) {
     allowedOrigins: () => deferredInit.allowedOrigins,
     maxSocketsPerKey: config.maxSocketsPerConversation,
     stallMs: config.stallMs,
+    pingMs: config.heartbeatMs,
     readiness,
     clock,
   })

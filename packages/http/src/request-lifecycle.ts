@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem, type Route } from '@slipway/protocol'
 import { type Clock, repeat, systemClock, type Timer } from '@slipway/shared/time'
-import type { Guard, PageCredential, PageRequest } from './auth/guard.ts'
+import { type Guard, keyCheckMs, type PageCredential, type PageRequest } from './auth/guard.ts'
 import { ClientDisconnectedError } from './core/body.ts'
 import type { Reply } from './core/handler.ts'
 import { getHeader } from './core/incoming-request.ts'
@@ -48,8 +48,6 @@ export interface ListenerTraits {
   readonly isRefused?: true
 }
 
-/** How long an open stream outlives its key at most. */
-const keyCheckMs = 7_000
 const noTraceHeaders: Readonly<Record<string, string>> = {}
 
 /** One request from its head to the end of its answer: observation, common headers, the reply, errors. */

@@ -71,7 +71,7 @@ test('a silent socket and a stream end seconds after their key; those of a valid
   const [ended, kept] = [await connect('session'), await connect('k')]
   const [endedStream, keptStream] = [await stream('session'), await stream('k')]
   signOut()
-  await clock.advance(7_000)
+  await clock.advance(5_000)
   expect(await ended.closed).toBe(4001)
   expect(await endedStream?.read()).toMatchObject({ done: true })
   expect(kept.ws.readyState).toBe(WebSocket.OPEN)

@@ -31,6 +31,9 @@ export interface GuardOptions {
   readonly allowedOrigins?: readonly (string | RegExp)[] | (() => readonly (string | RegExp)[])
 }
 
+/** How long an open socket or stream outlives its key at most. */
+export const keyCheckMs = 5_000
+
 /** Authorizes instead of a key, on routes with `pages: 'pass'`. */
 export interface PageCredential {
   /** It was in the address, so every page that has the address may use it. */

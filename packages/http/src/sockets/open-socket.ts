@@ -6,7 +6,6 @@ import { fragmentBytes } from './frame.ts'
 
 /** Above this size of unhandled messages the peer is not read. */
 const maxInboxBytes = 64 * 1024
-const maxMissedPongs = 5
 const resolved = Promise.resolve()
 
 interface OpenSocketOptions {
@@ -14,6 +13,8 @@ interface OpenSocketOptions {
   /** The connection under `ws`. */
   readonly net: Duplex
   readonly stallMs: number
+  /** Pings without an answer after which the peer is cut off. */
+  readonly maxMissedPongs: number
   readonly clock: Clock
   /** Called with the error of a message handler. */
   readonly failed: (error: unknown) => void
@@ -82,9 +83,9 @@ export class OpenSocket implements Socket {
     else if (this.#inboxBytes > maxInboxBytes) this.#options.ws.pause()
   }
 
-  /** Sends a ping; a peer that missed five is cut off. */
+  /** Sends a ping, or cuts off a peer that missed too many. */
   ping(): void {
-    const { ws, net } = this.#options
+    const { ws, net, maxMissedPongs } = this.#options
     // A peer that waits for its handler or for unsent bytes cannot answer; `#waitForDrain` limits the latter.
     if (this.#isHandling || net.writableNeedDrain || this.signal.aborted) return
     if (this.#missedPongs >= maxMissedPongs) ws.terminate()

@@ -386,7 +386,7 @@ test('a silent socket is pinged before a proxy with a limit of ten seconds cuts 
   const { ws } = peer(trial)
   await once(ws, 'open')
   const pinged = once(ws, 'ping')
-  await clock.advance(7_000)
+  await clock.advance(5_000)
   await pinged
 })
 
@@ -397,7 +397,7 @@ test('pings detect a vanished peer', async () => {
       await closed(socket, request)
       resolve()
     },
-    { pingMs: 30 },
+    { pingMs: 30, pongMs: 150 },
   )
   const alive = peer(trial)
   await once(alive.ws, 'open')

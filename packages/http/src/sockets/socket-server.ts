@@ -4,7 +4,7 @@ import { type LogFunction, Problem } from '@slipway/protocol'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { type Clock, repeat, systemClock, type Timer } from '@slipway/shared/time'
 import { type WebSocket, WebSocketServer } from 'ws'
-import type { Guard } from '../auth/guard.ts'
+import { type Guard, keyCheckMs } from '../auth/guard.ts'
 import type { SocketRequest, SocketRoute } from '../core/handler.ts'
 import { writeRawError } from '../core/http-server.ts'
 import { getHeader } from '../core/incoming-request.ts'
@@ -29,11 +29,10 @@ export interface SocketLimits {
   readonly stallMs?: number
   /** Most sockets whose key has not arrived; one more is closed with 1013. 1,000 unless given. */
   readonly maxUnauthorizedSockets?: number
-  /**
-   * Time between pings; a peer that misses five is cut off. 7 s unless given: proxies cut what is silent for
-   * 10 or 15 s.
-   */
+  /** Time between pings; 5 s unless given: proxies cut what is silent for 10 or 15 s. */
   readonly pingMs?: number
+  /** How long a peer may leave pings unanswered before it is cut off; 40 s unless given. */
+  readonly pongMs?: number
   /** How long a peer may take to answer a close before it is cut off; 5 s unless given. */
   readonly closeMs?: number
   /** That of the machine unless given. */
@@ -77,7 +76,7 @@ export class SocketServer {
   readonly #open = new Map<OpenSocket, string | undefined>()
   readonly #countPerKey = new Map<string, number>()
   #unauthorizedCount = 0
-  readonly #pingTimer: Timer
+  readonly #timers: readonly Timer[]
   #isStopping = false
 
   constructor(routes: readonly SocketRoute[], deps: SocketServerDeps, limits: SocketLimits) {
@@ -88,7 +87,8 @@ export class SocketServer {
       maxSockets: limits.maxSockets ?? 20_000,
       stallMs: limits.stallMs ?? 30_000,
       maxUnauthorizedSockets: limits.maxUnauthorizedSockets ?? 1_000,
-      pingMs: limits.pingMs ?? 7_000,
+      pingMs: limits.pingMs ?? 5_000,
+      pongMs: limits.pongMs ?? 40_000,
       closeMs: limits.closeMs ?? 5_000,
       clock: limits.clock ?? systemClock,
     }
@@ -100,7 +100,13 @@ export class SocketServer {
       closeTimeout: this.#limits.closeMs,
     }
     this.#server = new WebSocketServer(options)
-    this.#pingTimer = repeat(this.#limits.clock, this.#limits.pingMs, () => this.#pingAll())
+    const { clock, pingMs } = this.#limits
+    this.#timers = [
+      repeat(clock, pingMs, () => {
+        for (const socket of this.#open.keys()) socket.ping()
+      }),
+      repeat(clock, keyCheckMs, () => this.#closeEnded()),
+    ]
   }
 
   /** Answers an upgrade request: 101, or an error status before it. */
@@ -119,7 +125,7 @@ export class SocketServer {
   /** Closes all with 1001, so that clients reconnect and resume. */
   stop(): void {
     this.#isStopping = true
-    this.#pingTimer.cancel()
+    for (const timer of this.#timers) timer.cancel()
     for (const socket of this.#open.keys()) socket.close(1001, stoppingReason)
     for (const ws of this.#all) ws.close(1001, stoppingReason)
   }
@@ -202,6 +208,7 @@ export class SocketServer {
       ws,
       net,
       stallMs: this.#limits.stallMs,
+      maxMissedPongs: Math.ceil(this.#limits.pongMs / this.#limits.pingMs),
       clock: this.#limits.clock,
       failed,
     })
@@ -229,13 +236,12 @@ export class SocketServer {
   }
 
   /** Closes those whose key has ended. */
-  #pingAll(): void {
+  #closeEnded(): void {
     const validity = new Map<string | undefined, boolean>()
     for (const [socket, key] of this.#open) {
       const isValid = validity.get(key) ?? this.#isStillValid(key)
       validity.set(key, isValid)
-      if (isValid) socket.ping()
-      else socket.close(...authenticationFailed)
+      if (!isValid) socket.close(...authenticationFailed)
     }
   }
 

@@ -57,7 +57,7 @@ export const settings = {
   secretKey: { ...serverSettings.secretKey, aliases: ['OH_SECRET_KEY'] },
   maxSocketsPerConversation: setting('SLIPWAY_MAX_SOCKETS_PER_CONVERSATION', '0.1.0', numberSetting(1, 100_000, 2_000), 'Open WebSockets of one conversation; one more is closed with 1013.'),
   stallMs: setting('SLIPWAY_STALL_SECONDS', '0.1.0', secondsSetting(1, 3_600, 30), 'Seconds that a WebSocket reader may stand still before it is closed with 1013.'),
-  heartbeatMs: setting('SLIPWAY_HEARTBEAT_SECONDS', '0.1.0', secondsSetting(1, 300, 5), 'Seconds of silence before a server-sent event stream carries a comment.'),
+  heartbeatMs: setting('SLIPWAY_HEARTBEAT_SECONDS', '0.1.0', secondsSetting(1, 300, 5), 'Seconds between the pings of a WebSocket, and of silence before a server-sent event stream carries a comment; shorter than what a proxy on the way allows.'),
   confirmationDeadlineMs: setting('SLIPWAY_CONFIRMATION_DEADLINE_SECONDS', '0.1.0', limitSetting(2_000_000, 1000), 'Seconds after which actions without an answer are rejected; 0 sets no deadline.'),
   maxConcurrentRuns: setting('SLIPWAY_MAX_CONCURRENT_RUNS', '0.1.0', numberSetting(1, 100_000, 100), 'Conversations that run at the same time; beyond it a creation is refused whole, and a message is stored without its run; both are 429.', { aliases: ['OH_MAX_CONCURRENT_RUNS'] }),
   queuesRuns: setting('SLIPWAY_QUEUE_RUNS', '0.2.0', flagSetting(false), '`1`: runs above that limit wait for their turn instead; the state update `run_queued` says so.'),
