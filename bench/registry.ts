@@ -10,6 +10,7 @@ import { exports } from './benchmarks/exports.ts'
 import { fanOut } from './benchmarks/fan-out.ts'
 import { firstToken } from './benchmarks/first-token.ts'
 import { httpCore } from './benchmarks/http-core.ts'
+import { idleSockets } from './benchmarks/idle-sockets.ts'
 import { install } from './benchmarks/install.ts'
 import { manySandboxes } from './benchmarks/many-sandboxes.ts'
 import { pages } from './benchmarks/pages.ts'
@@ -35,6 +36,7 @@ export const benchmarks: Readonly<Record<string, Benchmark>> = {
   append: { run: append },
   postgres,
   'fan-out': { run: fanOut },
+  'idle-sockets': { run: idleSockets },
   start: { run: start },
   install: { run: install },
   restart: { run: restart },

@@ -3,7 +3,10 @@ import { buffer } from 'node:stream/consumers'
 import { WebSocketServer } from 'ws'
 import { listen } from './listen.ts'
 
-/** Sends each POST body to every socket, as the documentation of `ws` shows it: `client.send` in a loop. */
+/**
+ * Sends each POST body to every socket, as the documentation of `ws` shows it: `client.send` in a loop. With
+ * an argument it pings all of them, every so many seconds.
+ */
 const server = createServer(async (request, response) => {
   const bytes = await buffer(request)
   for (const client of sockets.clients) client.send(bytes, { binary: false })
@@ -11,4 +14,9 @@ const server = createServer(async (request, response) => {
   response.end('{"success":true}')
 })
 const sockets = new WebSocketServer({ server, perMessageDeflate: false })
+const pingSeconds = Number(process.argv[2] ?? 0)
+if (pingSeconds > 0)
+  setInterval(() => {
+    for (const client of sockets.clients) client.ping()
+  }, pingSeconds * 1000)
 await listen(server)
