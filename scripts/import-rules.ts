@@ -124,6 +124,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   '@lydell/node-pty': ['agent/src/workspace/workspace.ts'],
   '@vscode/ripgrep': ['agent/src/tools/search/ripgrep.ts'],
   '@ai-sdk/': ['agent/src/llm/'],
+  aws4fetch: ['agent/src/llm/request/signing-fetch.ts'],
   '@pydantic/genai-prices': ['agent/src/llm/'],
   '@modelcontextprotocol/client': ['agent/src/tools/mcp/'],
   'vscode-jsonrpc': ['agent/src/tools/lsp/'],

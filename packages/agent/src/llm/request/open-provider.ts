@@ -7,6 +7,7 @@ import { fitCompatibleBody } from './compatible-body.ts'
 import { findIdleTimeout } from './idle-timeout.ts'
 import { fitCompatibleAnswer } from './loose-wire.ts'
 import type { SdkModel } from './sdk-types.ts'
+import { bedrockRegion, signingFetch } from './signing-fetch.ts'
 
 type Fetch = typeof fetch
 
@@ -26,12 +27,9 @@ export async function openProvider(
 ): Promise<SdkModel | ProviderFailure> {
   const failure = findMissingKey(llm, route)
   if (failure !== undefined) return failure
+  const sending = route.api === 'bedrock' ? signingFetch(plainFetch, llm) : plainFetch
   const common = {
-    fetch: wrapFetch(
-      plainFetch,
-      createBodyEdit(llm, route),
-      route.api === 'bedrock' && llm.api_key === undefined,
-    ),
+    fetch: wrapFetch(sending, createBodyEdit(llm, route)),
     headers: llm.extra_headers ?? {},
     apiKey: llm.api_key ?? placeholderKey,
   }
@@ -94,18 +92,12 @@ async function azure(llm: Llm, route: ModelRoute, common: Common): Promise<SdkMo
   return route.api === 'responses' ? provider.responses(route.name) : provider.chat(route.name)
 }
 
+/** The library would sign a body before it is edited: it is given a key, and `signingFetch` signs. */
 async function bedrock(llm: Llm, route: ModelRoute, common: Common): Promise<SdkModel> {
   const { createAmazonBedrock } = await import('@ai-sdk/amazon-bedrock')
-  const region = llm.aws_region_name ?? 'us-east-1'
-  return createAmazonBedrock({
-    ...common,
-    region,
-    baseURL: route.baseUrl ?? `https://bedrock-runtime.${region}.amazonaws.com`,
-    apiKey: llm.api_key ?? '',
-    accessKeyId: llm.aws_access_key_id ?? '',
-    secretAccessKey: llm.aws_secret_access_key ?? '',
-    ...(llm.aws_session_token === undefined ? {} : { sessionToken: llm.aws_session_token }),
-  })(route.name)
+  const region = bedrockRegion(llm)
+  const baseURL = route.baseUrl ?? `https://bedrock-runtime.${region}.amazonaws.com`
+  return createAmazonBedrock({ ...common, region, baseURL })(route.name)
 }
 
 function findMissingKey(llm: Llm, route: ModelRoute): ProviderFailure | undefined {
@@ -133,22 +125,23 @@ function missingKeyFailure(members: string): ProviderFailure {
   }
 }
 
-/** A key that a library required and no one has set is not sent. */
+/** A key that a library required and no one has set is not sent, beside a header of the settings neither. */
 function withoutPlaceholders(given: RequestInit['headers']): Record<string, string> {
-  const all = Object.entries(Object.fromEntries(new Headers(given)))
-  return Object.fromEntries(
-    all.filter(([, value]) => value !== placeholderKey && value !== `Bearer ${placeholderKey}`),
+  const isSet = (one: string) => one !== placeholderKey && one !== `Bearer ${placeholderKey}`
+  const all = [...new Headers(given)].map(
+    ([name, value]) => [name, value.split(', ').filter(isSet).join(', ')] as const,
   )
+  return Object.fromEntries(all.filter(([, value]) => value !== ''))
 }
 
 /** A response that has come as a whole is read in one piece, in some 2 ms. */
 const responseTurns = new Turnstile(8)
 
-/** Does not follow redirects: keys go to no other host. A signed body stays as it is. */
-function wrapFetch(fetch: Fetch, edit: ((body: string) => string) | undefined, isSigned: boolean): Fetch {
+/** Does not follow redirects: keys go to no other host. */
+function wrapFetch(fetch: Fetch, edit: ((body: string) => string) | undefined): Fetch {
   return async (input, init) => {
     const idleTimeout = findIdleTimeout(init?.signal)
-    const edits = [edit, isSigned ? undefined : idleTimeout?.edit].filter((one) => one !== undefined)
+    const edits = [edit, idleTimeout?.edit].filter((one) => one !== undefined)
     const given = init?.body
     const body = typeof given === 'string' ? edits.reduce((text, one) => one(text), given) : given
     const headers = withoutPlaceholders(init?.headers)

@@ -1,4 +1,4 @@
-import { createServer, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { crc32 } from 'node:zlib'
@@ -10,6 +10,9 @@ export type Answer = readonly [status: number, body: unknown]
 /** A server of every interface that refuses what it is told to, and answers anything else with a word. */
 export class RefusingServer implements AsyncDisposable {
   refuse: (body: Json, path: string) => Answer | undefined = () => undefined
+  /** Asked first; refuses for what is not in the body. */
+  authorize: (path: string, headers: IncomingHttpHeaders, text: string) => Answer | undefined = () =>
+    undefined
   /** The text of its answers to chats. */
   reply = 'Yes.'
   /** Told by the list of its models, as vLLM does. */
@@ -21,7 +24,10 @@ export class RefusingServer implements AsyncDisposable {
   private constructor() {
     this.#server = createServer((request, response) => {
       text(request).then(
-        (body) => this.#answer(request.url ?? '', body, response),
+        (body) => {
+          const path = request.url ?? ''
+          this.#answer(path, body, response, this.authorize(path, request.headers, body))
+        },
         () => response.destroy(),
       )
     })
@@ -37,7 +43,7 @@ export class RefusingServer implements AsyncDisposable {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` // it listens on a port
   }
 
-  #answer(path: string, body: string, response: ServerResponse): void {
+  #answer(path: string, body: string, response: ServerResponse, denied: Answer | undefined): void {
     if (body === '') {
       const isTold = this.maxModelLength !== undefined && path.endsWith('/models')
       response.writeHead(isTold ? 200 : 404, { 'content-type': 'application/json' })
@@ -45,7 +51,7 @@ export class RefusingServer implements AsyncDisposable {
       return
     }
     this.requests.push(body)
-    const refused = this.refuse(JSON.parse(body), path)
+    const refused = denied ?? this.refuse(JSON.parse(body), path)
     if (refused === undefined) {
       const isBinary = path.endsWith('/converse-stream')
       const contentType = isBinary ? 'application/vnd.amazon.eventstream' : 'text/event-stream'
