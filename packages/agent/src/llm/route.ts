@@ -53,7 +53,9 @@ export function resolveRoute(llm: Llm): ModelRoute | { readonly issue: string } 
   if (known?.api === 'openai') return route(openaiApi(llm, name, baseUrl))
   if (known !== undefined && known.api !== 'compatible') return route(known.api)
   const url = baseUrl ?? known?.baseUrl
-  if (url !== undefined) return { provider, name, api: 'compatible', baseUrl: url }
+  const isSearching = llm.web_search === true && llm.api_mode !== 'chat' && known?.searchModels?.test(name)
+  if (url !== undefined)
+    return { provider, name, api: isSearching ? 'responses' : 'compatible', baseUrl: url }
   return {
     issue: `Nothing is known about the provider of the model "${llm.model}": give its base_url, or a prefix such as openai/ or anthropic/.`,
   }

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'cb2fb02894ffbbea3400e5d04f68b4a353f8468c304c04530c6be9b7c15b9536'
+const expectedHash = 'ceab7e1e2ef9e55215e1f146a140de7177d47703159ddb862d986562b99633e8'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

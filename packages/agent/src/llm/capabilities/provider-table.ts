@@ -57,6 +57,8 @@ export interface Provider extends ServerCapabilities {
   readonly api: 'openai' | Exclude<ProviderApi, 'chat' | 'responses'>
   /** Of OpenAI-compatible servers; undefined: `base_url` is needed. */
   readonly baseUrl?: string
+  /** Models that search the web by the Responses interface, at the same address as the other one. */
+  readonly searchModels?: RegExp
   /** Models have the names of the user's deployments, at an address of the user. */
   readonly hasDeployments?: true
   readonly needsKey: boolean
@@ -213,6 +215,7 @@ export const providers: readonly Provider[] = [
     prefixes: ['xai'],
     baseUrl: 'https://api.x.ai/v1',
     prices: 'x-ai',
+    searchModels: /^grok-(?:[4-9]|\d\d)/,
     members: openaiMembers,
     reasoning: 'reasoning_content',
     hasPlainImages: true,

@@ -36,6 +36,40 @@ const google = [
     ],
   },
 ]
+const xai = [
+  { type: 'response.created', response: { id: 'resp_1', created_at: 1, model: 'grok-4', output: [] } },
+  ...['added', 'done'].map((at) => ({
+    ...{ type: `response.output_item.${at}`, output_index: 0 },
+    item: {
+      ...{ type: 'web_search_call', id: 'ws_1', status: 'completed', name: 'web_search', call_id: '' },
+      ...{ arguments: '{"query":"Kiel"}', action: { type: 'search', query: 'Kiel', sources: [] } },
+    },
+  })),
+  {
+    ...{ type: 'response.output_item.added', output_index: 1 },
+    item: { type: 'message', id: 'msg_1', role: 'assistant', status: 'in_progress', content: [] },
+  },
+  { ...place(), type: 'response.output_text.delta', delta: 'It rains.' },
+  {
+    ...{ ...place(), type: 'response.output_text.annotation.added', annotation_index: 0 },
+    annotation: { type: 'url_citation', ...page, start_index: 0, end_index: 9 },
+  },
+  {
+    ...{ type: 'response.output_item.done', output_index: 1 },
+    item: { type: 'message', id: 'msg_1', role: 'assistant', status: 'completed', content: [] },
+  },
+  {
+    type: 'response.completed',
+    response: {
+      ...{ id: 'resp_1', object: 'response', model: 'grok-4', status: 'completed', output: [] },
+      usage: { input_tokens: 9, output_tokens: 3, num_sources_used: 1, num_server_side_tools_used: 1 },
+    },
+  },
+]
+
+function place() {
+  return { item_id: 'msg_1', output_index: 1, content_index: 0 }
+}
 
 function block(index: number, content_block: object, deltas: readonly object[] = []) {
   return [
@@ -47,13 +81,15 @@ function block(index: number, content_block: object, deltas: readonly object[] =
 
 let server: Server
 let url: string
-let body: { tools?: readonly Record<string, unknown>[] } = {}
+let body: { tools?: readonly Record<string, unknown>[]; include?: unknown; reasoning?: unknown } = {}
+let path = ''
 let stream: readonly object[] = []
 beforeAll(async () => {
   server = createServer(async (request, response) => {
     let text = ''
     for await (const chunk of request) text += chunk
     body = JSON.parse(text)
+    path = request.url ?? ''
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     for (const chunk of stream) {
       const { type } = chunk as { readonly type?: string } // Anthropic names its events
@@ -83,6 +119,7 @@ async function ask(model: string, answer: readonly object[], more: object = { we
 test.each([
   ['anthropic/claude-sonnet-4-5', anthropic, { type: 'web_search_20250305' }],
   ['gemini/gemini-3-pro', google, { googleSearch: {} }],
+  ['xai/grok-4.3', xai, { type: 'web_search' }],
 ] as const)(
   '%s searches by its own tool, and the cited pages stay in the text',
   async (model, answer, sent) => {
@@ -102,7 +139,19 @@ test('a model of the Responses interface is sent the tool', async () => {
   expect(body.tools?.map(({ type }) => type)).toEqual(['function', 'web_search'])
 })
 
+test('Grok is asked by the Responses interface while it may search', async () => {
+  await ask('xai/grok-4.3', xai, { web_search: true, reasoning_effort: 'high' })
+  expect(path).toBe('/responses')
+  expect(body).toMatchObject({ reasoning: { effort: 'high' }, include: ['reasoning.encrypted_content'] })
+  await ask('xai/grok-4.3', xai)
+  expect(body).not.toHaveProperty('reasoning')
+  expect(body).toHaveProperty('include', [])
+})
+
 test.each([
+  ['xai/grok-4.3', {}],
+  ['xai/grok-4.3', { web_search: true, api_mode: 'chat' }],
+  ['xai/grok-3', { web_search: true }],
   ['anthropic/claude-sonnet-4-5', {}],
   ['gemini/gemini-2.5-pro', { web_search: true }],
   ['openai/gpt-4o', { web_search: true }],

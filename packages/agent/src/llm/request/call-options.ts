@@ -1,6 +1,6 @@
 import type { Llm, Message } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
-import { type ModelCapabilities, modelCapabilities } from '../capabilities/capabilities.ts'
+import { findProvider, type ModelCapabilities, modelCapabilities } from '../capabilities/capabilities.ts'
 import { fitToolName } from '../capabilities/fit-names.ts'
 import type { ModelRequest, ModelTool } from '../model.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
@@ -148,7 +148,7 @@ function providerOptions(llm: Llm, route: ModelRoute, own: ProviderOptions[strin
   switch (route.api) {
     case 'responses': {
       const summary = llm.reasoning_summary ?? null
-      const options = { store: false, reasoningSummary: summary, ...own }
+      const options = { store: false, reasoningSummary: summary, ...foreignReasoning(llm, route), ...own }
       return { openai: options, azure: options }
     }
     case 'chat':
@@ -169,6 +169,12 @@ function providerOptions(llm: Llm, route: ModelRoute, own: ProviderOptions[strin
         },
       }
   }
+}
+
+/** The library sends an effort to models with OpenAI's names alone, and to those a role of their own. */
+function foreignReasoning({ reasoning_effort: reasoningEffort }: Llm, { provider }: ModelRoute) {
+  if (findProvider(provider)?.searchModels === undefined || reasoningEffort === undefined) return {}
+  return { forceReasoning: true, systemMessageMode: 'system', reasoningEffort }
 }
 
 /** OpenAI's models that keep a prompt cache for 24 hours on request. */

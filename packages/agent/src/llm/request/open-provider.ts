@@ -167,15 +167,21 @@ function createBodyEdit(llm: Llm, route: ModelRoute): ((body: string) => string)
   const { api, name } = route
   const isOpenai = api === 'chat' || api === 'responses' || api === 'compatible'
   const extra = isOpenai ? llm.litellm_extra_body : {}
-  const dropsReasoning = api === 'responses' && !llm.enable_encrypted_reasoning && isOpenaiName(name)
+  const dropsReasoning = !llm.enable_encrypted_reasoning && isOpenaiName(name)
+  // The text cites the pages of a search; that xAI knows the other name is not documented.
+  const dropped = [
+    ...(llm.web_search === true ? ['web_search_call.action.sources'] : []),
+    ...(dropsReasoning ? ['reasoning.encrypted_content'] : []),
+  ]
+  const isDropping = api === 'responses' && dropped.length > 0
   const isCompatible = api === 'compatible'
-  if (Object.keys(extra).length === 0 && !dropsReasoning && !isCompatible) return undefined
+  if (Object.keys(extra).length === 0 && !isDropping && !isCompatible) return undefined
   const capabilities = modelCapabilities(route, llm.capability_overrides)
   return (body) => {
     const parsed: Record<string, unknown> = JSON.parse(body)
     const members = { ...(isCompatible ? fitCompatibleBody(parsed, capabilities) : parsed), ...extra }
-    if (dropsReasoning && Array.isArray(members.include)) {
-      members.include = members.include.filter((one) => one !== 'reasoning.encrypted_content')
+    if (isDropping && Array.isArray(members.include)) {
+      members.include = members.include.filter((one: string) => !dropped.includes(one))
     }
     return JSON.stringify(members)
   }

@@ -57,7 +57,7 @@ export const llm = looseComponent('LLM', {
   disable_vision: nullAsUndefined(z.boolean()),
   web_search: nullAsUndefined(z.boolean()).meta({
     description:
-      'The model may search the web by the tool of its provider: OpenAI (Responses), Anthropic, Gemini 3. Default false.',
+      'The model may search the web by the tool of its provider: OpenAI (Responses), Anthropic, Gemini 3, Grok 4 and newer. Default false.',
   }),
   caching_prompt: trueByDefault,
   prompt_cache_retention: nullAsUndefined(z.string()).meta({
