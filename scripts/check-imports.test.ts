@@ -134,8 +134,17 @@ test.each([
     `import { type Event, event } from '@slipway/protocol'`,
     'all schemas',
   ],
+  ['a cut at a number', 'agent/src/a.ts', 'const text = message.trim().slice(0, 2_000)', 'halve'],
+  ['a cut at a limit', 'agent-server/src/a.ts', "return text.slice(0, maxDetail - 1) + '…'", 'halve'],
+  ['a cut of the end', 'agent/src/a.ts', 'this.#text = text.slice(-maxStderrChars)', 'halve'],
 ])('%s is refused', (_, file, text, fault) => {
   expect(findViolations([source(file, text)])).toEqual([expect.stringContaining(fault)])
+})
+
+test('a list, a digest and characters in a list may be cut', () => {
+  const text =
+    'f(files.slice(0, maxFiles), names.slice(-maxNamed), hash(a).slice(0, 32), [...b].slice(0, maxChars).join(""))'
+  expect(findViolations([source('agent/src/a.ts', text)])).toEqual([])
 })
 
 test('the command may take types from the front door of the protocol', () => {

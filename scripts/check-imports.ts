@@ -3,6 +3,8 @@ import { dirname, join, posix, resolve } from 'node:path'
 import {
   bodyReaders,
   compileCacheFile,
+  cutFolders,
+  cutUsers,
   environmentReaders,
   frontDoors,
   gitFile,
@@ -93,6 +95,10 @@ function importViolations({ file, text, imports }: Source): string[] {
   if (!isTest(file)) found.push(...errorClassViolations(text).map((what) => `${file}: ${what}`))
   if (!isTest(file) && usesTimers(text) && takesClock(file))
     found.push(`${file}: takes a timer of Node; use the clock that is passed in`)
+  if (!isTest(file) && cutFolders.includes(own) && !cutUsers.includes(file))
+    found.push(
+      ...cutsOfTexts(text).map((cut) => `${file}: ${cut} may halve a character; use firstChars or lastChars`),
+    )
   return found
 }
 
@@ -133,6 +139,20 @@ function variablesRead(file: string, text: string): string[] {
 function takesClock(file: string): boolean {
   const isBelow = (folder: string) => file.startsWith(folder)
   return timerFolders.some(isBelow) && !Object.keys(timerUsers).some(isBelow)
+}
+
+/**
+ * Cuts by a limit of characters, which are told from cuts of lists by their limit: a list has a small number,
+ * or a name in the plural or of a participle (`maxFiles`, `maxNamed`).
+ */
+function cutsOfTexts(text: string): string[] {
+  const cuts = text.matchAll(/\.slice\(\s*(?:0,\s*|-)(\d[\d_]*|\w+)(?: [-+] [\w.]+)?,?\s*\)(?!\.join\()/g)
+  return [...cuts].flatMap(([cut, limit = '']) => {
+    const isOfText = /^\d/.test(limit)
+      ? Number(limit.replaceAll('_', '')) >= 40
+      : /(?:Chars|Characters|Columns)$|^max[A-Z]\w*(?<!s|ed|own|Length)$/.test(limit)
+    return isOfText ? [cut.replaceAll(/\s+/g, '')] : []
+  })
 }
 
 /** `z.json()` is a schema. */

@@ -252,6 +252,12 @@ export const timerUsers: Readonly<Record<string, string>> = {
   'http/src/telemetry/': 'bounds the last export of a library that has its own timers',
 }
 
+/** Packages whose texts are of users, models, programs and pages: they are cut by `@slipway/shared/text`. */
+export const cutFolders: readonly string[] = ['agent', 'agent-server']
+
+/** Files that cut in another way: one that runs in the page, where nothing is imported. */
+export const cutUsers: readonly string[] = ['agent/src/tools/browser/page-script.ts']
+
 /** Tests that wait for longer than half a second although their suffix does not say so, each with its reason. */
 export const waitingTests: Readonly<Record<string, string>> = {
   'scripts/check-waits.test.ts': 'shows waits as texts',

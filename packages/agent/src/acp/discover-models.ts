@@ -1,5 +1,5 @@
 import type { AcpAgent, AcpModelInfo } from '@slipway/protocol'
-import { errorText } from '@slipway/shared/text'
+import { errorText, firstChars } from '@slipway/shared/text'
 import { makeTemporaryFolder, rm } from '@slipway/shared/tool-files'
 import type { Secrets } from '../secrets/secrets.ts'
 import { Workspace } from '../workspace/workspace.ts'
@@ -65,7 +65,7 @@ export async function discoverAcpModels(
     return {
       available: [],
       current: undefined,
-      failure: { code, detail: secrets.redact(text).slice(0, maxDetail) },
+      failure: { code, detail: firstChars(secrets.redact(text), maxDetail) },
     }
   } finally {
     await rm(directory, { recursive: true, force: true })

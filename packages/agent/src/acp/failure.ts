@@ -1,4 +1,4 @@
-import { errorText } from '@slipway/shared/text'
+import { errorText, firstChars } from '@slipway/shared/text'
 import { RpcError } from './rpc.ts'
 
 type AcpFailureCode = 'ACPSpawnError' | 'ACPInitError' | 'ACPAuthRequired' | 'ACPPromptError'
@@ -23,7 +23,7 @@ const maxDataChars = 2_000
 export function rpcFailure(error: unknown, code: AcpFailureCode): AcpError {
   if (error instanceof AcpError) return error
   if (!(error instanceof RpcError)) return new AcpError(code, errorText(error))
-  const data = error.data === undefined ? '' : JSON.stringify(error.data).slice(0, maxDataChars)
+  const data = error.data === undefined ? '' : firstChars(JSON.stringify(error.data), maxDataChars)
   const detail = `[${error.code}] ${error.message}${data === '' ? '' : `: ${data}`}`
   const isAuth = error.code === authRequired || authMarks.test(detail)
   return new AcpError(isAuth ? 'ACPAuthRequired' : code, detail)

@@ -32,6 +32,7 @@
 import { join, relative } from 'node:path'
 import { isWithin } from '@slipway/shared/fs'
 import { gitCommand } from '@slipway/shared/process'
+import { firstChars } from '@slipway/shared/text'
 import { isReadable, lstat, mkdir, rm, writeFile } from '@slipway/shared/tool-files'
 import type { Workspace } from '../workspace/workspace.ts'
 
@@ -246,7 +247,7 @@ export class ShadowRepository {
         `The workspace is too large: it took more than ${this.#limits.timeoutMs / 1000} seconds.`,
       )
     if (result.exitCode === 0 && !result.isTruncated) return result.stdout
-    const reason = result.isTruncated ? 'too much output' : result.stderr.toString().trim().slice(0, 500)
+    const reason = result.isTruncated ? 'too much output' : firstChars(result.stderr.toString().trim(), 500)
     throw new CheckpointError(`git failed: ${reason}`)
   }
 }

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { type Checkpoint, type CheckpointDiff, Problem } from '@slipway/protocol'
 import { Mutex } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import { readFile, writeFile } from '@slipway/shared/tool-files'
 import type { Workspace } from '../workspace/workspace.ts'
 import { planRestore, type RestorePlan } from './restore-plan.ts'
@@ -123,7 +124,7 @@ export class WorkspaceCheckpoints {
       return {
         total: names.length,
         files,
-        patch: patch.slice(0, maxPatchChars).toWellFormed(),
+        patch: firstChars(patch, maxPatchChars),
         is_truncated: isTruncated,
       }
     })

@@ -1,4 +1,5 @@
 import { isAcpAgent, type Llm } from '@slipway/protocol'
+import { firstChars } from '@slipway/shared/text'
 import type { Model, ModelReply } from '../llm/model.ts'
 import { textMessage } from './events/event-drafts.ts'
 import type { ConversationContext } from './runtime/conversation-context.ts'
@@ -81,7 +82,7 @@ export async function generateTitle(
   const { model, maxLength = 50 } = options
   const messages = [
     textMessage('system', `${instruction} ${maxLength} characters.`),
-    textMessage('user', text.slice(0, promptLength)),
+    textMessage('user', firstChars(text, promptLength)),
   ]
   const result = await model?.generate({ messages, tools: [], maxOutputTokens: 200 }, signal)
   if (result?.kind !== 'reply') return { title: truncateTitle(text, maxLength) }

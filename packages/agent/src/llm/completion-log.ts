@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Llm, Message } from '@slipway/protocol'
+import { firstChars } from '@slipway/shared/text'
 import type { Secrets } from '../secrets/secrets.ts'
 import type { ModelReply, ModelRequest } from './model.ts'
 
@@ -53,5 +54,5 @@ function loggableMessage(message: Message): Message {
 }
 
 function truncateImageUrl(url: string): string {
-  return url.length <= maxImage ? url : `${url.slice(0, maxImage)}… (${url.length} characters)`
+  return url.length <= maxImage ? url : `${firstChars(url, maxImage)}… (${url.length} characters)`
 }

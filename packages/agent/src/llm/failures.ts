@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import type { Secrets } from '../secrets/secrets.ts'
 import { type ErrorFacts, errorFacts } from './error-facts.ts'
 import failureRules from './failure-rules.json' with { type: 'json' }
@@ -73,7 +74,7 @@ const maxDetail = 2000
 /** The text of a failure without the model's secrets, bounded. */
 export function redactDetail(detail: string, secrets: Secrets): string {
   const text = secrets.redact(detail)
-  return text.length <= maxDetail ? text : `${text.slice(0, maxDetail - 1)}…`
+  return text.length <= maxDetail ? text : `${firstChars(text, maxDetail - 1)}…`
 }
 
 /** Classifies an error of the library, of the network or of a stream. */

@@ -6,6 +6,7 @@ import { Problem } from '@slipway/protocol'
 import { errorCode, makeDirectory } from '@slipway/shared/fs'
 import { gitCommand } from '@slipway/shared/process'
 import { redactText } from '@slipway/shared/redaction'
+import { firstChars } from '@slipway/shared/text'
 import { type ProcessResult, Workspace } from '../workspace/workspace.ts'
 import { copyDirectory, FileTreeWriter, forEachConcurrent, InvalidTreeError } from './file-tree.ts'
 import type { Source } from './source.ts'
@@ -233,5 +234,5 @@ function gitFailureReason({ exitCode, stderr }: ProcessResult): string {
     return 'it asks for credentials, and there are none or they are wrong'
   const lines = output.split('\n').filter((line) => line !== '')
   const message = lines.find((line) => /^(fatal|error):/.test(line)) ?? lines[0] ?? 'git failed'
-  return redactText(message.replace(/^(fatal|error): /, '')).slice(0, 300)
+  return firstChars(redactText(message.replace(/^(fatal|error): /, '')), 300)
 }

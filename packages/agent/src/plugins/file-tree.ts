@@ -2,6 +2,7 @@ import { constants } from 'node:fs'
 import { lstat, mkdir, open, opendir, readlink, realpath, rm, symlink } from 'node:fs/promises'
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
 import { errorCode, isWithin, makeDirectory } from '@slipway/shared/fs'
+import { firstChars } from '@slipway/shared/text'
 import { isGitFolder } from './source.ts'
 
 /** Limits of one fetched tree. */
@@ -189,5 +190,5 @@ function clashError(error: unknown, path: string): unknown {
 }
 
 function displayedPath(path: string): string {
-  return path.replace(/[\p{Cc}]/gu, '?').slice(0, 200)
+  return firstChars(path.replace(/[\p{Cc}]/gu, '?'), 200)
 }

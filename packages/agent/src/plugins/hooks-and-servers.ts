@@ -8,6 +8,7 @@ import {
   validationIssues,
 } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import { readJson } from './read-json.ts'
 
 const maxServers = 50
@@ -34,7 +35,7 @@ export async function readHooks(parts: PluginContext): Promise<HookConfig | unde
   const knownEvents = events.filter(isKnown)
   for (const entry of events) {
     if (!isKnown(entry) && entry[0] !== 'description')
-      parts.issues.push(`hooks: ${entry[0].slice(0, 40)} is no event`)
+      parts.issues.push(`hooks: ${firstChars(entry[0], 40)} is no event`)
   }
   const result = hookConfig.safeParse(Object.fromEntries(knownEvents))
   if (result.success) return knownEvents.length === 0 ? undefined : addRootVariables(result.data, parts.root)
@@ -51,7 +52,7 @@ export async function readServers(parts: PluginContext): Promise<Readonly<Record
   for (const [name, server] of Object.entries(isRecord(config) ? config : {}).slice(0, maxServers)) {
     const result = mcpServer.safeParse(substituteRoot(withTransport(server), parts.root))
     if (result.success) servers.push([name, result.data])
-    else parts.issues.push(`MCP server ${name.slice(0, 100)}: ${issueText(result.error, server)}`)
+    else parts.issues.push(`MCP server ${firstChars(name, 100)}: ${issueText(result.error, server)}`)
   }
   return Object.fromEntries(servers)
 }
@@ -63,7 +64,7 @@ async function readPart(parts: PluginContext, manifestValue: unknown, defaultPat
   const read = await readJson(join(parts.root, path), parts.root)
   if (read !== undefined && 'value' in read) return read.value
   if (read !== undefined) parts.issues.push(`${path}: ${read.issue}`)
-  else if (typeof manifestValue === 'string') parts.issues.push(`${path.slice(0, 200)}: is missing`)
+  else if (typeof manifestValue === 'string') parts.issues.push(`${firstChars(path, 200)}: is missing`)
   return undefined
 }
 

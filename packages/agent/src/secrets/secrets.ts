@@ -1,6 +1,7 @@
 import type { SecretSource } from '@slipway/protocol'
 import { readText } from '@slipway/shared/async'
 import { encodedForms, findSecretTexts, Redactor, textForms } from '@slipway/shared/redaction'
+import { firstChars } from '@slipway/shared/text'
 import { type Clock, systemClock } from '@slipway/shared/time'
 import { isLoopback, sameOriginFetch } from '@slipway/shared/url'
 
@@ -199,7 +200,7 @@ function failureReason(error: unknown): string {
   const { cause, name, message } = error
   const code: unknown = Object(cause).code
   if (name === 'TimeoutError') return 'no answer came in time'
-  return typeof code === 'string' ? code : message.slice(0, 200)
+  return typeof code === 'string' ? code : firstChars(message, 200)
 }
 
 /** The path of an address of this server on its machine; undefined for any other address. */

@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import { unknownText } from './words.ts'
 
 /** System directories: a change below them changes the machine. */
@@ -77,7 +78,7 @@ export function isSecretFile(path: string): boolean {
 }
 
 export function isServerData(path: string): boolean {
-  const resolvedPath = resolveDots(normalizePath(path.slice(0, maxPath)))
+  const resolvedPath = resolveDots(normalizePath(firstChars(path, maxPath)))
   return serverData.test(resolvedPath) && !userPath.test(resolvedPath)
 }
 

@@ -1,3 +1,5 @@
+import { firstChars } from '@slipway/shared/text'
+
 /** Maximum number of patterns of one glob with braces. */
 const maxAlternatives = 16
 const maxGlobLength = 256
@@ -63,7 +65,7 @@ export class Glob {
   readonly #isName: boolean
 
   constructor(glob: string) {
-    const rooted = glob.slice(0, maxGlobLength).replace(/^\.?\//, '')
+    const rooted = firstChars(glob, maxGlobLength).replace(/^\.?\//, '')
     const whole = rooted.endsWith('/') ? `${rooted}**` : rooted
     this.#isName = !glob.includes('/')
     this.#alternatives = expandBraces(whole)

@@ -1,5 +1,6 @@
 import { dirname, isAbsolute, relative } from 'node:path'
 import type { TextContent } from '@slipway/protocol'
+import { firstChars } from '@slipway/shared/text'
 import { textBlock } from '../tools/core/tool.ts'
 import { commandPattern, Glob, keywordPattern, type TextMatcher } from './patterns.ts'
 import { ellipsize, isAlwaysOn, type LoadedSkill } from './skill.ts'
@@ -82,7 +83,7 @@ export class SkillSet {
    * triggers and without a file, which the model cannot read, is a keyword too.
    */
   activate(message: string, activeNames: ReadonlySet<string>): Activation {
-    const searched = message.slice(0, maxMessage)
+    const searched = firstChars(message, maxMessage)
     const reasons = new Map<LoadedSkill, string>()
     for (const { skill, pattern, reason, isCommand } of this.#triggers) {
       if (reasons.has(skill) || (!isCommand && activeNames.has(skill.name))) continue

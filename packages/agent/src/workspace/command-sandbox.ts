@@ -1,6 +1,7 @@
 import { readFile, realpath } from 'node:fs/promises'
 import type { CommandSandbox } from '@slipway/protocol'
 import { isWithin } from '@slipway/shared/fs'
+import { lastChars } from '@slipway/shared/text'
 import { currentPaths } from './current-paths.ts'
 
 export type ActiveSandbox = CommandSandbox & { readonly mode: 'workspace-write' | 'read-only' }
@@ -105,12 +106,12 @@ const refusalPattern =
 
 /** Whether the output of a failed command looks as if the sandbox had stopped it. */
 export function looksRefused(output: string): boolean {
-  return refusalPattern.test(output.slice(-20_000))
+  return refusalPattern.test(lastChars(output, 20_000))
 }
 
 /** Whether the output of a failed command says that a program gained no privileges. */
 export function needsPrivileges(output: string): boolean {
   return /no new privileges|newuidmap|fusermount|must be (?:owned by uid 0|setuid)/i.test(
-    output.slice(-20_000),
+    lastChars(output, 20_000),
   )
 }

@@ -1,6 +1,14 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
-import { errorText, errorTextWithCause, formatBytes, shellQuote, shellWord } from './index.ts'
+import {
+  errorText,
+  errorTextWithCause,
+  firstChars,
+  formatBytes,
+  lastChars,
+  shellQuote,
+  shellWord,
+} from './index.ts'
 
 test.each([
   [new TypeError('it broke'), 'it broke'],
@@ -36,4 +44,20 @@ test('a shell reads a quoted text as one word, NUL left out', () => {
 
 test('a plain word has no quotes', () => {
   expect(['/tmp/a-b.txt', 'a b', ''].map(shellWord)).toEqual(['/tmp/a-b.txt', "'a b'", "''"])
+})
+
+test.each([
+  ['abc', 2, 'ab', 'bc'],
+  ['abc', 3, 'abc', 'abc'],
+  ['abc', 9, 'abc', 'abc'],
+  ['abc', 0, '', ''],
+  ['😀x😀', 1, '', ''],
+  ['😀x😀', 2, '😀', '😀'],
+  ['😀x😀', 4, '😀x', 'x😀'],
+  // A half that was one before stays: it is not this cut's.
+  ['a\ud83d', 2, 'a\ud83d', 'a\ud83d'],
+  ['\ude00b', 1, '\ude00', 'b'],
+])('%j cut to %i begins as %j and ends as %j', (text, max, first, last) => {
+  expect(firstChars(text, max)).toBe(first)
+  expect(lastChars(text, max)).toBe(last)
 })

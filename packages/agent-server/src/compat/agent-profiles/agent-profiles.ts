@@ -9,6 +9,7 @@ import {
   Problem,
   type StoredAgentProfile,
 } from '@slipway/protocol'
+import { firstChars } from '@slipway/shared/text'
 import type { Cipher, JsonDocument } from '@slipway/storage'
 import { assertWritable, type ServerDocuments } from '../../core/documents/configured-documents.ts'
 import { openDocument } from '../../core/documents/document.ts'
@@ -279,7 +280,7 @@ async function readLlm(read: () => Promise<Llm | undefined>): Promise<ResolvedRe
 }
 
 function idNotFound(id: string): Problem {
-  return new Problem('not_found', `Agent profile with id '${id.slice(0, 128)}' not found`)
+  return new Problem('not_found', `Agent profile with id '${firstChars(id, 128)}' not found`)
 }
 
 function profileNotFound(name: string): Problem {

@@ -5,7 +5,7 @@ import { Workspace } from '@slipway/agent'
 import { type Listening, unixFetch, unixSocketUrl } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
-import { errorText } from '@slipway/shared/text'
+import { errorText, lastChars } from '@slipway/shared/text'
 import { makeDirectory, rm } from '@slipway/shared/tool-files'
 import { openEditorGates } from './editor-gate.ts'
 import { findEditorProgram } from './editor-program.ts'
@@ -120,7 +120,7 @@ export class Editor implements AsyncDisposable {
         name: randomUUID(),
         stop: this.#stop.signal,
         onOutput: (_, bytes) => {
-          output = (output + bytes.toString('latin1')).slice(-maxOutputLength)
+          output = lastChars(output + bytes.toString('latin1'), maxOutputLength)
         },
       })
       .finally(() => ended.abort())

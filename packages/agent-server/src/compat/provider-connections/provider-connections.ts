@@ -10,6 +10,7 @@ import {
 } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
 import { redact } from '@slipway/shared/redaction'
+import { firstChars } from '@slipway/shared/text'
 import type { Cipher, DocumentStore, JsonDocument } from '@slipway/storage'
 import { openDocument } from '../../core/documents/document.ts'
 import { openSealedTexts } from '../../core/secrets/sealed-text.ts'
@@ -152,5 +153,5 @@ function toPublicConnection({ api_key: _, ...connection }: StoredConnection): Pr
 }
 
 function connectionNotFound(id: string): Problem {
-  return new Problem('not_found', `Provider connection '${id.slice(0, 100)}' not found`)
+  return new Problem('not_found', `Provider connection '${firstChars(id, 100)}' not found`)
 }

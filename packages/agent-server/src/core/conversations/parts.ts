@@ -13,6 +13,7 @@ import {
   type RepositoryDecision,
   type StoredAgentProfile,
 } from '@slipway/protocol'
+import { firstChars } from '@slipway/shared/text'
 
 /** Saved models by name. */
 export interface ModelSource {
@@ -99,7 +100,7 @@ const noAgentProfiles: AgentProfileSource = {
   has: async () => false,
   getById: async () => undefined,
   async resolve(id) {
-    throw new Problem('not_found', `Agent profile with id '${id.slice(0, 128)}' not found`)
+    throw new Problem('not_found', `Agent profile with id '${firstChars(id, 128)}' not found`)
   },
 }
 

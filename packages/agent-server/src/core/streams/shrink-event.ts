@@ -1,3 +1,5 @@
+import { firstChars } from '@slipway/shared/text'
+
 /** Members of observations that clients can do without on a live socket; REST has all of them. */
 const bulkyMembers = ['screenshot_data', 'old_content', 'new_content']
 /** Members of a state snapshot that go before the others, the least needed first. */
@@ -46,7 +48,7 @@ function truncateTexts(event: unknown, maxBytes: number): void {
     if (size < maxBytes) return
     // The note that stands instead takes some of it.
     const maxLength = Math.max(200, lengthToSave(text.value, size - maxBytes + 1000))
-    const prefix = text.value.slice(0, maxLength).replace(/[\ud800-\udbff]$/, '')
+    const prefix = firstChars(text.value, maxLength)
     const omitted = text.value.length - prefix.length
     if (omitted === 0) continue
     const replacement = `${prefix}\n[${omitted} characters are left out of this frame; read the event over REST]`

@@ -11,6 +11,7 @@ import {
 } from '@slipway/protocol'
 import { errorCode, syncDirectory } from '@slipway/shared/fs'
 import { isRecord } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import type { JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../../core/documents/json-file.ts'
 
@@ -233,7 +234,7 @@ function sourceFolderName(request: ExtensionSource): string | undefined {
 function defaultName(source: Source, kind: 'skill' | 'plugin'): string {
   const path = source.folder ?? (source.kind === 'git' ? source.url : source.path)
   const name = basename(path).replace(/\.git$/, '')
-  if (/^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name)) return name.slice(0, 64)
+  if (/^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name)) return firstChars(name, 64)
   return kind === 'plugin' ? nameOfNoPlugin : 'unnamed'
 }
 

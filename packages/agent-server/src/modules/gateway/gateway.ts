@@ -10,6 +10,7 @@ import {
   type StartConversationRequest,
   startConversationRequest,
 } from '@slipway/protocol'
+import { firstChars } from '@slipway/shared/text'
 import type { Clock } from '@slipway/shared/time'
 import { type CreateConversationDeps, createConversation } from '../../core/conversations/lifecycle/create.ts'
 import { withObservabilityHeaders } from '../../core/conversations/lifecycle/observability.ts'
@@ -120,9 +121,9 @@ export class Gateway {
   async #resolveModel(id: string): Promise<{ readonly name: string; readonly llm: Llm }> {
     const name = id.startsWith(modelPrefix) ? id.slice(modelPrefix.length) : ''
     if (name === '')
-      throw new Problem('not_found', `Unknown OpenHands model '${id.slice(0, 100)}'. Use GET /v1/models.`)
+      throw new Problem('not_found', `Unknown OpenHands model '${firstChars(id, 100)}'. Use GET /v1/models.`)
     if (!profileName.safeParse(name).success)
-      throw new Problem('bad_request', `Invalid profile name: '${name.slice(0, 100)}'`)
+      throw new Problem('bad_request', `Invalid profile name: '${firstChars(name, 100)}'`)
     const llm = await this.#options.createDeps.parts.models.resolve(name)
     if (llm === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
     return { name, llm }

@@ -5,6 +5,7 @@ import { errorCode } from '@slipway/shared/fs'
 import { copyIndex, RepositoryView, RepositoryViewError } from '@slipway/shared/git'
 import { type GitCommand, gitCommand } from '@slipway/shared/process'
 import { redact } from '@slipway/shared/redaction'
+import { firstChars } from '@slipway/shared/text'
 import { lstat } from '@slipway/shared/tool-files'
 
 type GitResult = Awaited<ReturnType<Workspace['run']>>
@@ -137,7 +138,7 @@ function outputText({ stdout }: GitResult): string {
 
 function gitProblem({ stderr }: GitResult): Problem {
   const [line = ''] = stderr.toString().split('\n')
-  return new Problem('bad_request', `git failed: ${String(redact(line)).slice(0, 500)}`)
+  return new Problem('bad_request', `git failed: ${firstChars(String(redact(line)), 500)}`)
 }
 
 /** Whether a directory is the top of a repository. */

@@ -1,6 +1,7 @@
 import { invalidInput, type Llm, llm, Problem, type ProfileSummary, profileName } from '@slipway/protocol'
 import { Mutex } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import type { Cipher } from '@slipway/storage'
 import type { ModelSource } from '../../core/conversations/parts.ts'
 import { assertWritable, type ServerDocuments } from '../../core/documents/configured-documents.ts'
@@ -112,7 +113,7 @@ export class LlmProfiles implements ModelSource {
     if (connected === undefined)
       throw new Problem(
         'invalid',
-        `Profile '${name}' references provider connection '${String(model.provider_connection_id).slice(0, 100)}', which does not exist. Update the profile or recreate the connection.`,
+        `Profile '${name}' references provider connection '${firstChars(String(model.provider_connection_id), 100)}', which does not exist. Update the profile or recreate the connection.`,
       )
     return connected
   }

@@ -6,7 +6,7 @@ import { type McpConsent, type McpOAuthState, signInToMcpServer } from '@slipway
 import { type McpTestRequest, type McpTestResponse, Problem } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
-import { errorTextWithCause } from '@slipway/shared/text'
+import { errorTextWithCause, firstChars } from '@slipway/shared/text'
 import { isLoopback } from '@slipway/shared/url'
 
 /** A sign-in can be asked about for so long. */
@@ -224,5 +224,5 @@ class CallbackListener implements AsyncDisposable {
 
 /** Without addresses and bodies, which could have secrets. */
 function failureText(error: unknown): string {
-  return error instanceof Error ? errorTextWithCause(error).slice(0, 1000) : 'The sign-in failed.'
+  return error instanceof Error ? firstChars(errorTextWithCause(error), 1000) : 'The sign-in failed.'
 }

@@ -20,6 +20,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { raceAbort, Semaphore } from '@slipway/shared/async'
+import { firstChars } from '@slipway/shared/text'
 import type { Clock } from '@slipway/shared/time'
 import type { EventDraft } from '@slipway/storage'
 import type { Secrets } from '../../secrets/secrets.ts'
@@ -169,10 +170,8 @@ function questionEvent({
   const answers = Object.entries(fields ?? {}).map(([name, field]) => [name, describeField(field)])
   const form = answers.length === 0 ? {} : { answer_with_a_message: Object.fromEntries(answers) }
   const data = { question_of_mcp_server: server, message, ...about, ...form }
-  const summary = `The MCP server ${server} asks: ${message}`
-    .replace(/\s+/g, ' ')
-    .slice(0, 200)
-    .toWellFormed()
+  const asks = `The MCP server ${server} asks: ${message}`
+  const summary = firstChars(asks.replace(/\s+/g, ' '), 200)
   return questionAction({ id, tool: questionTool, call: `question-${id}`, data, risk: 'UNKNOWN', summary })
 }
 

@@ -1,4 +1,5 @@
 import type { ExecutionStatus, Message, Observation, SendMessageRequest } from '@slipway/protocol'
+import { firstChars } from '@slipway/shared/text'
 import type { EventDraft } from '@slipway/storage'
 import type { ModelReply } from '../../llm/model.ts'
 import { textBlock } from '../../tools/core/tool.ts'
@@ -120,7 +121,7 @@ export function failureEvents(code: string, detail: string): EventDraft[] {
 }
 
 export function errorEvent(code: string, detail: string): EventDraft {
-  return { kind: 'ConversationErrorEvent', source: 'environment', code, detail: detail.slice(0, 10_000) }
+  return { kind: 'ConversationErrorEvent', source: 'environment', code, detail: firstChars(detail, 10_000) }
 }
 
 export function textMessage(role: 'system' | 'user', text: string): Message {

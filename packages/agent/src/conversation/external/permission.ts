@@ -7,6 +7,7 @@ import {
   type SecurityRisk,
 } from '@slipway/protocol'
 import { asRecord } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import type { EventDraft } from '@slipway/storage'
 import type { PermissionRequest } from '../../acp/session-messages.ts'
 import { decideCommand } from '../../shell/command-rules.ts'
@@ -95,6 +96,6 @@ export function permissionEvent(
   const summary = options.redact(`${commandOf(toolCall) ?? title ?? kind ?? 'a call'}`).replace(/\s+/g, ' ')
   return questionAction({
     ...{ id, tool: permissionTool, call: `permission-${call}`, data, risk: options.risk },
-    summary: summary.length <= 200 ? summary : `${summary.slice(0, 197)}...`,
+    summary: summary.length <= 200 ? summary : `${firstChars(summary, 197)}...`,
   })
 }

@@ -1,3 +1,4 @@
+import { firstChars, lastChars } from '@slipway/shared/text'
 import type { ConversationState } from '../state/state.ts'
 import type { LogEventOf, ViewEvent } from '../view/log-event.ts'
 
@@ -66,7 +67,7 @@ const noImageText = '[The user has sent an image here, which you cannot see.]'
 function imageBlock(url: string): object {
   const [, mimeType, data] = /^data:([^;,]+);base64,(.*)$/s.exec(url) ?? []
   return mimeType === undefined || data === undefined
-    ? textBlock(`[An image: ${url.slice(0, 2_000)}]`)
+    ? textBlock(`[An image: ${firstChars(url, 2_000)}]`)
     : { type: 'image', mimeType, data }
 }
 
@@ -81,7 +82,7 @@ function historyText(events: readonly ViewEvent[]): string {
   })
   if (lines.length === 0) return ''
   const text = lines.join('\n\n')
-  const newest = text.length <= maxHistoryChars ? text : `...${text.slice(-maxHistoryChars)}`
+  const newest = text.length <= maxHistoryChars ? text : `...${lastChars(text, maxHistoryChars)}`
   return `The conversation so far, of which you know nothing else:\n\n${newest}\n\nIt continues:`
 }
 

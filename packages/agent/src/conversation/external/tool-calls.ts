@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import type { EventDraft } from '@slipway/storage'
 import { readList, readText } from '../../acp/session-messages.ts'
 import { endedCallStatuses } from '../state/state.ts'
@@ -56,7 +57,7 @@ function callEvent(id: string, { title, kind, status, rawInput, rawOutput, conte
     kind: 'ACPToolCallEvent',
     source: 'agent',
     tool_call_id: id,
-    title: title.slice(0, 2_000),
+    title: firstChars(title, 2_000),
     status,
     tool_kind: kind,
     raw_input: bounded(rawInput),

@@ -1,4 +1,5 @@
 import type { HookEvent } from '@slipway/protocol'
+import { firstChars, lastChars } from '@slipway/shared/text'
 import type { EventDraft } from '@slipway/storage'
 import { ellipsize } from '../../skills/skill.ts'
 import { stateUpdate } from '../events/event-drafts.ts'
@@ -24,13 +25,13 @@ export function hookExecutionEvent(
     kind: 'HookExecutionEvent',
     source: 'hook',
     hook_event_type: hookEventNames[event],
-    hook_command: (hook.type === 'command' ? hook.command : (hook.prompt ?? '')).slice(0, maxCharacters),
+    hook_command: firstChars(hook.type === 'command' ? hook.command : (hook.prompt ?? ''), maxCharacters),
     tool_name: payload.tool_name,
     success: failure === undefined,
     blocked: isBlocked,
     exit_code: end?.exitCode ?? -1,
-    stdout: (end?.stdout ?? '').slice(0, maxCharacters),
-    stderr: (end?.stderr ?? '').slice(0, maxCharacters),
+    stdout: firstChars(end?.stdout ?? '', maxCharacters),
+    stderr: firstChars(end?.stderr ?? '', maxCharacters),
     reason,
     additional_context: additionalContext,
     error: failure,
@@ -54,7 +55,7 @@ export function hookExecutionUpdate({ event, payload, hook }: HookCall, result: 
     event: hookEventNames[event],
     name: hook.name ?? null,
     type: hook.type,
-    command: command.slice(0, maxCommandCharacters),
+    command: firstChars(command, maxCommandCharacters),
     tool_name: payload.tool_name ?? null,
     exit_code: result.end?.exitCode ?? null,
     duration_ms: result.durationMs ?? null,
@@ -62,7 +63,7 @@ export function hookExecutionUpdate({ event, payload, hook }: HookCall, result: 
     blocked: result.isBlocked,
     ...(result.failure === undefined || result.end === undefined
       ? {}
-      : { stderr: result.end.stderr.slice(-maxStderrCharacters) }),
+      : { stderr: lastChars(result.end.stderr, maxStderrCharacters) }),
     reason: detail(result.reason),
     error: detail(result.failure),
   })

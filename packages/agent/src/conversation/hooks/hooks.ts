@@ -1,5 +1,6 @@
 import { changedHooksReason, type HookConfig, type HookEvent } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
+import { firstChars } from '@slipway/shared/text'
 import { type Clock, maxTimerMs } from '@slipway/shared/time'
 import type { EventDraft } from '@slipway/storage'
 import type { Workspace } from '../../workspace/workspace.ts'
@@ -241,7 +242,7 @@ export class Hooks {
     const { askModel } = this.#options
     if (askModel === undefined) return failedResult('cannot be asked: there is no model for it')
     if (hook.prompt === undefined || hook.prompt.trim() === '') return failedResult('has no prompt')
-    const event = JSON.stringify(this.#hookInput(call), null, 2).slice(0, maxPromptCharacters)
+    const event = firstChars(JSON.stringify(this.#hookInput(call), null, 2), maxPromptCharacters)
     const system = hook.system_prompt === undefined ? judgePrompt : `${hook.system_prompt}\n\n${judgePrompt}`
     const limit = this.#options.clock.timeout(timeoutMs(hook))
     const either = AbortSignal.any([signal, limit])
@@ -262,7 +263,7 @@ function blocksOnError({ on_error, async, async_ = false }: HookDefinition): boo
 
 function failureText({ event, hook }: HookCall, failure: string): string {
   const name = hook.name ?? (hook.type === 'command' ? hook.command : hook.type)
-  return `The ${hookEventNames[event]} hook "${name.slice(0, 200)}" ${failure}`
+  return `The ${hookEventNames[event]} hook "${firstChars(name, 200)}" ${failure}`
 }
 
 function timeoutMs({ timeout }: HookDefinition): number {

@@ -1,5 +1,6 @@
 import { type GoalState, type GoalVerdict, goalVerdict } from '@slipway/protocol'
 import { parseJsonObject } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import type { ModelReply } from '../../llm/model.ts'
 import { textMessage } from '../events/event-drafts.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
@@ -41,5 +42,5 @@ function parseVerdict(text: string): GoalVerdict {
   const score = typeof parsed.score === 'number' ? Math.max(0, Math.min(1, parsed.score)) : complete ? 1 : 0
   const list = Array.isArray(parsed.missing) ? parsed.missing : [parsed.missing]
   const missing = list.filter((item) => typeof item === 'string').join('\n')
-  return goalVerdict.parse({ score, complete, missing: missing.trim().slice(0, maxMissing) })
+  return goalVerdict.parse({ score, complete, missing: firstChars(missing.trim(), maxMissing) })
 }

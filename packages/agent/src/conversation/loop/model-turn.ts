@@ -1,5 +1,6 @@
 import type { Message, MessageToolCall, SecurityAnalyzer, TextContent } from '@slipway/protocol'
 import { parseJsonObject } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import type { EventDraft } from '@slipway/storage'
 import type { ModelReply } from '../../llm/model.ts'
 import type { ServerPlace } from '../../shell/server-access.ts'
@@ -126,7 +127,7 @@ function isCut({ stop }: ModelReply, { arguments: args }: MessageToolCall): bool
 }
 
 function cutCallText(reply: ModelReply, { name, arguments: args }: MessageToolCall): string {
-  const start = `The arguments of tool '${name.slice(0, 200)}' were cut off after ${args.length} characters; nothing was executed.`
+  const start = `The arguments of tool '${firstChars(name, 200)}' were cut off after ${args.length} characters; nothing was executed.`
   if (reply.stop === 'refusal')
     return `${start} The provider's content policy ended the answer. Continue in another way.`
   return `${start} ${limitText(reply)} Make the call again in smaller pieces: write a long file in parts, one call for each.`
@@ -169,5 +170,5 @@ function agentMessageEvent(reply: ModelReply): EventDraft {
 
 function summarizeCall({ name, arguments: args }: MessageToolCall, redact: (text: string) => string): string {
   const line = redact(`${name}: ${args}`).replace(/\s+/g, ' ')
-  return line.length <= summaryLength ? line : `${line.slice(0, summaryLength - 3)}...`
+  return line.length <= summaryLength ? line : `${firstChars(line, summaryLength - 3)}...`
 }

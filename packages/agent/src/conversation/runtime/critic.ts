@@ -3,6 +3,7 @@ import { readJson } from '@slipway/shared/async'
 import { RepositoryView } from '@slipway/shared/git'
 import { isRecord } from '@slipway/shared/json'
 import { type GitCommand, gitCommand } from '@slipway/shared/process'
+import { firstChars } from '@slipway/shared/text'
 import type { Clock } from '@slipway/shared/time'
 import type { Workspace } from '../../workspace/workspace.ts'
 
@@ -134,7 +135,7 @@ function parseCriticResult(value: unknown): CriticResult | undefined {
   if (typeof score !== 'number' || !(score >= 0 && score <= 1)) return undefined
   return {
     score,
-    message: typeof message === 'string' ? message.slice(0, maxMessage).toWellFormed() : null,
+    message: typeof message === 'string' ? firstChars(message, maxMessage) : null,
     ...(isRecord(metadata) ? { metadata: { ...metadata } } : {}),
   }
 }

@@ -1,5 +1,5 @@
 import { Problem, type TextContent } from '@slipway/protocol'
-import { errorText } from '@slipway/shared/text'
+import { errorText, firstChars } from '@slipway/shared/text'
 import { textBlock } from '../../tools/core/tool.ts'
 import { findPromptCommand, type McpPrompt, promptArguments, promptUsage } from '../../tools/mcp/prompts.ts'
 import type { AgentRuntime } from './agent-runtime.ts'
@@ -41,7 +41,7 @@ export async function promptOfMessage(
   }
   const answer = await prompt.get(promptArguments(prompt, rest), signal)
   if ('failure' in answer) throw new Problem('bad_request', answer.failure)
-  const text = redact(answer.text).slice(0, maxPrompt)
+  const text = firstChars(redact(answer.text), maxPrompt)
   const intro = 'The user has started a prompt of an MCP server. Do what it says:'
   return textBlock(`${intro}\n${serverWords('server_prompt', server, text)}`)
 }

@@ -1,6 +1,7 @@
 import { type ImageContent, isAutomaticRejection, type Message } from '@slipway/protocol'
+import { firstChars } from '@slipway/shared/text'
 import { textBlock } from '../../tools/core/tool.ts'
-import { isInSurrogatePair, truncateMiddle } from '../../tools/core/truncate.ts'
+import { truncateMiddle } from '../../tools/core/truncate.ts'
 import type { LogEventOf, ResultEvent } from './log-event.ts'
 
 export type ContentBlock = Message['content'][number]
@@ -94,7 +95,7 @@ const noteChars = 60
  */
 export function shorten(text: string, max: number): string {
   if (text.length <= max) return text
-  if (max < 2 * noteChars) return text.slice(0, isInSurrogatePair(text, max) ? max - 1 : max)
+  if (max < 2 * noteChars) return firstChars(text, max)
   return truncateMiddle(text, max, ({ chars }) => `[... ${chars} characters left out ...]`)
 }
 

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Llm, Message } from '@slipway/protocol'
 import { wellFormed } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import { fitToolName } from '../capabilities/fit-names.ts'
 import { loadModelFacts, type ModelFacts, noModelFacts } from '../catalogue/prices.ts'
 import { addKey } from '../credentials.ts'
@@ -169,7 +170,7 @@ export class RemoteModelSource implements ModelSource {
   }
 
   #reasonOf(detail: string): string {
-    return redactDetail(detail, this.#options.secrets).slice(0, maxReason)
+    return firstChars(redactDetail(detail, this.#options.secrets), maxReason)
   }
 
   async #attempt(

@@ -1,5 +1,6 @@
 import type { Llm, Message } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import { findProvider, type ModelCapabilities, modelCapabilities } from '../capabilities/capabilities.ts'
 import { fitToolName } from '../capabilities/fit-names.ts'
 import type { ModelRequest, ModelTool } from '../model.ts'
@@ -141,7 +142,9 @@ export function needsFittedKeys({ api, name }: ModelRoute): boolean {
 const maxDescription = 1024
 
 function shortenDescription(description: string): string {
-  return description.length <= maxDescription ? description : `${description.slice(0, maxDescription - 1)}…`
+  return description.length <= maxDescription
+    ? description
+    : `${firstChars(description, maxDescription - 1)}…`
 }
 
 function providerOptions(llm: Llm, route: ModelRoute, own: ProviderOptions[string]): ProviderOptions {

@@ -1,4 +1,5 @@
 import type { Message, MessageToolCall } from '@slipway/protocol'
+import { firstChars } from '@slipway/shared/text'
 import { modelCapabilities } from '../capabilities/capabilities.ts'
 import { providerOptionsKey } from '../request/prompt.ts'
 import { encodeOrigin, encodeProviderMetadata, googleThoughtBlock } from '../request/provider-metadata.ts'
@@ -62,7 +63,7 @@ const maxSources = 20
 function sourceList({ sources }: ResponseAccumulator): string {
   const found = [...sources].filter(([url]) => /^https?:\/\/\S+$/.test(url)).slice(0, maxSources)
   if (found.length === 0) return ''
-  const lines = found.map(([url, title]) => `- ${title.replaceAll(/\s+/g, ' ').slice(0, 200)}: ${url}`)
+  const lines = found.map(([url, title]) => `- ${firstChars(title.replaceAll(/\s+/g, ' '), 200)}: ${url}`)
   return `\n\nSources:\n${lines.join('\n')}`
 }
 

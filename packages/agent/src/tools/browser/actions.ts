@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import {
   type ActiveBrowser,
   type BrowserCommand,
@@ -17,7 +18,7 @@ export function switchTab(id: string): BrowserCommand {
     const page = opened.tabs.get(id)
     if (page === undefined) return tabNotFound(opened, id)
     await opened.tabs.switchTo(page)
-    return { text: `The current tab is ${id}: ${page.url().slice(0, 2000)}` }
+    return { text: `The current tab is ${id}: ${firstChars(page.url(), 2000)}` }
   }
 }
 
@@ -35,7 +36,7 @@ export function closeTab(id: string): BrowserCommand {
 async function tabNotFound({ tabs }: ActiveBrowser, id: string): Promise<BrowserResult> {
   const ids = (await tabs.list()).map((tab) => tab.id)
   const known = ids.length === 0 ? 'No tab is open.' : `Open are: ${ids.join(', ')}.`
-  return failedResult(`There is no tab ${id.slice(0, 20)}. ${known}`)
+  return failedResult(`There is no tab ${firstChars(id, 20)}. ${known}`)
 }
 
 /** Cookies and local storage of all visited origins, as JSON. */

@@ -1,4 +1,4 @@
-import { errorText } from '@slipway/shared/text'
+import { errorText, firstChars } from '@slipway/shared/text'
 import type { Frame, Page } from 'playwright-core'
 import type { BrowserHandle } from './launch.ts'
 import type { PageElement } from './page-script.ts'
@@ -47,5 +47,5 @@ export function playwrightErrorText(error: unknown): string {
   const message = errorText(error)
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the library colours its messages for terminals
   const plain = message.replace(/\x1b\[[0-9;]*m/g, '')
-  return (plain.split('\n')[0] ?? '').replace(/^[a-zA-Z]+\.[a-zA-Z]+: /, '').slice(0, 1000)
+  return firstChars((plain.split('\n')[0] ?? '').replace(/^[a-zA-Z]+\.[a-zA-Z]+: /, ''), 1000)
 }

@@ -1,6 +1,6 @@
+import { firstChars, isInSurrogatePair } from '@slipway/shared/text'
 import type { Page } from 'playwright-core'
 import { outputLimits } from '../core/output-limits.ts'
-import { isInSurrogatePair } from '../core/truncate.ts'
 import { valueWithin } from '../core/value-within.ts'
 import { type BrowserCommand, failedResult } from './command.ts'
 import { innerFrames, queryFrame } from './page-state.ts'
@@ -38,7 +38,7 @@ async function pageText(page: Page, withLinks: boolean, signal: AbortSignal): Pr
   const frameTexts = innerFrames(page).map(async (frame) => {
     const query = queryFrame<{ text: string }>(frame, command, AbortSignal.timeout(frameMs))
     const { text = '' } = (await valueWithin(frameMs, query)) ?? {}
-    return text === '' ? '' : `[Frame ${frame.url().slice(0, 200)}]\n\n${text}`
+    return text === '' ? '' : `[Frame ${firstChars(frame.url(), 200)}]\n\n${text}`
   })
   const main = await queryFrame<{ text: string }>(page.mainFrame(), command, signal)
   const texts = [main.text, ...(await Promise.all(frameTexts))]

@@ -1,5 +1,6 @@
 import { basename } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { firstChars } from '@slipway/shared/text'
 import { isBrowserLoopback } from '@slipway/shared/url'
 import type { Page, Request } from 'playwright-core'
 import { ToolError } from '../core/tool-failure.ts'
@@ -29,7 +30,7 @@ export function parseAddress(input: string): { readonly url: string } | { readon
   const isHost = /^[\w.-]+(:\d+)?([/?#]|$)/.test(trimmed) || /^\[[\da-f:.]+\]/i.test(trimmed)
   const isLocal = isBrowserLoopback(URL.parse(`http://${trimmed}`)?.hostname ?? '')
   const url = URL.parse(isHost ? `${isLocal ? 'http' : 'https'}://${trimmed}` : trimmed)
-  if (url === null) return { refused: `This is no address: ${trimmed.slice(0, 300)}` }
+  if (url === null) return { refused: `This is no address: ${firstChars(trimmed, 300)}` }
   if (url.protocol === 'http:' || url.protocol === 'https:') return { url: url.href }
   return { refused: `Only http and https addresses are opened, not ${url.protocol}` }
 }
@@ -73,7 +74,7 @@ async function arrivalText(page: Page, signal: AbortSignal): Promise<string> {
 
 async function addressAndTitle(page: Page): Promise<string> {
   const title = await pageTitle(page)
-  return `${page.url().slice(0, 2000)}${title === '' ? '' : ` ("${title}")`}`
+  return `${firstChars(page.url(), 2000)}${title === '' ? '' : ` ("${title}")`}`
 }
 
 export function click(index: number, inNewTab: boolean): BrowserCommand {
@@ -254,5 +255,5 @@ async function navigationNote(page: Page, before: string): Promise<string> {
 
 function elementName({ index, tag, text, label, name, placeholder }: PageElement): string {
   const shownName = text ?? label ?? placeholder ?? name
-  return `element ${index} <${tag}>${shownName === undefined ? '' : ` "${shownName.slice(0, 80)}"`}`
+  return `element ${index} <${tag}>${shownName === undefined ? '' : ` "${firstChars(shownName, 80)}"`}`
 }

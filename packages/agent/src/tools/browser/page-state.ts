@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { firstChars } from '@slipway/shared/text'
 import type { Frame, Locator, Page } from 'playwright-core'
 import { valueWithin } from '../core/value-within.ts'
 import {
@@ -74,7 +75,7 @@ export function readState(withScreenshot: boolean): BrowserCommand {
     opened.pageState = { id, page, elements }
     const picture = withScreenshot ? await screenshot(page, signal) : undefined
     const header = {
-      url: page.url().slice(0, 2000),
+      url: firstChars(page.url(), 2000),
       title: await pageTitle(page),
       tabs: await opened.tabs.list(),
       scroll: { pixels_above: main.scroll.above, pixels_below: main.scroll.below },
@@ -102,7 +103,11 @@ async function frameElements(page: Page, id: string, remainingChars: number) {
   for (const frame of innerFrames(page)) {
     const state = await frameState(frame, `state ${id} ${Math.max(0, remainingChars)}`)
     for (const element of state?.elements ?? []) {
-      elements.push({ frame, at: element.index, element: { ...element, frame: frame.url().slice(0, 200) } })
+      elements.push({
+        frame,
+        at: element.index,
+        element: { ...element, frame: firstChars(frame.url(), 200) },
+      })
       remainingChars -= JSON.stringify(element).length + Math.min(frame.url().length, 200) + 14
     }
     more += state?.more ?? 0

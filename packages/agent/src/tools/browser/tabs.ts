@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { firstChars } from '@slipway/shared/text'
 import type { BrowserContext, Dialog, Page } from 'playwright-core'
 import { valueWithin } from '../core/value-within.ts'
 import type { RecordedEvent } from './recording.ts'
@@ -70,7 +71,7 @@ export class Tabs {
 
   async list() {
     const describe = async ([page, id]: [Page, string]) => {
-      const [url, title] = [page.url().slice(0, 2000), await pageTitle(page)]
+      const [url, title] = [firstChars(page.url(), 2000), await pageTitle(page)]
       return { id, url, title, is_current: page === this.#current }
     }
     return await Promise.all([...this.#ids].map(describe))
@@ -106,18 +107,18 @@ export class Tabs {
     page.on('download', (download) => {
       const url = download.url()
       this.#record({ type: 'download', tab: id, url })
-      this.#addNote(`The download of ${url.slice(0, 300)} was refused: this browser saves no files.`)
+      this.#addNote(`The download of ${firstChars(url, 300)} was refused: this browser saves no files.`)
     })
     page.on('framenavigated', (frame) => {
       if (frame !== page.mainFrame()) return
-      this.#record({ type: 'navigated', tab: id, url: frame.url().slice(0, 2000) })
+      this.#record({ type: 'navigated', tab: id, url: firstChars(frame.url(), 2000) })
       const scheme = URL.parse(frame.url())?.protocol ?? 'about:'
       if (openSchemes.includes(scheme)) return
       this.#addNote(`The page of tab ${id} went to a ${scheme} address, which is not allowed.`)
       ignoreRejection(page.goto('about:blank'))
     })
     page.on('pageerror', (error) =>
-      this.#record({ type: 'page_error', tab: id, message: error.message.slice(0, 1000) }),
+      this.#record({ type: 'page_error', tab: id, message: firstChars(error.message, 1000) }),
     )
     page.on('crash', () => {
       this.#addNote(`The page of tab ${id} crashed; the tab was closed.`)
@@ -131,7 +132,7 @@ export class Tabs {
 
   #handleDialog(page: Page, id: string, dialog: Dialog): void {
     const type = dialog.type()
-    this.#record({ type: 'dialog', tab: id, dialog: type, message: dialog.message().slice(0, 1000) })
+    this.#record({ type: 'dialog', tab: id, dialog: type, message: firstChars(dialog.message(), 1000) })
     const since = Date.now() - dialogMs
     const recent = [...(this.#dialogs.get(page) ?? []).filter((moment) => moment > since), Date.now()]
     this.#dialogs.set(page, recent)
@@ -145,7 +146,7 @@ export class Tabs {
       ignoreRejection(dialog.accept())
       return
     }
-    const message = dialog.message().slice(0, 500)
+    const message = firstChars(dialog.message(), 500)
     this.#addNote(`The page showed a dialog (${type}), which was dismissed: ${message}`)
     ignoreRejection(dialog.dismiss())
   }
@@ -181,7 +182,7 @@ export class Tabs {
 }
 
 export async function pageTitle(page: Page): Promise<string> {
-  return ((await valueWithin(titleMs, page.title())) ?? '').slice(0, 300)
+  return firstChars((await valueWithin(titleMs, page.title())) ?? '', 300)
 }
 
 function ignoreRejection(promise: Promise<unknown>): void {

@@ -7,6 +7,7 @@ import {
   securityRisk,
 } from '@slipway/protocol'
 import { isRecord, parseJsonObject } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import type { Tool } from '../core/tool.ts'
 import { replaceAllName } from '../files/replace-all.ts'
 import { repairArguments } from './repair-arguments.ts'
@@ -101,7 +102,7 @@ function withCommonParameters(parameters: Args): Args {
 }
 
 function shortName(name: string): string {
-  return name.length > 200 ? `${name.slice(0, 200)}...` : name
+  return name.length > 200 ? `${firstChars(name, 200)}...` : name
 }
 
 export function isReadOnly(tool: Tool): boolean {

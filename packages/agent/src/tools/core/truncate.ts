@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
+import { firstChars, isInSurrogatePair } from '@slipway/shared/text'
 import { makeDirectory } from '@slipway/shared/tool-files'
 import { privateFileMode, replaceFile } from './file-access.ts'
 import { failureText } from './tool-failure.ts'
@@ -30,7 +31,7 @@ export async function truncateOutput(
 }
 
 async function saveOutput(text: string, directory: string, tool: string): Promise<string | undefined> {
-  const name = `${tool.replace(/[^\w-]/g, '_').slice(0, 100)}_output_${hash('sha256', text).slice(0, 8)}.txt`
+  const name = `${firstChars(tool.replace(/[^\w-]/g, '_'), 100)}_output_${hash('sha256', text).slice(0, 8)}.txt`
   const folder = join(directory, 'outputs')
   try {
     await makeDirectory(folder, 0o700)
@@ -71,11 +72,6 @@ function tailStart(text: string, start: number): number {
   const line = text.indexOf('\n', start - 1) + 1
   if (line > 0 && line - start < (text.length - start) / 2) return line
   return isInSurrogatePair(text, start) ? start + 1 : start
-}
-
-/** Whether a cut at this index separates the halves of a surrogate pair. */
-export function isInSurrogatePair(text: string, at: number): boolean {
-  return /^[\ud800-\udbff][\udc00-\udfff]$/.test(text.slice(Math.max(0, at - 1), at + 1))
 }
 
 export function countOccurrences(text: string, part: string): number {

@@ -1,5 +1,6 @@
 import type { ImageContent, TextContent } from '@slipway/protocol'
 import { asRecord, isRecord, parseJsonObject } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import { detectImageType, shrinkImage } from '../../images/fit-images.ts'
 import { maxPictures, pictureBlocks } from './picture-blocks.ts'
 
@@ -48,7 +49,7 @@ function outputText({ text, data, ename, evalue, traceback }: Readonly<Record<st
   const shown = (ename === undefined ? plain : error).replaceAll(colours, '').trimEnd()
   return shown.length <= maxOutput
     ? shown
-    : `${shown.slice(0, maxOutput)}\n[${shown.length - maxOutput} characters are left out]`
+    : `${firstChars(shown, maxOutput)}\n[${shown.length - maxOutput} characters are left out]`
 }
 
 async function shrinkData(data: string, maxBytes: number) {

@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import { extractImages, getDocumentProxy } from 'unpdf'
 
 export interface PdfRequest {
@@ -50,7 +51,9 @@ export async function pdfPages(request: PdfRequest): Promise<PdfResult> {
       const page = await document.getPage(number)
       const whole = pageText((await page.getTextContent()).items)
       const isLong = whole.length > maxChars - chars
-      const text = isLong ? `${whole.slice(0, maxChars - chars)}\n[The rest of the page is left out.]` : whole
+      const text = isLong
+        ? `${firstChars(whole, maxChars - chars)}\n[The rest of the page is left out.]`
+        : whole
       chars += text.length
       const isFull = pictures >= maxPictures || pixelBytes >= maxPixelBytes
       const found = text !== '' ? undefined : isFull ? 'more' : await largestPicture(document, number)
@@ -86,5 +89,5 @@ async function largestPicture(document: PdfDocument, page: number): Promise<RawP
 
 function failureOf(error: unknown): string {
   const { name, message } = error instanceof Error ? error : { name: '', message: String(error) }
-  return name === 'PasswordException' ? 'it is encrypted' : `it is damaged (${message.slice(0, 200)})`
+  return name === 'PasswordException' ? 'it is encrypted' : `it is damaged (${firstChars(message, 200)})`
 }

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { firstChars } from '@slipway/shared/text'
 import { lstat } from '@slipway/shared/tool-files'
 import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists, readExistingFile } from '../core/file-access.ts'
@@ -71,7 +72,7 @@ function selectLines(fullText: string, offset: number, limit: number) {
     last < total_lines ? `\n[${total_lines - last} lines follow; the next offset is ${last}.]` : ''
   return {
     content: body + continuation,
-    file_content: text.slice(0, maxChars),
+    file_content: firstChars(text, maxChars),
     is_truncated: text.length > maxChars || last - first + 1 < total_lines,
     lines_shown: [first, last],
     total_lines,

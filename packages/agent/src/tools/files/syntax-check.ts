@@ -1,5 +1,5 @@
 import { extname } from 'node:path'
-import { errorText } from '@slipway/shared/text'
+import { errorText, firstChars } from '@slipway/shared/text'
 import type { Workspace } from '../../workspace/workspace.ts'
 import type { ToolContext } from '../core/tool.ts'
 
@@ -66,7 +66,9 @@ export async function brokenSyntax(
   if (issue === undefined || issue === null) return ''
   const wasBroken =
     before !== undefined && (before.length > maxChars || (await check(before, workspace)) !== undefined)
-  return wasBroken ? '' : `\n[The syntax of ${path} is broken now: ${issue.trim().slice(0, maxIssueChars)}]`
+  return wasBroken
+    ? ''
+    : `\n[The syntax of ${path} is broken now: ${firstChars(issue.trim(), maxIssueChars)}]`
 }
 
 function jsonIssue(text: string): string | undefined {

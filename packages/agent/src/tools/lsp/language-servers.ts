@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { firstChars } from '@slipway/shared/text'
 import { type Clock, systemClock } from '@slipway/shared/time'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { findServer, type Language, languageOf } from './find-server.ts'
@@ -131,7 +132,7 @@ function added(before: readonly FileError[], after: readonly FileError[]): reado
 function describe(path: string, name: string, errors: readonly FileError[]): string {
   if (errors.length === 0) return ''
   const shown = errors.slice(0, maxErrors).map(({ line, message }) => {
-    const text = message.replace(/\s+/g, ' ').trim().slice(0, maxErrorChars)
+    const text = firstChars(message.replace(/\s+/g, ' ').trim(), maxErrorChars)
     return `\n- line ${line}: ${text}`
   })
   const more = errors.length > maxErrors ? `\n- and ${errors.length - maxErrors} more` : ''

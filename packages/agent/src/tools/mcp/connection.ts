@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Client, Progress, RequestOptions, Tool as ServerTool } from '@modelcontextprotocol/client'
 import type { McpServer } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
+import { firstChars } from '@slipway/shared/text'
 import type { ToolContext } from '../core/tool.ts'
 import type { AnswerQuestion } from './client.ts'
 import { describeFailure, McpConnectionError } from './connection-error.ts'
@@ -257,7 +258,9 @@ export class McpConnection {
       if (!('value' in parsed))
         omitted.push('a tool was left out: its description does not follow the protocol')
       else if (JSON.stringify(parsed.value).length > maxToolChars)
-        omitted.push(`the tool ${parsed.value.name.slice(0, 100)} was left out: its description is too long`)
+        omitted.push(
+          `the tool ${firstChars(parsed.value.name, 100)} was left out: its description is too long`,
+        )
       else if (mustSendHeaders && !canSendHeaders(parsed.value.inputSchema))
         omitted.push('a tool was left out: its arguments cannot go into headers as its description wants')
       else tools.push(parsed.value)
@@ -380,6 +383,6 @@ export class McpConnection {
   }
 
   #errorDetail(error: unknown): string {
-    return this.#options.context.secrets.redact(describeFailure(error)).slice(0, 6000)
+    return firstChars(this.#options.context.secrets.redact(describeFailure(error)), 6000)
   }
 }

@@ -1,9 +1,11 @@
 import { asRecord } from '@slipway/shared/json'
 import { isSecretName } from '@slipway/shared/redaction'
+import { firstChars } from '@slipway/shared/text'
 import type { AskUser, QuestionAnswer, QuestionField, ServerQuestion } from '../core/server-question.ts'
 
 const maxMessage = 4_000
 const maxFields = 50
+const maxChoices = 200
 /** Characters of the JSON of a question: larger ones are declined. */
 const maxQuestionChars = 32_000
 
@@ -18,7 +20,7 @@ export async function answerElicitation(
   signal: AbortSignal,
 ): Promise<QuestionAnswer> {
   if (JSON.stringify(params).length > maxQuestionChars) return { action: 'decline' }
-  const message = String(params.message ?? '').slice(0, maxMessage)
+  const message = firstChars(String(params.message ?? ''), maxMessage)
   if (params.mode === 'url') {
     const address = URL.parse(String(params.url))
     if (address === null || !/^https?:$/.test(address.protocol)) return { action: 'decline' }
@@ -35,10 +37,10 @@ export async function answerElicitation(
 }
 
 function readField(schema: Readonly<Record<string, unknown>>, isRequired: boolean): QuestionField {
-  const text = (value: unknown) => (typeof value === 'string' ? value.slice(0, 500) : undefined)
+  const text = (value: unknown) => (typeof value === 'string' ? firstChars(value, 500) : undefined)
   const type = schema.type === 'array' ? asRecord(schema.items) : schema
   const options: unknown[] = [type.enum, type.oneOf, type.anyOf].find((list) => Array.isArray(list)) ?? []
-  const choices = options.map((option) => String(asRecord(option).const ?? option)).slice(0, 200)
+  const choices = options.map((option) => String(asRecord(option).const ?? option)).slice(0, maxChoices)
   return {
     type: ['number', 'integer', 'boolean', 'array'].includes(String(schema.type))
       ? (schema.type as QuestionField['type'])

@@ -1,3 +1,4 @@
+import { lastChars } from '@slipway/shared/text'
 import { killProcessGroup } from '../../workspace/processes.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { valueWithin } from '../core/value-within.ts'
@@ -31,7 +32,7 @@ export class LineProcess {
     this.#process = process
     process.stdout.setEncoding('utf8').on('data', (text: string) => this.#splitLines(text))
     process.stderr.setEncoding('utf8').on('data', (text: string) => {
-      this.#stderr = (this.#stderr + text.slice(-maxStderrChars)).slice(-maxStderrChars)
+      this.#stderr = lastChars(this.#stderr + lastChars(text, maxStderrChars), maxStderrChars)
     })
     // A write after the end of the process is lost; `exit` reports the end.
     process.stdin.on('error', () => {})
@@ -54,7 +55,7 @@ export class LineProcess {
 
   /** Keeps a line that was no message. */
   addStray(line: string): void {
-    this.#stray = `${this.#stray}${line.slice(-maxStrayChars)}\n`.slice(-maxStrayChars)
+    this.#stray = lastChars(`${this.#stray}${lastChars(line, maxStrayChars)}\n`, maxStrayChars)
   }
 
   /** The end of its standard error; without any, of the lines that were no messages. */

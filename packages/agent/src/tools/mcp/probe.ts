@@ -1,6 +1,7 @@
 import type { McpServer } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 import { minSecretLength, redactText } from '@slipway/shared/redaction'
+import { firstChars } from '@slipway/shared/text'
 import { Secrets } from '../../secrets/secrets.ts'
 import { ProgramFolder } from '../../workspace/program-folder.ts'
 import { Workspace } from '../../workspace/workspace.ts'
@@ -39,7 +40,7 @@ const maxFailure = 6000
 export async function probeMcpServer(options: McpProbeOptions): Promise<McpProbeResult> {
   const { name, server, call, timeoutMs, environment, signal } = options
   const secrets = collectSecrets(server)
-  const redactAndCut = (text: string, max: number) => redactText(secrets.redact(text)).slice(0, max)
+  const redactAndCut = (text: string, max: number) => firstChars(redactText(secrets.redact(text)), max)
   await using folder = await ProgramFolder.create({ env: environment })
   const directory = folder.path
   await using workspace = await Workspace.open({ directory, env: environment })

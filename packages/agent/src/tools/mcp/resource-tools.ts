@@ -1,5 +1,6 @@
 import type { Tool as ServerTool } from '@modelcontextprotocol/client'
 import { asRecord } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import type { McpConnection } from './connection.ts'
 import type { CallResult } from './server-tool.ts'
 
@@ -72,6 +73,6 @@ function lineOf(list: unknown, member: 'uri' | 'uriTemplate'): string[] {
   return entries.map((entry) => {
     const { [member]: address, name, mimeType, description } = asRecord(entry)
     const about = [name, mimeType, description].filter((word) => typeof word === 'string' && word !== '')
-    return `${String(address)}${about.length === 0 ? '' : ` (${about.join('; ').replace(/\s+/g, ' ').slice(0, 300)})`}`
+    return `${String(address)}${about.length === 0 ? '' : ` (${firstChars(about.join('; ').replace(/\s+/g, ' '), 300)})`}`
   })
 }

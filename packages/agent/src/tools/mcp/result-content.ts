@@ -1,5 +1,6 @@
 import type { Observation } from '@slipway/protocol'
 import { asRecord } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import { fitImages } from '../../images/fit-images.ts'
 import { outputLimits } from '../core/output-limits.ts'
 import { type ToolContext, textBlock } from '../core/tool.ts'
@@ -102,5 +103,5 @@ async function fitBlockImages(blocks: readonly Block[]): Promise<Block[]> {
 }
 
 function shortText(value: unknown): string {
-  return typeof value === 'string' ? value.slice(0, 500) : 'unknown'
+  return typeof value === 'string' ? firstChars(value, 500) : 'unknown'
 }

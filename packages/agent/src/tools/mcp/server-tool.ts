@@ -1,6 +1,7 @@
 import type { Tool as ServerTool } from '@modelcontextprotocol/client'
 import type { ToolDefinition } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import { type Tool, type ToolAction, type ToolContext, textBlock } from '../core/tool.ts'
 import { resultContent } from './result-content.ts'
 
@@ -20,10 +21,10 @@ export function modelToolName(
   usedNames: { has(name: string): boolean },
 ): string {
   const fullName = server === undefined ? tool : `${server}_${tool}`
-  const sanitized = fullName.replace(/[^\w-]/g, '_').slice(0, maxNameLength)
+  const sanitized = firstChars(fullName.replace(/[^\w-]/g, '_'), maxNameLength)
   for (let number = 1; ; number++) {
     const suffix = number === 1 ? '' : `_${number}`
-    const name = sanitized.slice(0, maxNameLength - suffix.length) + suffix
+    const name = firstChars(sanitized, maxNameLength - suffix.length) + suffix
     if (name !== '' && !usedNames.has(name)) return name
   }
 }

@@ -1,4 +1,5 @@
 import type { Progress } from '@modelcontextprotocol/client'
+import { firstChars } from '@slipway/shared/text'
 
 /** However much progress a call tells of, it ends after its limit of silence as many times. */
 export const maxSilences = 12
@@ -36,7 +37,7 @@ export class SilenceLimit implements Disposable {
     if (this.#last === undefined) return `The tool gave no answer within ${seconds} seconds.`
     const { progress, total, message } = this.#last
     const amount = total === undefined ? progress : `${progress} of ${total}`
-    const words = message === undefined ? '' : `, ${message.slice(0, 500)}`
+    const words = message === undefined ? '' : `, ${firstChars(message, 500)}`
     return `The tool gave no answer, and no progress for ${seconds} seconds. Its last progress: ${amount}${words}.`
   }
 

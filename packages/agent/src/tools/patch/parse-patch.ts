@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import { ToolError } from '../core/tool-failure.ts'
 import { plainPatch } from './read-diff.ts'
 
@@ -147,7 +148,7 @@ class PatchParser {
   #failure(expected: string): ToolError {
     const line = this.#lines[this.#at - 1] ?? ''
     return new ToolError(
-      `Line ${this.#at} of the patch is ${JSON.stringify(line.slice(0, 200))}, but ${expected} is expected.`,
+      `Line ${this.#at} of the patch is ${JSON.stringify(firstChars(line, 200))}, but ${expected} is expected.`,
     )
   }
 }

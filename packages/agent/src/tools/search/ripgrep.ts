@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { firstChars } from '@slipway/shared/text'
 import type { ProcessResult, Workspace } from '../../workspace/workspace.ts'
 import { ToolError } from '../core/tool-failure.ts'
 
@@ -100,7 +101,11 @@ export async function matchingLines(
   for (const match of stdout.toString('utf8').matchAll(/\.\/([^\0]+)\0(\d+)([:-])([^\n]*)\n/g)) {
     const [, file = '', number, mark, text = ''] = match
     const lines = found.get(file) ?? []
-    lines.push({ isMatch: mark === ':', number: Number(number), text: text.trimEnd().slice(0, maxColumns) })
+    lines.push({
+      isMatch: mark === ':',
+      number: Number(number),
+      text: firstChars(text.trimEnd(), maxColumns),
+    })
     found.set(file, lines)
   }
   return found
@@ -178,7 +183,7 @@ async function runRipgrep(
 /** Exit codes: 0 found, 1 nothing found, 2 an error; for unreadable files it has no message. */
 function failureReason({ exitCode, stdout, stderr }: ProcessResult): string | undefined {
   if (exitCode === 0 || exitCode === 1) return undefined
-  const message = stderr.toString('utf8').trim().slice(0, 2000)
+  const message = firstChars(stderr.toString('utf8').trim(), 2000)
   if (exitCode === 2 && (message === '' || stdout.length > 0)) return undefined
   return message === '' ? `ripgrep ended with ${exitCode ?? 'a signal'}.` : message
 }

@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import { countOccurrences } from '../core/truncate.ts'
 
 /**
@@ -47,6 +48,8 @@ const pathLine = /^\S+[\w\])]\.\w{1,6}$/
 
 /** Characters of a line that are looked at, and shown. */
 const maxLineChars = 240
+/** One more, by which a cut sees whether it halves a character. */
+const heldLength = maxLineChars + 1
 /** Lines that are compared with the patterns. */
 const maxCompared = 200_000
 
@@ -94,17 +97,17 @@ export class FailureLines {
   #read(text: string): void {
     let start = 0
     for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', start)) {
-      this.#extendLine(text.slice(start, Math.min(end, start + maxLineChars)))
+      this.#extendLine(text.slice(start, Math.min(end, start + heldLength)))
       this.#endLine(this.#offset + end + 1)
       start = end + 1
     }
-    this.#extendLine(text.slice(start, start + maxLineChars))
+    this.#extendLine(text.slice(start, start + heldLength))
   }
 
   /** No line of the text, or that it continues, is of interest, except as the path above one. */
   #skip(text: string): void {
     const last = text.lastIndexOf('\n')
-    if (last === -1) this.#extendLine(text.slice(0, maxLineChars))
+    if (last === -1) this.#extendLine(text.slice(0, heldLength))
     else {
       const start = last === 0 ? 0 : text.lastIndexOf('\n', last - 1) + 1
       const previous = (start === 0 ? this.#line : '') + text.slice(start, last)
@@ -113,16 +116,20 @@ export class FailureLines {
       const path = { number: this.#number - 1, offset, text: previous }
       this.#lastPath = previous.length < maxLineChars && pathLine.test(previous) ? path : undefined
       this.#lineOffset = this.#offset + last + 1
-      this.#line = text.slice(last + 1, last + 1 + maxLineChars)
+      this.#line = text.slice(last + 1, last + 1 + heldLength)
     }
   }
 
   #extendLine(text: string): void {
-    this.#line = (this.#line + text).slice(0, maxLineChars)
+    this.#line = (this.#line + text).slice(0, heldLength)
   }
 
   #endLine(nextOffset: number): void {
-    const line = { number: this.#number, offset: this.#lineOffset, text: this.#line.trimEnd() }
+    const line = {
+      number: this.#number,
+      offset: this.#lineOffset,
+      text: firstChars(this.#line, maxLineChars).trimEnd(),
+    }
     if (pathLine.test(line.text)) this.#lastPath = line
     if (line.offset >= this.#fromOffset && hint.test(line.text) && this.#isFailure(line.text)) {
       if (/^\s+\d+:\d+/.test(line.text)) this.#add(this.#lastPath)

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { WriteStream } from 'node:fs'
 import { join } from 'node:path'
+import { isInSurrogatePair } from '@slipway/shared/text'
 import { createPrivateStream } from '@slipway/shared/tool-files'
-import { countOccurrences, isInSurrogatePair } from '../core/truncate.ts'
+import { countOccurrences } from '../core/truncate.ts'
 import { FailureLines } from './failure-lines.ts'
 
 interface CapturedOutput {

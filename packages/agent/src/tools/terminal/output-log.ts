@@ -1,3 +1,4 @@
+import { lastChars } from '@slipway/shared/text'
 import { findSafeCut } from './output-capture.ts'
 
 /** Output is redacted in blocks of this many characters ... */
@@ -52,7 +53,7 @@ export class OutputLog {
   #commit(chars: number): void {
     const text = this.#text + this.#redact(this.#pending.slice(0, chars))
     this.#pending = this.#pending.slice(chars)
-    this.#dropped += Math.max(0, text.length - maxChars)
-    this.#text = text.slice(-maxChars)
+    this.#text = lastChars(text, maxChars)
+    this.#dropped += text.length - this.#text.length
   }
 }

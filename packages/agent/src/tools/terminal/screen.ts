@@ -1,4 +1,4 @@
-import { isInSurrogatePair } from '../core/truncate.ts'
+import { isInSurrogatePair } from '@slipway/shared/text'
 
 /** A longer line is emitted before its end; later cursor movements do not reach it. */
 const maxLineChars = 16_384
