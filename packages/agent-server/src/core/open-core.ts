@@ -23,6 +23,7 @@ import type { WorkMetrics } from './metrics/work-metrics.ts'
 import type { Core, ProgramSettings } from './module.ts'
 import type { PageTokens } from './peers/page-tokens.ts'
 import { Peers } from './peers/peers.ts'
+import { controlPlaneFetch } from './secrets/control-plane-fetch.ts'
 import { ServerSecrets } from './secrets/server-secrets.ts'
 import type { Activity } from './server/activity.ts'
 import type { Ingress } from './server/ingress.ts'
@@ -207,6 +208,7 @@ async function openRegistry(deps: RegistryDeps): Promise<ConversationRegistry> {
     directory: join(directories.files, 'conversations'),
     homeDirectory: environment.HOME,
     isConfined: config.confineFiles,
+    lookupFetch: controlPlaneFetch(config),
     confirmationDeadlineMs: config.confirmationDeadlineMs,
     commandRules: config.commandRules,
     commandSandbox: config.commandSandbox,

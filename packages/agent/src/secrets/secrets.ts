@@ -15,7 +15,7 @@ const maxLookupBytes = 1024 * 1024
 const secretPattern = /^(?=\S*\d)\S{8,}$/
 
 interface SecretsOptions {
-  readonly fetch?: typeof fetch
+  readonly fetch?: typeof fetch | undefined
   readonly clock?: Clock | undefined
   /** The value of a secret that the server itself stores, by its URL path. */
   readonly resolveServerSecret?: ((url: string) => Promise<string | undefined>) | undefined

@@ -81,6 +81,7 @@ interface ConversationRegistryOptions
     | 'hasCheckpoints'
     | 'hasLanguageServers'
     | 'isConfined'
+    | 'lookupFetch'
     | 'monitor'
     | 'redactedValues'
     | 'server'

@@ -17,9 +17,10 @@ export function acpModelHandlers(options: {
   readonly cipher: Cipher
   readonly environment: Readonly<Record<string, string>>
   readonly serverSecrets: Pick<ServerSecrets, 'getValue'>
+  readonly lookupFetch: typeof fetch
   readonly redactedValues: readonly string[]
 }): Handlers<typeof acpRoutes> {
-  const { cipher, environment, serverSecrets, redactedValues } = options
+  const { cipher, environment, serverSecrets, lookupFetch, redactedValues } = options
   const slots = new Semaphore(maxPrograms)
   return {
     async discoverAcpModels({ body, signal }) {
@@ -30,6 +31,7 @@ export function acpModelHandlers(options: {
       if (!isAcpAgent(agent)) throw invalidInput(place, 'The settings describe no external agent')
       const sources = resolveSecretSources(cipher, body.secrets ?? {}, ['body', 'secrets'])
       const secrets = new Secrets(sources, {
+        fetch: lookupFetch,
         resolveServerSecret: async (url) => {
           const name = parseSecretPath(url)
           return name === undefined ? undefined : await serverSecrets.getValue(name)

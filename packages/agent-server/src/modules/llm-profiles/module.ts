@@ -1,5 +1,6 @@
 import { acpRoutes, llmCatalogueRoutes, llmProfileRoutes } from '@slipway/protocol'
 import { defineModule } from '../../core/module.ts'
+import { controlPlaneFetch } from '../../core/secrets/control-plane-fetch.ts'
 import { settingsModule } from '../settings/module.ts'
 import { acpModelHandlers } from './acp-models.ts'
 import { llmCatalogueHandlers } from './catalogue-handlers.ts'
@@ -32,7 +33,10 @@ export const llmProfilesModule = defineModule({
       handlers: {
         ...llmProfileHandlers({ profiles, subscription, cipher, log }),
         ...llmCatalogueHandlers({ subscription }),
-        ...acpModelHandlers({ cipher, ...programs, serverSecrets: secrets }),
+        ...acpModelHandlers({
+          ...{ cipher, ...programs, serverSecrets: secrets },
+          lookupFetch: controlPlaneFetch(config),
+        }),
       },
       conversations: { models: profiles, wrapModel: (open) => subscription.wrap(open) },
       offer: { profiles, links },

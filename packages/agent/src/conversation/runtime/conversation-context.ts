@@ -142,11 +142,12 @@ export async function openContext(options: OpenConversationOptions): Promise<Con
 function collectSecrets(
   id: string,
   settings: ResolvedSettings,
-  { redactedValues = [], resolveServerSecret, server, clock, logLine }: ConversationDeps,
+  { redactedValues = [], resolveServerSecret, lookupFetch, server, clock, logLine }: ConversationDeps,
 ): Secrets {
   const sources = { ...settings.agent.agent_context?.secrets, ...settings.secrets }
   const secrets = new Secrets(sources, {
     resolveServerSecret,
+    fetch: lookupFetch,
     serverPort: server?.port,
     clock,
     onFailure: (secret, reason) =>

@@ -57,6 +57,8 @@ export interface ConversationDeps extends TaskDeps {
   readonly isConfined: boolean
   /** The value of a secret of the server itself, by its address without a host. */
   readonly resolveServerSecret?: ((url: string) => Promise<string | undefined>) | undefined
+  /** Fetches LookupSecrets; `fetch` unless given. */
+  readonly lookupFetch?: typeof fetch | undefined
   /** The saved meta-profile of a name. */
   readonly findMetaProfile?: ((name: string) => Promise<MetaProfile | undefined>) | undefined
   /** Ask installed language servers for the errors that an edit has brought. */
