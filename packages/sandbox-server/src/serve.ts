@@ -25,6 +25,7 @@ import type { Backend } from './backends/backend.ts'
 import { readConfig } from './config/config.ts'
 import { allowedHostNames, InternalListeners } from './network/internal-listeners.ts'
 import { sandboxFetch } from './network/sandbox-fetch.ts'
+import { SandboxPorts } from './network/sandbox-ports.ts'
 import { sandboxProxyRoute } from './network/sandbox-proxy.ts'
 import { healthHandlers } from './server/health-handlers.ts'
 import { openBackends } from './server/open-backends.ts'
@@ -102,6 +103,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   await using services = await openServices({
     ...{ config, opened, directory, cipher, backends, listenAddress, clock, log, onStep: options.onStep },
     fetch: tracedFetch(sandboxFetch, telemetry.traces),
+    openPort: (id) => ports.open(id),
+    onGone: (id) => void ports.close(id),
   })
   const tokens = new ConsoleTokens()
   const site =
@@ -111,6 +114,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   const authenticator = new Authenticator({ users, sandboxes, keys: config.keys, now: services.now })
   const identify = authenticator.authenticate.bind(authenticator)
   const app = openApp({ services, backends, authenticator, identify, telemetry, tokens, site })
+  const publicUrl = () => config.publicUrl ?? listenAddress.url
+  await using ports = createPorts({ services, authenticator, identify, telemetry }, options.host, publicUrl)
   const metrics = createStateMetrics(stateOf(services))
   telemetry.metrics.registry.add(
     () => opened.storage.metrics,
@@ -128,10 +133,11 @@ export async function serve(options: ServeOptions): Promise<void> {
     port: listening.port,
     host: options.host,
   })
+  await ports.restore()
   await sandboxes.startReconciling()
   log('debug', 'listening', { url: listening.url })
   void hideFromDebuggers()
-  const url = config.publicUrl ?? listening.url
+  const url = publicUrl()
   const link = key === undefined ? '' : `#token=${tokens.create(key).token}`
   const notes = [...(await isolationNotes(backends)), ...unlimitedNotes(config.specs, config.maxDiskBytes)]
   options.ready?.({ url, consoleUrl: site && `${url}/${link}`, key, notes })
@@ -178,6 +184,33 @@ function openApp({ services, backends, authenticator, identify, telemetry, token
     allowedHosts: allowedHostNames(config.allowedHosts, backends.values()),
     isOwnHost: (host) => isHostNameOf(config.publicUrl, host),
     allowedOrigins: pageOrigins(config),
+  })
+}
+
+/** The ports of sandboxes without one. What the server itself serves is at none of them. */
+function createPorts(
+  deps: Pick<AppDeps, 'services' | 'authenticator' | 'identify' | 'telemetry'>,
+  host: string,
+  publicUrl: () => string,
+): SandboxPorts {
+  const {
+    services,
+    authenticator,
+    identify,
+    telemetry: { audit, recentAudit, traces },
+  } = deps
+  const { config, common } = services
+  const { sandboxes, controlPlane, clock, log } = common
+  const authenticateCaller = authenticator.authenticateCaller.bind(authenticator)
+  return new SandboxPorts({
+    ...{ host, publicUrl, expose: config.expose, isShared: controlPlane.leases.isShared },
+    documents: controlPlane.documents,
+    proxy: { sandboxes, authenticateCaller },
+    app: {
+      ...{ clock, log, identify, auditCaller, audit, recentAudit, traces },
+      allowedHosts: config.allowedHosts,
+      allowedOrigins: pageOrigins(config),
+    },
   })
 }
 

@@ -33,6 +33,7 @@ import { EventIngest } from './ingest/event-ingest.ts'
 import { webhookHandlers } from './ingest/handlers.ts'
 import { sandboxHandlers } from './sandboxes/handlers.ts'
 import { Sandboxes } from './sandboxes/sandboxes.ts'
+import type { SandboxesOptions } from './sandboxes/state/context.ts'
 import { SandboxSpecs } from './sandboxes/state/specs.ts'
 import { ConversationStarter } from './start/conversation-starter.ts'
 import { startTaskHandlers } from './start/handlers.ts'
@@ -52,6 +53,9 @@ export interface ServicesOptions {
   readonly clock: Clock
   readonly log: LogFunction
   readonly onStep?: ((name: string) => void) | undefined
+  /** See `SandboxesOptions`. */
+  readonly openPort?: SandboxesOptions['openPort']
+  readonly onGone?: SandboxesOptions['onGone']
 }
 
 export type Services = Awaited<ReturnType<typeof openServices>>
@@ -62,6 +66,7 @@ export type Services = Awaited<ReturnType<typeof openServices>>
  */
 export async function openServices(options: ServicesOptions) {
   const { config, opened, directory, cipher, backends, listenAddress, fetch, clock, log, onStep } = options
+  const { openPort, onGone } = options
   await using resources = new AsyncDisposableStack()
   const { storage, controlPlane } = opened
   const { leases, users, documents } = controlPlane
@@ -70,6 +75,7 @@ export async function openServices(options: ServicesOptions) {
   const sandboxes = resources.use(
     new Sandboxes({
       ...{ ...config, clock, controlPlane, cipher, backends: [...backends.values()], specs, log, onStep },
+      ...{ openPort, onGone },
       publicUrl: () => config.publicUrl ?? listenAddress.url,
       hostPort: () => listenAddress.port,
       allowedOrigins: pageOrigins(config),

@@ -13,6 +13,11 @@ export const proxyPathNames: Readonly<Record<string, string>> = {
   WORKER_2: 'worker_2',
 }
 
+/** Whether callers use ports of this machine. */
+export function isDirect(by: { readonly publicUrl: string; readonly expose: Expose }): boolean {
+  return by.expose === 'direct' || (by.expose === 'auto' && isBrowserLoopback(new URL(by.publicUrl).hostname))
+}
+
 /** Direct URLs if possible (`auto`: callers are on this machine), otherwise through the proxy. */
 export function exposedUrls(
   id: string,
@@ -20,11 +25,11 @@ export function exposedUrls(
   { publicUrl, expose }: { readonly publicUrl: string; readonly expose: Expose },
 ): ExposedUrl[] {
   const base = new URL(publicUrl)
-  const isDirect = expose === 'direct' || (expose === 'auto' && isBrowserLoopback(base.hostname))
+  const usesPorts = isDirect({ publicUrl, expose })
   return Object.entries(proxyPathNames).flatMap(([name, pathName]) => {
     const address = addresses[name]
     if (address === undefined) return []
-    const direct = isDirect ? directUrl(address, base) : undefined
+    const direct = usesPorts ? directUrl(address, base) : undefined
     const url = direct ?? `${base.origin}${base.pathname.replace(/\/+$/, '')}/sandboxes/${id}/${pathName}`
     return [{ name, url, port: urlPort(url) }]
   })

@@ -24,44 +24,61 @@ const ownCookie = /^(api_key|keycloak_auth\w*)=/
  * unknown as one that does not exist; an invalid key is none. Never resumes a sandbox, and forwards no
  * credentials of this server.
  */
-export function sandboxProxyRoute(deps: {
+export function sandboxProxyRoute(deps: SandboxProxyDeps): ProxyRoute {
+  return { prefix: '/sandboxes/{sandbox_id}/{name}', isUntrusted: true, target: sandboxTarget(deps) }
+}
+
+/**
+ * The agent server of one sandbox at a separate address. Cookies do not pass: browsers send those of this
+ * server to every port of its host.
+ */
+export function sandboxPortRoute(deps: SandboxProxyDeps, sandbox_id: string): ProxyRoute {
+  const target = sandboxTarget(deps)
+  return {
+    prefix: '',
+    isUntrusted: true,
+    async target(request) {
+      const found = await target({ ...request, params: { sandbox_id, name: 'agent' } })
+      return { ...found, headers: { ...found.headers, cookie: undefined } }
+    },
+  }
+}
+
+export interface SandboxProxyDeps {
   readonly sandboxes: ProxiedSandboxes
   /** The owner of the key in the headers, and its scopes; a Problem without a valid one. */
   readonly authenticateCaller: AuthenticateCaller
-}): ProxyRoute {
-  const { sandboxes, authenticateCaller } = deps
+}
+
+function sandboxTarget({ sandboxes, authenticateCaller }: SandboxProxyDeps): ProxyRoute['target'] {
   const isOfOtherSandbox = async (keys: readonly (string | undefined)[]) => {
     const found = keys.map((key) => (key === undefined ? undefined : sandboxes.findByKey(key)))
     return (await Promise.all(found)).some((row) => row !== undefined)
   }
-  return {
-    prefix: '/sandboxes/{sandbox_id}/{name}',
-    isUntrusted: true,
-    async target({ params, header, method, isUpgrade }) {
-      const name = Object.keys(proxyPathNames).find((known) => proxyPathNames[known] === params.name)
-      const [row] = await sandboxes.find([params.sandbox_id ?? ''])
-      const isAgent = name === 'AGENT_SERVER'
-      const scope = isAgent || (/^(?:GET|HEAD)$/.test(method) && !isUpgrade) ? 'read' : 'write'
-      const isOpen = await requireAccess(row, header, {
-        isAgent,
-        scope,
-        authenticateCaller,
-        isOfOtherSandbox,
+  return async ({ params, header, method, isUpgrade }) => {
+    const name = Object.keys(proxyPathNames).find((known) => proxyPathNames[known] === params.name)
+    const [row] = await sandboxes.find([params.sandbox_id ?? ''])
+    const isAgent = name === 'AGENT_SERVER'
+    const scope = isAgent || (/^(?:GET|HEAD)$/.test(method) && !isUpgrade) ? 'read' : 'write'
+    const isOpen = await requireAccess(row, header, {
+      isAgent,
+      scope,
+      authenticateCaller,
+      isOfOtherSandbox,
+    })
+      .then(() => false)
+      .catch((error: unknown) => {
+        if (isAgent && error instanceof Problem && error.code === 'unauthorized') return true
+        throw error
       })
-        .then(() => false)
-        .catch((error: unknown) => {
-          if (isAgent && error instanceof Problem && error.code === 'unauthorized') return true
-          throw error
-        })
-      if (row === undefined || name === undefined) throw notFoundProblem()
-      const isRunning = row.status === 'RUNNING' && row.wanted === 'running'
-      if (!isRunning) throw isOpen ? notFoundProblem() : notRunningProblem(row)
-      const url = sandboxes.addresses(row)[name]
-      if (url === undefined) throw new Problem('not_found', 'The sandbox has no such address')
-      // Requests of strangers keep no sandbox from its pause.
-      if (!isOpen) sandboxes.touch(row.id)
-      return { url, headers: upstreamHeaders(header, name, row) }
-    },
+    if (row === undefined || name === undefined) throw notFoundProblem()
+    const isRunning = row.status === 'RUNNING' && row.wanted === 'running'
+    if (!isRunning) throw isOpen ? notFoundProblem() : notRunningProblem(row)
+    const url = sandboxes.addresses(row)[name]
+    if (url === undefined) throw new Problem('not_found', 'The sandbox has no such address')
+    // Requests of strangers keep no sandbox from its pause.
+    if (!isOpen) sandboxes.touch(row.id)
+    return { url, headers: upstreamHeaders(header, name, row) }
   }
 }
 
@@ -106,7 +123,8 @@ function upstreamHeaders(header: Header, name: string, row: SandboxRow): Record<
     'x-access-token': undefined,
     'x-org-id': undefined,
     ...(isForwarded(session) ? {} : { 'x-session-api-key': undefined }),
-    ...(bearer === undefined || isForwarded(bearer) ? {} : { authorization: undefined }),
+    // A worker may have its own users and passwords; an agent server takes its key alone.
+    ...(isForwarded(bearer) || (!isAgent && bearer === undefined) ? {} : { authorization: undefined }),
     cookie: cookies.length === 0 ? undefined : cookies.join('; '),
   }
 }

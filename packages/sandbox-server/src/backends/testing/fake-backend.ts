@@ -1,6 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { unixSocketUrl } from '@slipway/http'
 import type { Backend, Isolation, ObservedSandbox, SandboxConfig } from '../backend.ts'
 
 /** An agent server as far as the control plane asks: a small one over real HTTP. */
@@ -17,19 +19,25 @@ export class FakeAgentServer {
   onRequest: (request: IncomingMessage) => void = () => {}
   #keys: readonly string[]
   #isDormant: boolean
-  readonly #server: Server
+  readonly server: Server
 
   private constructor(env: Readonly<Record<string, string>>) {
     this.env = env
     this.#isDormant = env.SLIPWAY_DEFERRED_INIT === 'true'
     this.#keys = env.SLIPWAY_SESSION_API_KEY === undefined ? [] : [env.SLIPWAY_SESSION_API_KEY]
-    this.#server = createServer((request, response) => void this.#serve(request, response))
+    this.server = createServer((request, response) => void this.#serve(request, response))
   }
 
-  static async open(env: Readonly<Record<string, string>>): Promise<FakeAgentServer> {
+  /** At a Unix socket if there is a path for it. */
+  static async open(env: Readonly<Record<string, string>>, socketPath?: string): Promise<FakeAgentServer> {
     const agent = new FakeAgentServer(env)
-    await new Promise<void>((resolve) => agent.#server.listen(0, '127.0.0.1', resolve))
-    const { port } = agent.#server.address() as AddressInfo
+    if (socketPath !== undefined) {
+      await new Promise<void>((resolve) => agent.server.listen(socketPath, resolve))
+      agent.url = unixSocketUrl(socketPath)
+      return agent
+    }
+    await new Promise<void>((resolve) => agent.server.listen(0, '127.0.0.1', resolve))
+    const { port } = agent.server.address() as AddressInfo
     agent.url = `http://127.0.0.1:${port}`
     return agent
   }
@@ -49,12 +57,12 @@ export class FakeAgentServer {
 
   /** Listens again where it did before. */
   reopen(): void {
-    this.#server.listen(Number(new URL(this.url).port), '127.0.0.1')
+    this.server.listen(Number(new URL(this.url).port), '127.0.0.1')
   }
 
   close(): void {
-    this.#server.closeAllConnections()
-    this.#server.close()
+    this.server.closeAllConnections()
+    this.server.close()
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -111,6 +119,8 @@ export class FakeBackend implements Backend, AsyncDisposable {
   readonly name = 'model'
   readonly sandboxes = new Map<string, FakeSandbox>()
   readonly calls: string[] = []
+  /** Agent servers listen on Unix sockets in it. */
+  socketDirectory: string | undefined
   /** What each new agent server begins with. */
   prepare: (agent: FakeAgentServer) => void = () => {}
   /** Called before a verb does anything, and after; what it throws is the verb's failure. */
@@ -214,9 +224,12 @@ export class FakeBackend implements Backend, AsyncDisposable {
     if (sandbox.state === 'paused' && sandbox.agent !== undefined) {
       sandbox.agent.isFrozen = false
     } else {
-      sandbox.agent = await FakeAgentServer.open(config.env)
+      const epoch = `e${++this.#epochs}`
+      const { socketDirectory } = this
+      const socketPath = socketDirectory && join(socketDirectory, `${epoch}.sock`)
+      sandbox.agent = await FakeAgentServer.open(config.env, socketPath)
       this.prepare(sandbox.agent)
-      sandbox.epoch = `e${++this.#epochs}`
+      sandbox.epoch = epoch
       sandbox.starts += 1
     }
     sandbox.state = 'running'

@@ -23,6 +23,8 @@ export interface SandboxesOptions extends Lifetimes {
   /** Port on which this server listens for its sandboxes. */
   readonly hostPort: () => number
   readonly expose: Expose
+  /** The address without a path of an agent server on a Unix socket; undefined: callers use the relay. */
+  readonly openPort?: ((id: string) => Promise<string | undefined>) | undefined
   /** Origins of web pages that may call the agent servers. */
   readonly allowedOrigins: readonly string[]
   /** Agent servers load what repositories bring without a question; false by default. */
@@ -53,6 +55,8 @@ export interface SandboxesOptions extends Lifetimes {
   readonly onStep?: OnStep | undefined
   /** Called after a sandbox has become RUNNING, and for each that is when reconciling starts. */
   readonly onRunning?: (id: string) => void
+  /** Called when callers no longer see a sandbox. */
+  readonly onGone?: ((id: string) => void) | undefined
 }
 
 export type SandboxContext = ReturnType<typeof createContext>

@@ -2,7 +2,7 @@ import { Client } from '@slipway/client'
 import { formatInstant, must, type SandboxInfo } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
 import type { SandboxRow } from '@slipway/storage/control-plane'
-import type { Isolation } from '../../backends/backend.ts'
+import type { Isolation, ObservedSandbox } from '../../backends/backend.ts'
 import { decodeEndpoint } from '../../network/endpoint.ts'
 import { type ExposedUrl, exposedUrls } from '../../network/exposed-urls.ts'
 import type { SandboxContext } from './context.ts'
@@ -16,7 +16,7 @@ export interface SandboxConnection {
   readonly client: Client
   /** Base address from this machine, for `fetch` of Unix sockets too. */
   readonly url: string
-  /** Base address that callers use. */
+  /** Base address that pages use: of this server's origin for a Unix socket. */
   readonly publicUrl: string
   readonly key: Secret
   /** As seen from inside; never empty. */
@@ -47,11 +47,12 @@ export class SandboxInfoReader {
   }
 
   getConnection(row: SandboxRow): SandboxConnection | undefined {
-    const url = this.addresses(row).AGENT_SERVER
+    const addresses = this.addresses(row)
+    const url = addresses.AGENT_SERVER
     const sandboxSecrets = url === undefined ? undefined : openSecrets(this.#context.cipher, row)
     if (url === undefined || sandboxSecrets === undefined || sandboxSecrets.key === null) return undefined
     const key = new Secret(sandboxSecrets.key)
-    const publicUrl = must(this.#exposedUrls(row)[0], 'the address of an agent server').url
+    const publicUrl = must(this.#exposedUrls(row, addresses)[0], 'the address of an agent server').url
     const workingDir = sandboxSecrets.order.workingDir || decodeEndpoint(row).workingDir || defaultWorkingDir
     const client = new Client({ url, sessionApiKey: key, fetch: this.#context.fetch, maxAnswerBytes })
     return { client, url, publicUrl, key, workingDir, row, secrets: () => secretValues(sandboxSecrets) }
@@ -74,7 +75,7 @@ export class SandboxInfoReader {
       status: parseSandboxStatus(row),
       working_dir: connection?.workingDir ?? (spec?.working_dir || decodeEndpoint(row).workingDir || null),
       session_api_key: connection?.key.reveal() ?? null,
-      exposed_urls: connection === undefined ? null : this.#exposedUrls(row),
+      exposed_urls: connection === undefined ? null : await this.#findExposedUrls(row),
       created_at: formatInstant(row.created_at),
       status_detail: row.detail,
       isolation: await this.#isolation(row.backend),
@@ -85,9 +86,17 @@ export class SandboxInfoReader {
     }
   }
 
-  #exposedUrls(row: SandboxRow): ExposedUrl[] {
+  /** Of an agent server on a Unix socket the address of its port, which it gets here. */
+  async #findExposedUrls(row: SandboxRow): Promise<ExposedUrl[]> {
+    const { addresses } = decodeEndpoint(row)
+    const isUnix = addresses.AGENT_SERVER?.startsWith('http+unix:')
+    const port = isUnix ? await this.#context.openPort?.(row.id) : undefined
+    return this.#exposedUrls(row, port === undefined ? addresses : { ...addresses, AGENT_SERVER: port })
+  }
+
+  #exposedUrls({ id }: SandboxRow, addresses: ObservedSandbox['addresses']): ExposedUrl[] {
     const { publicUrl, expose } = this.#context
-    return exposedUrls(row.id, decodeEndpoint(row), { publicUrl: publicUrl(), expose })
+    return exposedUrls(id, { addresses }, { publicUrl: publicUrl(), expose })
   }
 
   async #isolation(name: string): Promise<SandboxInfo['isolation']> {

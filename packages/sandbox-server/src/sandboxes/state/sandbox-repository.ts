@@ -60,21 +60,28 @@ export class SandboxRepository {
   readonly #clock: Clock
   readonly #onStep: OnStep
   readonly #onRunning: (id: string) => void
+  readonly #onGone: (id: string) => void
 
-  /** `onRunning` is called for each sandbox that has become RUNNING. */
+  /** `onRunning` is called for each sandbox that has become RUNNING, `onGone` for each that is removed. */
   constructor(
     { sandboxes, leases }: Pick<ControlPlaneStore, 'sandboxes' | 'leases'>,
     clock: Clock,
     {
       onStep = () => {},
       onRunning = () => {},
-    }: { readonly onStep?: OnStep | undefined; readonly onRunning?: ((id: string) => void) | undefined },
+      onGone = () => {},
+    }: {
+      readonly onStep?: OnStep | undefined
+      readonly onRunning?: ((id: string) => void) | undefined
+      readonly onGone?: ((id: string) => void) | undefined
+    },
   ) {
     this.#clock = clock
     this.#rows = sandboxes
     this.#leases = leases
     this.#onStep = onStep
     this.#onRunning = onRunning
+    this.#onGone = onGone
   }
 
   async get(id: string): Promise<SandboxRow | undefined> {
@@ -97,6 +104,7 @@ export class SandboxRepository {
     if (changed === undefined) return undefined
     this.changes.notify(row.id)
     if (changed.status === 'RUNNING' && row.status !== 'RUNNING') this.#onRunning(row.id)
+    if (changed.wanted === 'gone' && row.wanted !== 'gone') this.#onGone(row.id)
     return changed
   }
 
