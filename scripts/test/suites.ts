@@ -150,6 +150,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'one slow disk more: `slow-disk` of contract.crash has the promise, also after a kill',
   },
   {
+    file: 'conformance/clients/cloud-workspace.python.test.ts',
+    why: 'the SDK against a sandbox server: sandbox-ports.test and control-plane-fetch.test have what it needs, f33-python-sdk.python the SDK',
+  },
+  {
     file: 'conformance/clients/openapi-documents.process.test.ts',
     why: 'validators and generators of others: wire-hash.test and the check say when a document changes',
   },
