@@ -5,7 +5,7 @@ import { listen } from './listen.ts'
 
 /**
  * Sends each POST body to every socket, as the documentation of `ws` shows it: `client.send` in a loop. With
- * an argument it pings all of them, every so many seconds.
+ * an argument it pings all of them, with that number of seconds between two pings.
  */
 const server = createServer(async (request, response) => {
   const bytes = await buffer(request)

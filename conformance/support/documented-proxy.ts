@@ -14,7 +14,7 @@ export const proxyPrograms =
 
 export type ProxyProgram = 'nginx' | 'caddy'
 
-/** A proxy with the block of a page of the documentation, on a port and path of its own. */
+/** A proxy with the block of a page of the documentation, on a separate port and path. */
 export interface DocumentedProxy extends AsyncDisposable {
   /** With the path. */
   readonly url: string

@@ -79,7 +79,7 @@ export const nightlyFiles: readonly NightlyFile[] = [
   },
   {
     file: 'conformance/proxies/documented-proxies.browser.test.ts',
-    why: 'nginx and Caddy for two minutes: reverse-proxy.sandbox has a proxy of its own, socket-server.test the pings',
+    why: 'nginx and Caddy for two minutes: reverse-proxy.sandbox has a simple proxy, socket-server.test the pings',
   },
   {
     file: 'conformance/sandbox-server/chart.k8s.test.ts',

@@ -174,7 +174,7 @@ function providerOptions(llm: Llm, route: ModelRoute, own: ProviderOptions[strin
   }
 }
 
-/** The library sends an effort to models with OpenAI's names alone, and to those a role of their own. */
+/** The library sends an effort to models with OpenAI's names alone, with their role for instructions. */
 function foreignReasoning({ reasoning_effort: reasoningEffort }: Llm, { provider }: ModelRoute) {
   if (findProvider(provider)?.searchModels === undefined || reasoningEffort === undefined) return {}
   return { forceReasoning: true, systemMessageMode: 'system', reasoningEffort }
