@@ -46,6 +46,7 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
     'git/testing',
     'json',
     'metrics',
+    'network',
     'process',
     'process/testing',
     'redaction',
@@ -87,8 +88,9 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
     'agent/src/llm/request/loopback-fetch.ts',
     'agent/src/tools/web/',
     'agent-server/src/modules/mcp/mcp-oauth-jobs.ts',
+    'shared/src/network/',
   ],
-  'node:https': ['agent/src/tools/web/'],
+  'node:https': ['agent/src/tools/web/', 'shared/src/network/'],
   // On their own threads: see ReadingThread.
   unpdf: ['agent/src/tools/documents/pdf-pages.ts'],
   'html-to-text': ['agent/src/tools/web/html-text.ts'],
@@ -162,7 +164,7 @@ export const compileCacheFile = 'shared/src/process/compile-cache.js'
 export const bodyReaders: readonly string[] = [
   'shared/src/async/read-limited.ts',
   // A separate request.
-  'agent/src/tools/web/public-fetch.ts',
+  'shared/src/network/public-fetch.ts',
   // A separate form.
   'sandbox-server/src/sandboxes/sandbox-exec.ts',
 ]

@@ -8,11 +8,16 @@ import type {
 } from '@modelcontextprotocol/client'
 import { limitAnswer, readText } from '@slipway/shared/async'
 import { isRecord, parseJsonObject } from '@slipway/shared/json'
+import {
+  checkedLookup,
+  fetchWithLookup,
+  isLocalHost,
+  isPublicAddress,
+  PrivateAddressError,
+  publicFetch,
+} from '@slipway/shared/network'
 import { sameOriginFetch } from '@slipway/shared/url'
 import type { McpOAuthState, McpOAuthStates } from '../core/mcp-oauth-states.ts'
-import { ToolError } from '../core/tool-failure.ts'
-import { checkedLookup, isPublicAddress } from '../web/public-address.ts'
-import { fetchWithLookup, isLocalHost, publicFetch } from '../web/public-fetch.ts'
 import { McpConnectionError } from './connection-error.ts'
 
 /** A token is renewed so long before its end. */
@@ -155,7 +160,7 @@ function boundedFetch(serverUrl: string, signal: AbortSignal) {
         const answer = await (target.host === host ? fetchServer : fetchOther)(url, { ...init, signal })
         return await withoutErrorText(limitAnswer(answer, { maxBytes }))
       } catch (error) {
-        if (error instanceof ToolError) refused = target.host
+        if (error instanceof PrivateAddressError) refused = target.host
         throw error
       }
     },

@@ -1,8 +1,8 @@
 import { type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { isIP } from 'node:net'
+import { isPublicAddress, lookupPublic, PrivateAddressError } from '@slipway/shared/network'
 import { ToolError } from '../core/tool-failure.ts'
-import { isPublicAddress, lookupPublic, privateAddressFailure } from './public-address.ts'
 
 const maxRedirects = 5
 const timeoutMs = 30_000
@@ -45,6 +45,7 @@ export async function guardedGet(
       url = parseAddress(location, url)
     } catch (error) {
       if (error instanceof ToolError || signal.aborted) throw error
+      if (error instanceof PrivateAddressError) throw new ToolError(error.message)
       const reason = limit.aborted ? `no answer within ${timeoutMs / 1000} seconds` : String(error)
       throw new ToolError(`${url.origin} could not be fetched: ${reason}`)
     }
@@ -64,7 +65,7 @@ async function get(url: URL, { allowedHosts }: GetOptions, signal: AbortSignal):
   const isAllowed = allowedHosts.includes(url.host) || allowedHosts.includes(url.hostname)
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
   // An address is not looked up.
-  if (!isAllowed && isIP(host) !== 0 && !isPublicAddress(host)) throw privateAddressFailure(host)
+  if (!isAllowed && isIP(host) !== 0 && !isPublicAddress(host)) throw new PrivateAddressError(host)
   const headers = {
     'user-agent': 'slipway-web-fetch',
     accept: 'text/html,text/plain,text/*;q=0.9,*/*;q=0.5',

@@ -1,6 +1,5 @@
 import { type LookupAddress, lookup } from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
-import { ToolError } from '../core/tool-failure.ts'
 
 /** Addresses that are not on the internet, and those that contain or translate to others. */
 const special = new BlockList()
@@ -29,11 +28,13 @@ export function isPublicAddress(address: string): boolean {
   return version === 6 && globalUnicast.check(address, 'ipv6') && !special.check(address, 'ipv6')
 }
 
-/** What a connection that is refused says. */
-export function privateAddressFailure(host: string): ToolError {
-  return new ToolError(
-    `The address ${host} is in a private network or on this machine; only public ones may be fetched.`,
-  )
+/** A connection that was refused because it would not leave the networks of this machine. */
+export class PrivateAddressError extends Error {
+  override readonly name = 'PrivateAddressError'
+
+  constructor(host: string) {
+    super(`The address ${host} is in a private network or on this machine; only public ones may be fetched.`)
+  }
 }
 
 /**
@@ -46,7 +47,7 @@ export function checkedLookup(
     lookup(host, { ...options, all: true }, (error, addresses: readonly LookupAddress[]) => {
       const [first] = addresses ?? []
       if (error !== null || first === undefined)
-        return callback(error ?? new ToolError(`The name ${host} has no address.`), [])
+        return callback(error ?? new Error(`The name ${host} has no address.`), [])
       const texts = addresses.map(({ address }) => address)
       const failure = check(host, texts)
       if (failure !== undefined) return callback(failure, [])
@@ -56,7 +57,7 @@ export function checkedLookup(
   }
 }
 
-/** Fails with a ToolError when any of the addresses is not public. */
+/** Fails with a PrivateAddressError when any of the addresses is not public. */
 export const lookupPublic = checkedLookup((host, addresses) =>
-  addresses.every(isPublicAddress) ? undefined : privateAddressFailure(host),
+  addresses.every(isPublicAddress) ? undefined : new PrivateAddressError(host),
 )

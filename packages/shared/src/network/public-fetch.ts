@@ -9,17 +9,17 @@ import {
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
-import { isPublicAddress, lookupPublic, privateAddressFailure } from './public-address.ts'
+import { isPublicAddress, lookupPublic, PrivateAddressError } from './public-address.ts'
 
 /**
  * `fetch` for addresses that others name: the connection goes to the public address that was checked, or to
  * the proxy of the environment, which resolves names itself, or nowhere. Follows no redirects, and takes
- * bodies of text only. Rejects with a ToolError.
+ * bodies of text only. Rejects with a PrivateAddressError, or the error of the connection.
  */
 export async function publicFetch(input: string | URL, init: RequestInit = {}): Promise<Response> {
   const host = hostOf(new URL(input))
   // An address is not looked up.
-  if (isIP(host) !== 0 && !isPublicAddress(host)) throw privateAddressFailure(host)
+  if (isIP(host) !== 0 && !isPublicAddress(host)) throw new PrivateAddressError(host)
   return await fetchWithLookup(input, init, lookupPublic)
 }
 
