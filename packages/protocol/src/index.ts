@@ -99,6 +99,7 @@ export {
 export * from './sandbox-server/app-conversation.ts'
 export * from './sandbox-server/app-conversation-routes.ts'
 export * from './sandbox-server/consent-routes.ts'
+export * from './sandbox-server/git-routes.ts'
 export * from './sandbox-server/routes.ts'
 export * from './sandbox-server/sandbox.ts'
 export * from './sandbox-server/sandbox-routes.ts'

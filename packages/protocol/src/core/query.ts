@@ -55,14 +55,19 @@ export function queryInteger(min: number, max: number) {
   return integerText.pipe(z.number().gte(min).lte(max)).meta({ type: 'integer', minimum: min, maximum: max })
 }
 
-/** The size of a page (spec 8): above 0, at most 100, 100 unless given. */
-export const pageLimit = integerText.pipe(z.number().gt(0).lte(100)).default(100).meta({
-  type: 'integer',
-  exclusiveMinimum: 0,
-  maximum: 100,
-  default: 100,
-  description: 'Maximum number of items in the page.',
-})
+/** The size of a page: above 0, at most 100. */
+export function pageLimitOf(usual: number) {
+  return integerText.pipe(z.number().gt(0).lte(100)).default(usual).meta({
+    type: 'integer',
+    exclusiveMinimum: 0,
+    maximum: 100,
+    default: usual,
+    description: 'Maximum number of items in the page.',
+  })
+}
+
+/** The size of a page (spec 8): 100 unless given. */
+export const pageLimit = pageLimitOf(100)
 
 /** The query of a page. */
 export const pageQuery = z.object({

@@ -10,7 +10,7 @@ export interface Repository {
   readonly login: { readonly user: string; readonly password: Secret } | undefined
 }
 
-type Provider = NonNullable<AppConversationStartRequest['git_provider']>
+export type Provider = NonNullable<AppConversationStartRequest['git_provider']>
 
 interface ProviderHost {
   readonly host: string
@@ -71,15 +71,24 @@ export function resolveRepository(
 ): Repository | undefined {
   const name = repositoryDirectoryName(selected)
   if (isUrl(selected)) return { url: selected, name, login: undefined }
-  const { host, user, path = (name) => `/${name}.git` } = providerHosts[provider ?? defaultProvider]
-  const providerHost = token?.host?.replace(/\/+$/, '') || host
-  if (providerHost === '') return undefined
-  const base = isUrl(providerHost) ? providerHost : `https://${providerHost}`
+  const { user, path = (name) => `/${name}.git` } = providerHosts[provider ?? defaultProvider]
+  const base = resolveProviderUrl(provider ?? defaultProvider, token?.host)
+  if (base === undefined) return undefined
   return { url: `${base}${path(selected)}`, name, login: token && parseLogin(user, token.token) }
 }
 
+/**
+ * Without a slash at its end. A stored host overrides the usual one; it may be a URL. Undefined: no host is
+ * known.
+ */
+export function resolveProviderUrl(provider: Provider, storedHost: string | undefined): string | undefined {
+  const host = storedHost?.replace(/\/+$/, '') || providerHosts[provider].host
+  if (host === '') return undefined
+  return isUrl(host) ? host : `https://${host}`
+}
+
 /** Some tokens include their user: `user:token`. */
-function parseLogin(user: string, token: Secret): Repository['login'] {
+export function parseLogin(user: string, token: Secret): NonNullable<Repository['login']> {
   const text = token.reveal()
   const at = text.indexOf(':')
   if (at <= 0) return { user, password: token }

@@ -1,0 +1,65 @@
+import {
+  type GitBranch,
+  type GitRepository,
+  type GitUser,
+  invalidInput,
+  type RepositorySortOrder,
+  type SuggestedTask,
+} from '@slipway/protocol'
+import type { ProviderList } from './paged-list.ts'
+import { acceptProblem } from './provider-api.ts'
+
+export interface RepositorySearch {
+  readonly query: string
+  /** `owner/name` when `query` is the address of a repository at this provider. */
+  readonly path: string | undefined
+  /** The best first, unless given. */
+  readonly sortOrder: RepositorySortOrder | undefined
+}
+
+/** What a user may read at one Git provider. Calls and lists reject with Problems. */
+export interface GitProvider {
+  user(): Promise<GitUser>
+  /** Ids of installations or workspaces, where there are such. */
+  installations?(): ProviderList<string>
+  /** Those of the user, the newest pushes first. */
+  repositories(installation: string | undefined): Promise<readonly ProviderList<GitRepository>[]>
+  findRepositories(search: RepositorySearch): Promise<readonly ProviderList<GitRepository>[]>
+  /** Those whose name contains a text; all for an empty one. */
+  branches(repository: string, query: string): ProviderList<GitBranch>
+  /** Own pull requests that need work and assigned issues, where the provider is asked for such. */
+  tasks?(): readonly ProviderList<SuggestedTask>[]
+}
+
+/** The last two parts of `owner/name`. A Problem `invalid` for another text. */
+export function splitRepository(repository: string): { readonly owner: string; readonly name: string } {
+  const [name = '', owner = ''] = repository.split('/').reverse()
+  if (name !== '' && owner !== '') return { owner, name }
+  throw invalidInput(['query', 'repository'], 'Should be owner/name')
+}
+
+/** A list of one item, or none where the provider has no such thing. */
+export function listOfOne<T>(find: () => Promise<T>): ProviderList<T> {
+  return async () => {
+    try {
+      return { items: [await find()], next: undefined }
+    } catch (error) {
+      acceptProblem(error, 'not_found')
+      return { items: [], next: undefined }
+    }
+  }
+}
+
+/** Keeps those items of a list that match. */
+export function filterList<T>(list: ProviderList<T>, matches: (item: T) => boolean): ProviderList<T> {
+  return async (cursor) => {
+    const { items, next } = await list(cursor)
+    return { items: items.filter(matches), next }
+  }
+}
+
+/** `stars` and `desc` of `stars-desc`. */
+export function splitSortOrder(sortOrder: RepositorySortOrder): readonly [sort: string, order: string] {
+  const [sort = '', order = ''] = sortOrder.split('-')
+  return [sort, order]
+}
