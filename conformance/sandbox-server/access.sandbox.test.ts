@@ -9,6 +9,7 @@ import {
   harmlessQueryNames,
   identifyingQueries,
   type OwnedResources,
+  refusesKey,
   unknownResources,
   withoutIds,
 } from '../support/sandbox-server/tenants.ts'
@@ -180,17 +181,17 @@ async function cell(row: Row, kind: Kind): Promise<string> {
   const { headers } = kind
   const relation = relationOf(row, kind)
   const changes = row.method !== 'GET'
-  const refusal = (status: number) => (status === 401 || status === 403 ? String(status) : undefined)
+  const refusal = ({ status, raw }: { readonly status: number; readonly raw: string }) =>
+    refusesKey({ status, body: raw }) ? String(status) : undefined
   const absent = unknownResources()
   if (relation !== 'foreign' && changes && row.tag !== 'proxy') {
-    const { status } = await ask(row, absent, headers)
-    return refusal(status) ?? 'yes'
+    return refusal(await ask(row, absent, headers)) ?? 'yes'
   }
   const found = await ask(row, resources, headers)
   if (relation === 'foreign')
     for (const secret of secrets)
       expect([nameOf(row), found.raw.includes(secret)]).toEqual([nameOf(row), false])
-  const refused = refusal(found.status)
+  const refused = refusal(found)
   if (refused !== undefined || !namesObject(row)) return refused ?? 'yes'
   const missing = await ask(row, absent, headers)
   return found.text === missing.text ? 'unknown' : 'yes'

@@ -98,7 +98,13 @@ export const identifyingQueries: Readonly<Record<string, (things: OwnedResources
 }
 /** Queries that name no object of a user. */
 export const harmlessQueryNames =
-  /^(?:page_id|limit|sort_order|file_path|path|ref|(?:kind|source)(?:__eq)?|body|gzip|meta|(?:title|name)__contains|(?:timestamp|created_at|updated_at)__(?:gte|lt)|include_sub_conversations|expose_secrets|sandbox_spec_id|query|(?:verified|provider)__eq)$/
+  /^(?:page_id|limit|sort_order|file_path|path|ref|(?:kind|source)(?:__eq)?|body|gzip|meta|(?:title|name)__contains|(?:timestamp|created_at|updated_at)__(?:gte|lt)|include_sub_conversations|expose_secrets|sandbox_spec_id|query|(?:verified|provider)__eq|provider|repository|installation_id)$/
+/** Whether an answer refuses the key, not the want of a stored token of a Git provider. */
+export function refusesKey(answer: { readonly status: number; readonly body: unknown }): boolean {
+  const { status, body } = answer
+  const lacksProvider = /Git provider (?:token required|not connected)/.test(JSON.stringify(body))
+  return (status === 401 || status === 403) && !lacksProvider
+}
 /** A user may create a profile of any name. */
 export const creatingRoutes = ['POST /api/v1/settings/profiles/{name}']
 

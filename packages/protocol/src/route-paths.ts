@@ -316,4 +316,9 @@ export const sandboxServerPaths = {
   listScriptConsents: 'GET /api/v1/repository-consents',
   decideScriptConsent: 'PUT /api/v1/repository-consents/{consent_id}',
   revokeScriptConsent: 'DELETE /api/v1/repository-consents/{consent_id}',
+  searchInstallations: 'GET /api/v1/git/installations/search',
+  searchGitRepositories: 'GET /api/v1/git/repositories/search',
+  searchBranches: 'GET /api/v1/git/branches/search',
+  searchSuggestedTasks: 'GET /api/v1/git/suggested-tasks/search',
+  gitInfo: 'GET /api/v1/users/git-info',
 } as const satisfies Readonly<Record<string, RoutePath>>

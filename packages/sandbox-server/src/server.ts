@@ -29,6 +29,7 @@ import { PendingMessages } from './conversations/pending-messages.ts'
 import { RemovedConversations } from './conversations/records/removed-conversations.ts'
 import { timelineHandlers } from './conversations/timeline-handlers.ts'
 import { workspaceHandlers } from './conversations/workspace-handlers.ts'
+import { gitHandlers } from './git/handlers.ts'
 import { EventIngest } from './ingest/event-ingest.ts'
 import { webhookHandlers } from './ingest/handlers.ts'
 import { sandboxHandlers } from './sandboxes/handlers.ts'
@@ -162,6 +163,7 @@ export function callerHandlers(services: Services, recentAudit: Pick<RecentAudit
     ...settingsHandlers({ accounts, users, sandboxes }),
     ...profileHandlers({ accounts }),
     ...offerHandlers(),
+    ...gitHandlers({ gitProviders: accounts.gitProviders, clock: common.clock }),
     ...scriptConsentHandlers({ consents: accounts.scriptConsents, trust: config.repositoryScripts }),
   }
 }

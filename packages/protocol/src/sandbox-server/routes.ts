@@ -3,6 +3,7 @@ import type { RouteTable } from '../core/route.ts'
 import { accountRoutes } from './account-routes.ts'
 import { appConversationRoutes } from './app-conversation-routes.ts'
 import { scriptConsentRoutes } from './consent-routes.ts'
+import { gitProviderRoutes } from './git-routes.ts'
 import { offerRoutes } from './offer-routes.ts'
 import { sandboxRoutes } from './sandbox-routes.ts'
 import { appTimelineRoutes } from './timeline-routes.ts'
@@ -18,4 +19,5 @@ export const sandboxServerRoutes = {
   ...consoleRoutes,
   ...appTimelineRoutes,
   ...scriptConsentRoutes,
+  ...gitProviderRoutes,
 } satisfies RouteTable

@@ -1,0 +1,117 @@
+import type { Handlers } from '@slipway/http'
+import { type GitUser, Problem, type sandboxServerRoutes } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
+import type { Clock } from '@slipway/shared/time'
+import type { GitProviders, GitToken } from '../accounts/git-providers.ts'
+import type { Provider } from '../accounts/git-repository.ts'
+import { getCaller } from '../auth/authenticator.ts'
+import { isSupportedProvider, openProvider, type ProviderFetches, providerFetches } from './open-provider.ts'
+import { readPage } from './paged-list.ts'
+
+interface GitHandlerDeps {
+  readonly gitProviders: Pick<GitProviders, 'read'>
+  readonly clock: Clock
+  readonly fetches?: ProviderFetches
+}
+
+interface CallerRequest {
+  readonly caller: unknown
+  readonly signal: AbortSignal
+}
+
+/** What the stored tokens of the caller may read at Git providers. */
+export function gitHandlers(deps: GitHandlerDeps) {
+  const { gitProviders, clock, fetches = providerFetches } = deps
+  /** By provider, in the order in which they were stored. */
+  const readTokens = async (request: CallerRequest): Promise<ReadonlyMap<string, GitToken>> => {
+    const stored = Object.entries(await gitProviders.read(getCaller(request).owner))
+    return new Map(
+      stored.flatMap(([name, { token, host }]): [string, GitToken][] =>
+        token ? [[name, { token: new Secret(token), ...(host === undefined ? {} : { host }) }]] : [],
+      ),
+    )
+  }
+  const requireTokens = async (request: CallerRequest) => {
+    const tokens = await readTokens(request)
+    if (tokens.size === 0) throw tokenRequired()
+    return tokens
+  }
+  const open = (request: CallerRequest, provider: Provider, token: GitToken) => {
+    const { isAdmin, boundOrg } = getCaller(request)
+    const fetch = isAdmin && boundOrg === null ? fetches.any : fetches.public
+    return openProvider(provider, token, { fetch, clock, signal: request.signal })
+  }
+  const openOne = async (request: CallerRequest & { readonly query: { readonly provider: Provider } }) => {
+    const { provider } = request.query
+    const token = (await requireTokens(request)).get(provider)
+    if (token === undefined) throw tokenRequired()
+    return open(request, provider, token)
+  }
+  /** Those that the server cannot ask are left out. */
+  const openAll = (request: CallerRequest, tokens: ReadonlyMap<string, GitToken>) =>
+    [...tokens].flatMap(([name, token]) =>
+      isSupportedProvider(name) ? [() => open(request, name, token)] : [],
+    )
+  return {
+    async searchInstallations(request) {
+      const { installations } = await openOne(request)
+      if (installations === undefined) throw unsupported([request.query.provider], 'installations')
+      return { json: await readPage([installations()], request.query) }
+    },
+    async searchGitRepositories(request) {
+      const { query = '', installation_id, sort_order } = request.query
+      const provider = await openOne(request)
+      if (query === '' && sort_order !== undefined)
+        throw new Problem('bad_request', 'sort_order is not supported when listing user repositories.')
+      const path = provider.repositoryPath(query)
+      const lists =
+        query === ''
+          ? await provider.repositories(installation_id)
+          : await provider.findRepositories({ query, path, sortOrder: sort_order })
+      const { items, next_page_id } = await readPage(lists, request.query)
+      // The lists of a search may name a repository twice.
+      const unique = new Map(items.map((item) => [item.id, item]))
+      return { json: { items: [...unique.values()], next_page_id } }
+    },
+    async searchBranches(request) {
+      const { repository, query } = request.query
+      const provider = await openOne(request)
+      return { json: await readPage([provider.branches(repository, query)], request.query) }
+    },
+    async searchSuggestedTasks(request) {
+      const tokens = await requireTokens(request)
+      const lists = openAll(request, tokens).flatMap((open) => open().tasks?.() ?? [])
+      if (lists.length === 0) throw unsupported([...tokens.keys()], 'suggested tasks')
+      return { json: await readPage(lists, request.query) }
+    },
+    async gitInfo(request) {
+      const tokens = await readTokens(request)
+      if (tokens.size === 0) throw new Problem('forbidden', 'Git provider not connected')
+      const providers = openAll(request, tokens)
+      if (providers.length === 0) throw unsupported([...tokens.keys()], 'information about users')
+      return { json: await firstUser(providers) }
+    },
+  } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
+}
+
+/** The first that answers. Rejects with a failure, `unauthorized` only when all tokens are refused. */
+async function firstUser(providers: readonly (() => { user(): Promise<GitUser> })[]): Promise<GitUser> {
+  let failure = new Problem('unauthorized', 'Need valid provider token')
+  for (const open of providers) {
+    try {
+      return await open().user()
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error
+      if (error.code !== 'unauthorized' && failure.code === 'unauthorized') failure = error
+    }
+  }
+  throw failure
+}
+
+function tokenRequired(): Problem {
+  return new Problem('forbidden', 'Git provider token required (such as GitHub).')
+}
+
+function unsupported(providers: readonly string[], what: string): Problem {
+  return new Problem('bad_request', `Provider ${providers.join(', ')} doesn't support ${what}`)
+}
