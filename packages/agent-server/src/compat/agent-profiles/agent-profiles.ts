@@ -4,6 +4,7 @@ import {
   type AgentProfileDiagnostics,
   type AgentProfileSummary,
   agentProfile,
+  isAcpSettings,
   type Llm,
   type MetaProfile,
   Problem,
@@ -14,7 +15,7 @@ import type { Cipher, JsonDocument } from '@slipway/storage'
 import { assertWritable, type ServerDocuments } from '../../core/documents/configured-documents.ts'
 import { openDocument } from '../../core/documents/document.ts'
 import type { LlmProfiles, ProfileReferences } from '../../modules/llm-profiles/module.ts'
-import { isAcp, type ServerSettings } from '../../modules/settings/module.ts'
+import type { ServerSettings } from '../../modules/settings/module.ts'
 import {
   danglingMetaProfile,
   diagnoseAgentProfile,
@@ -121,7 +122,9 @@ export class AgentProfiles implements ProfileReferences {
       const { active_agent_profile_id: id, agent_settings } = current
       if (id !== existing.id) return current
       // Settings of another program do not outlive their profile; the MCP servers are those of all.
-      const remaining = isAcp(agent_settings) ? { mcp_config: agent_settings.mcp_config } : agent_settings
+      const remaining = isAcpSettings(agent_settings)
+        ? { mcp_config: agent_settings.mcp_config }
+        : agent_settings
       return { ...current, active_agent_profile_id: undefined, agent_settings: remaining }
     })
     await this.#document.update((profiles) => profiles.filter(({ id }) => id !== existing.id))
@@ -204,7 +207,7 @@ export class AgentProfiles implements ProfileReferences {
     const { documents, settings } = this.#options
     if (active !== undefined || (settings.file ?? documents.fileOf?.(documentName)) !== undefined) return []
     const defaultProfile = createDefaultProfile(
-      isAcp(agent_settings)
+      isAcpSettings(agent_settings)
         ? acpProfileMembers(agent_settings)
         : { llm_profile_ref: await this.#findDefaultModel() },
     )

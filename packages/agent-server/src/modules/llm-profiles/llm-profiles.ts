@@ -1,4 +1,12 @@
-import { invalidInput, type Llm, llm, Problem, type ProfileSummary, profileName } from '@slipway/protocol'
+import {
+  invalidInput,
+  isAcpSettings,
+  type Llm,
+  llm,
+  Problem,
+  type ProfileSummary,
+  profileName,
+} from '@slipway/protocol'
 import { Mutex } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { firstChars } from '@slipway/shared/text'
@@ -6,7 +14,7 @@ import type { Cipher } from '@slipway/storage'
 import type { ModelSource } from '../../core/conversations/parts.ts'
 import { assertWritable, type ServerDocuments } from '../../core/documents/configured-documents.ts'
 import { unreadableDocument } from '../../core/documents/document.ts'
-import { isAcp, type ServerSettings, withAgentLlm } from '../settings/module.ts'
+import { type ServerSettings, withAgentLlm } from '../settings/module.ts'
 import { openSecrets, sealSecrets } from './profile-secrets.ts'
 
 const schemaVersion = 1
@@ -198,7 +206,7 @@ export class LlmProfiles implements ModelSource {
       const model = await this.resolve(name)
       if (model === undefined) throw profileNotFound(name)
       await this.#setActive(name, model)
-      return !isAcp((await this.#options.settings.read()).agent_settings)
+      return !isAcpSettings((await this.#options.settings.read()).agent_settings)
     })
   }
 

@@ -9,6 +9,8 @@ import {
   type SettingsSchema,
   saveSecretRequest,
   type settingsRoutes,
+  toAgentSettingsJson,
+  toConversationSettingsJson,
 } from '@slipway/protocol'
 import { redactedText } from '@slipway/shared/redaction'
 import type { Cipher } from '@slipway/storage'
@@ -17,7 +19,7 @@ import { type Exposure, exposeSecrets, parseExposure } from '../../core/secrets/
 import { openSealedTexts, parseWithSealedTexts } from '../../core/secrets/sealed-text.ts'
 import type { ServerSecrets } from '../../core/secrets/server-secrets.ts'
 import { addMcpServer, patchMcpServer, removeMcpServer } from './mcp-servers.ts'
-import { type ServerSettings, toAgentSettingsJson, toConversationSettingsJson } from './server-settings.ts'
+import type { ServerSettings } from './server-settings.ts'
 
 interface SettingsDeps {
   readonly settings: ServerSettings

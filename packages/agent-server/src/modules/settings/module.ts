@@ -4,7 +4,6 @@ import { settingsHandlers } from './handlers.ts'
 import { ServerSettings } from './server-settings.ts'
 
 export {
-  isAcp,
   type ServerSettings,
   withAgentLlm,
   withMetaProfile,

@@ -1,3 +1,4 @@
+import { toAgentSettingsJson, toConversationSettingsJson } from '@slipway/protocol'
 import { redactedText } from '@slipway/shared/redaction'
 import { Cipher } from '@slipway/storage'
 import fc from 'fast-check'
@@ -7,7 +8,7 @@ import { sealText } from '../../core/secrets/sealed-text.ts'
 import { fileDocuments } from '../../testing/file-documents.ts'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { addMcpServer, patchMcpServer } from './mcp-servers.ts'
-import { ServerSettings, toAgentSettingsJson, toConversationSettingsJson } from './server-settings.ts'
+import { ServerSettings } from './server-settings.ts'
 
 const nothing = {
   agent_settings_diff: undefined,

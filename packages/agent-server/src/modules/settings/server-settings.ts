@@ -1,20 +1,20 @@
 import {
   type AgentSettings,
-  acpAgentSettings,
   agentSettings,
-  type ConversationSettings,
+  agentSettingsSchemaOf,
   confirmationPolicy,
   conversationSettings,
+  isAcpSettings,
   type Llm,
-  llm,
   type NamedMetaProfile,
   Problem,
   parseOrThrow,
-  type Schema,
   type StartConversationRequest,
   type StoredSettings,
   securityAnalyzer,
   storedSettings,
+  toAgentSettingsJson,
+  toConversationSettingsJson,
   type UpdateSettingsRequest,
 } from '@slipway/protocol'
 import { isRecord, mergePatch, restoreRedacted } from '@slipway/shared/json'
@@ -85,7 +85,7 @@ export class ServerSettings {
    */
   async getAgentSettings(): Promise<AgentSettings> {
     const { agent_settings: stored } = await this.read()
-    return agentSettings.parse(isAcp(stored) ? { mcp_config: stored.mcp_config } : stored)
+    return agentSettings.parse(isAcpSettings(stored) ? { mcp_config: stored.mcp_config } : stored)
   }
 
   /** What the settings say of confirmations, as members of a create request. */
@@ -154,18 +154,9 @@ function assertKnownMembers(value: unknown): void {
     throw new Error('not the settings of a server')
 }
 
-/** Whether settings describe an agent that is another program. */
-export function isAcp({ agent_kind }: JsonObject): boolean {
-  return agent_kind === 'acp'
-}
-
-function agentSettingsSchemaOf(stored: JsonObject): Schema<object> {
-  return isAcp(stored) ? acpAgentSettings : agentSettings
-}
-
 /** The settings with the agents' model replaced as a whole; an agent of kind `acp` has none. */
 export function withAgentLlm(stored: StoredSettings, llmSettings: Llm): StoredSettings {
-  if (isAcp(stored.agent_settings)) return stored
+  if (isAcpSettings(stored.agent_settings)) return stored
   return { ...stored, agent_settings: { ...stored.agent_settings, llm: { ...llmSettings } } }
 }
 
@@ -180,7 +171,7 @@ export function withMetaProfile(
   const { active_meta_profile, meta_profile, enable_classify_and_switch_llm_tool, ...rest } =
     stored.agent_settings
   if (active === undefined) return { ...stored, agent_settings: rest }
-  if (isAcp(rest)) throw new Problem('conflict', 'Agents of kind acp cannot use a meta-profile')
+  if (isAcpSettings(rest)) throw new Problem('conflict', 'Agents of kind acp cannot use a meta-profile')
   const members = { active_meta_profile: active.name, meta_profile: active.config }
   const agent_settings = { ...rest, ...members, enable_classify_and_switch_llm_tool: true }
   return { ...stored, agent_settings }
@@ -191,7 +182,7 @@ export function withMetaProfile(
  * those of the server and stay. A Problem `invalid` has the places of what is not valid then.
  */
 function patchAgentSettings(stored: JsonObject, diff: JsonObject): Record<string, unknown> {
-  const isOtherKind = 'agent_kind' in diff && isAcp(diff) !== isAcp(stored)
+  const isOtherKind = 'agent_kind' in diff && isAcpSettings(diff) !== isAcpSettings(stored)
   const before: JsonObject = isOtherKind ? { mcp_config: stored.mcp_config } : stored
   const patched = patchRedacted(before, unwrapMcpConfig(diff), toAgentSettingsJson(before))
   parseOrThrow(agentSettingsSchemaOf(patched), patched, ['body', 'agent_settings_diff'], invalidText)
@@ -228,39 +219,4 @@ function unwrapMcpConfig(diff: JsonObject): JsonObject {
   return typeof servers === 'object' && servers !== null && 'mcpServers' in servers
     ? { ...diff, mcp_config: servers.mcpServers }
     : diff
-}
-
-/** The agent settings as answered, secrets in clear: every member is present, null without a value. */
-export function toAgentSettingsJson(stored: JsonObject): Record<string, unknown> {
-  if (isAcp(stored)) return jsonCopy(acpAgentSettings.parse(stored))
-  const {
-    llm: model,
-    agent_context: context,
-    verification,
-    ...rest
-  }: AgentSettings = agentSettings.parse(stored)
-  const { critic_api_key = null } = verification
-  return jsonCopy({
-    ...rest,
-    agent_context: { ...nullSuffixes, ...jsonCopy(context) },
-    llm: { ...unsetLlm, ...jsonCopy(model) },
-    verification: { ...verification, critic_api_key },
-  })
-}
-
-const nullSuffixes = { system_message_suffix: null, user_message_suffix: null }
-/** Published clients take null for every member but this one. */
-const unsetLlm = {
-  ...Object.fromEntries(Object.keys(llm.shape).map((name) => [name, null])),
-  native_tool_calling: true,
-}
-
-export function toConversationSettingsJson(stored: JsonObject): Record<string, unknown> {
-  const parsed: ConversationSettings = conversationSettings.parse(stored)
-  return jsonCopy(parsed)
-}
-
-/** A copy without undefined members, at any depth. */
-function jsonCopy(value: object): Record<string, unknown> {
-  return JSON.parse(JSON.stringify(value))
 }
