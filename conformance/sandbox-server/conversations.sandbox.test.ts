@@ -368,6 +368,11 @@ describe('a conversation', () => {
     await runInSharedSandbox(
       `mkdir -p ${at}/.openhands/microagents ${at}/node_modules && cd ${at} && echo plan > PLAN.md && echo x > node_modules/x && git add -A 2>/dev/null; echo '{"PreToolUse":[{"matcher":"*","hooks":[{"command":"true"}]}]}' > .openhands/hooks.json && printf -- '---\\nname: known\\ntriggers: [abc]\\n---\\nWhat is known.' > .openhands/microagents/known.md`,
     )
+    for (const part of ['skills', 'hooks'])
+      expect(await ann.requestJson('GET', `${base}/${randomUUID()}/${part}`)).toMatchObject({
+        status: 404,
+        body: { error: 'unknown_app_conversation', detail: 'unknown_app_conversation' },
+      })
     expect(await ann.get(`${base}/${id}/file`)).toBe('plan\n')
     expect(await ann.get(`${base}/${id}/file?file_path=${at}/PLAN.md`)).toBe('plan\n')
     expect(await ann.get(`${base}/${id}/file?file_path=/nothing/there`)).toBe('')
@@ -413,6 +418,8 @@ describe('a conversation', () => {
       .toMatchObject({ llm_model: 'scripted/other' })
     const unknown = await ann.requestJson('POST', `${base}/${id}/switch_profile`, { profile_name: 'nobody' })
     expect(unknown.status).toBe(404)
+    const acp = await ann.requestJson('POST', `${base}/${id}/switch_acp_model`, { model: 'large' })
+    expect(acp).toMatchObject({ status: 400, body: { detail: expect.stringContaining('ACP') } })
     const log = await server.fetch(`/api/v1/conversation/${id}/events/export`, {
       headers: { authorization: `Bearer ${ann.key}` },
     })

@@ -71,12 +71,15 @@ test('settings have every member that clients read, and profiles without their k
   await ann.requestOrThrow('POST', '/api/v1/settings/profiles/token', {
     llm: { model: 'openai/gpt-5.5', api_key: 'key-of-the-profile' },
   })
-  for (const path of ['/api/v1/settings', '/api/v1/users/me']) {
+  for (const [path, api_key] of [
+    ['/api/v1/settings', null],
+    ['/api/v1/users/me', '**********'],
+  ] as const) {
     const settings = await ann.get<Record<string, unknown>>(path)
     expect(settings, path).toMatchObject({
       ...{ language: null, email_verified: null, search_api_key: null, v1_enabled: true },
       ...{ registered_marketplaces: [], secrets_store: { provider_tokens: {} } },
-      llm_profiles: { profiles: { token: { model: 'openai/gpt-5.5', api_key: null } }, active: null },
+      llm_profiles: { profiles: { token: { model: 'openai/gpt-5.5', api_key } }, active: null },
     })
     expect(JSON.stringify(settings)).not.toContain('key-of-the-profile')
   }

@@ -65,6 +65,7 @@ export const bodies: Readonly<Record<string, object>> = {
   'PATCH /api/v1/app-conversations/{conversation_id}': { title: 'Taken over' },
   'POST /api/v1/app-conversations/{conversation_id}/send-message': message,
   'POST /api/v1/app-conversations/{conversation_id}/switch_profile': { profile_name: 'of-nobody' },
+  'POST /api/v1/app-conversations/{conversation_id}/switch_acp_model': { model: 'of-nobody' },
   'POST /api/v1/conversations/{target}/pending-messages': message,
   'PUT /api/v1/secrets/{name}': { name: 'TAKEN_OVER' },
   'POST /api/v1/settings/profiles/{name}/rename': { new_name: 'taken-over' },

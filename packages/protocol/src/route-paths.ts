@@ -241,6 +241,7 @@ export const sandboxServerPaths = {
   deleteAppConversation: 'DELETE /api/v1/app-conversations/{conversation_id}',
   sendAppMessage: 'POST /api/v1/app-conversations/{conversation_id}/send-message',
   switchAppProfile: 'POST /api/v1/app-conversations/{conversation_id}/switch_profile',
+  switchAppAcpModel: 'POST /api/v1/app-conversations/{conversation_id}/switch_acp_model',
   readAppFile: 'GET /api/v1/app-conversations/{conversation_id}/file',
   listAppFiles: 'GET /api/v1/app-conversations/{conversation_id}/files',
   appGitChanges: 'GET /api/v1/app-conversations/{conversation_id}/git/changes',

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '13ccbd136d6b29e7507b7bc7b039a8ac229fe38797bbf5781a0e4f0a6e5df4c1'
+const expectedHash = '2dec5437ee89ebdfa6640be6de42fbf0c5459bbbd0c16da8e57d181c15b4271a'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

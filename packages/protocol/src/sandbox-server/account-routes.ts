@@ -83,7 +83,7 @@ const userRoutes = defineRoutes(
     me: route.get('/api/v1/users/me', {
       summary: 'Who is asking, with their settings',
       description:
-        'Secrets are null. With expose_secrets they are shown, when the session key of a running sandbox of the caller comes in X-Session-API-Key besides the API key.',
+        'Secrets are stars. With expose_secrets they are shown, when the session key of a running sandbox of the caller comes in X-Session-API-Key besides the API key.',
       query: z.object({ expose_secrets: queryFlag }),
       responses: ok(
         'The user.',
@@ -120,7 +120,10 @@ const settingsRoutes = defineRoutes(
         agent_settings_diff: jsonObject.optional(),
         conversation_settings_diff: jsonObject.optional(),
       }),
-      responses: messageResponses,
+      responses: {
+        ...messageResponses,
+        400: { description: 'The settings would not be valid: `error` and `detail` say why.' },
+      },
     }),
     listUserProfiles: route.get('/api/v1/settings/profiles', {
       summary: 'List the saved models',

@@ -1,11 +1,12 @@
 import * as z from 'zod'
-import { llm } from '../agent-server/llm/llm.ts'
+import { llm, strictLlm } from '../agent-server/llm/llm.ts'
 import {
   boundedText,
   component,
   dateTimeText,
   looseComponent,
   nullAsUndefined,
+  nullByDefault,
   timestamp,
   trueByDefault,
   uuid,
@@ -121,6 +122,36 @@ export const groupingStrategy = z
   .enum(['NO_GROUPING', 'GROUP_BY_NEWEST', 'LEAST_RECENTLY_USED', 'FEWEST_CONVERSATIONS', 'ADD_TO_ANY'])
   .meta({ id: 'SandboxGroupingStrategy' })
 
+/** `github:owner/name`, an address of git without a user, or a relative path. */
+const marketplaceSource =
+  /^(?:github:[\w.-]+\/[\w.-]+|(?:https?:\/\/|git@|ssh:\/\/|git:\/\/)[\w.-]+[:/][\w./-]+|\w[\w./-]*)$/
+const isInside = (path: string) => !path.startsWith('/') && !path.includes('..') && !path.includes('://')
+
+/** A catalogue of plugins and skills that a user registers. */
+export const userMarketplace = component('UserMarketplace', {
+  name: z
+    .string()
+    .trim()
+    .max(200)
+    .regex(/^[a-zA-Z][\w-]*$/, 'A name is a letter and letters, digits, hyphens and underscores'),
+  source: z
+    .string()
+    .trim()
+    .max(2_000)
+    .refine(
+      (text) => marketplaceSource.test(text) && !text.includes('..'),
+      'A source is github:owner/name, an address of git without a user, or a relative path',
+    ),
+  ref: nullByDefault(z.string().max(200)),
+  repo_path: nullByDefault(z.string().max(1_000).refine(isInside, 'It must be a folder in the repository')),
+  auto_load: withDefault(z.boolean(), false),
+  scope: z.preprocess(() => 'personal', z.literal('personal')),
+})
+export type UserMarketplace = z.output<typeof userMarketplace>
+
+const haveOwnNames = (all: readonly { readonly name: string }[]) =>
+  new Set(all.map(({ name }) => name)).size === all.length
+
 /** The settings of a user; unknown members stay. `agent_settings.llm` is the model of new conversations. */
 export const userSettings = looseComponent('UserSettings', {
   language: z.string().nullable().optional(),
@@ -130,6 +161,10 @@ export const userSettings = looseComponent('UserSettings', {
   sandbox_grouping_strategy: groupingStrategy.default('NO_GROUPING'),
   default_sandbox_spec_id: z.string().nullable().optional(),
   disabled_skills: z.array(z.string()).nullable().optional(),
+  registered_marketplaces: withDefault(
+    z.array(userMarketplace).max(50).refine(haveOwnNames, 'Two marketplaces have the same name'),
+    [],
+  ),
   agent_settings: z.looseObject({ llm: llm.partial().optional() }).prefault({}),
   conversation_settings: z
     .looseObject({
@@ -145,7 +180,7 @@ export const messageResponse = component('MessageAnswer', { message: z.string() 
 
 export const saveUserProfileRequest = component('SaveUserProfileRequest', {
   include_secrets: trueByDefault,
-  llm: nullAsUndefined(llm),
+  llm: nullAsUndefined(strictLlm),
   preserve_existing_api_key: withDefault(z.boolean(), false),
 })
 

@@ -130,6 +130,17 @@ export const appConversationRoutes = defineRoutes(
       body: component('AppSwitchProfileRequest', { profile_name: z.string().min(1) }),
       responses: { ...successResponses, ...sandboxRefusals },
     }),
+    switchAppAcpModel: route.post('/api/v1/app-conversations/{conversation_id}/switch_acp_model', {
+      summary: 'Switch the model of an external agent',
+      params: conversationParams,
+      body: component('AppSwitchAcpModelRequest', { model: z.string().min(1).max(1_000) }),
+      responses: {
+        ...successResponses,
+        400: { description: 'Not an external agent, or it does not offer the model.' },
+        ...sandboxRefusals,
+        504: { description: 'The external agent did not answer in time.' },
+      },
+    }),
     readAppFile: route.get('/api/v1/app-conversations/{conversation_id}/file', {
       summary: 'Read a text file of the sandbox',
       description: 'Empty when there is none, or when the sandbox does not run.',

@@ -112,9 +112,12 @@ test('profiles have a limit and any name, and a rename keeps the active one', as
   expect(await accounts.llmProfiles.readAll('u')).toMatchObject({ active: 'toString' })
   expect((await accounts.model('u', {})).model).toBe('a/c')
   expect([
-    await accounts.llmProfiles.remove('u', 'toString'),
-    await accounts.llmProfiles.remove('u', 'valueOf'),
+    await accounts.removeProfile('u', 'toString'),
+    await accounts.removeProfile('u', 'valueOf'),
   ]).toEqual([true, false])
+  expect((await accounts.llmProfiles.readAll('u')).active).toBe('constructor')
+  expect((await accounts.model('u', {})).model).toBe('a/b')
+  await accounts.removeProfile('u', 'constructor')
   expect((await accounts.llmProfiles.readAll('u')).active).toBeNull()
   expect((await accounts.llmProfiles.readAll('other')).profiles).toEqual({})
 })

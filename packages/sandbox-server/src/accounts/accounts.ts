@@ -61,6 +61,16 @@ export class Accounts {
     return model
   }
 
+  /**
+   * Removes a profile; false when there was none. When it was the active one, the first that is left becomes
+   * the model of the settings.
+   */
+  async removeProfile(owner: string | null, name: string): Promise<boolean> {
+    const { existed, promoted } = await this.llmProfiles.remove(owner, name)
+    if (promoted !== undefined) await this.activateProfile(owner, promoted)
+    return existed
+  }
+
   async secrets(owner: string | null): Promise<AccountSecrets> {
     const stored = Object.entries(await this.userSecrets.readAll(owner ?? ''))
     return Object.fromEntries(

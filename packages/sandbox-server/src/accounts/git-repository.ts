@@ -34,6 +34,11 @@ const providerHosts: Readonly<Record<Provider, ProviderHost>> = {
   enterprise_sso: { host: '', user: 'oauth2' },
 }
 
+/** The hosts of the providers that have one for everybody. */
+export const defaultProviderHosts: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(providerHosts).flatMap(([provider, { host }]) => (host === '' ? [] : [[provider, host]])),
+)
+
 /** The provider of `owner/name` in a request without one. */
 export const defaultProvider: Provider = 'github'
 

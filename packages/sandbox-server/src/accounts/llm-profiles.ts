@@ -42,18 +42,23 @@ export class UserLlmProfiles {
     })
   }
 
-  /** Returns false when there was none. */
-  async remove(owner: string | null, name: string): Promise<boolean> {
+  /** `promoted`: the first of those that are left, when the active one was removed. */
+  async remove(
+    owner: string | null,
+    name: string,
+  ): Promise<{ readonly existed: boolean; readonly promoted: string | undefined }> {
     let existed = false
+    let promoted: string | undefined
     await this.#update(owner, (stored) => {
       existed = ownMember(stored.profiles, name) !== undefined
+      promoted = undefined
       if (!existed) return stored
-      return {
-        profiles: withoutMember(stored.profiles, name),
-        active: stored.active === name ? null : stored.active,
-      }
+      const profiles = withoutMember(stored.profiles, name)
+      if (stored.active !== name) return { ...stored, profiles }
+      promoted = Object.keys(profiles)[0]
+      return { profiles, active: promoted ?? null }
     })
-    return existed
+    return { existed, promoted }
   }
 
   /** An active profile stays active. Problems: `not_found`, and `conflict` when the new name is in use. */

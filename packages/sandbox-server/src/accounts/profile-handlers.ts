@@ -1,5 +1,5 @@
 import type { Handlers } from '@slipway/http'
-import { type Llm, llm, Problem, type sandboxServerRoutes } from '@slipway/protocol'
+import { type Llm, llm, Problem, type sandboxServerRoutes, toLlmJson } from '@slipway/protocol'
 import { ownMember } from '@slipway/shared/json'
 import { redact } from '@slipway/shared/redaction'
 import { getCaller } from '../auth/authenticator.ts'
@@ -17,7 +17,7 @@ export function profileHandlers({ accounts }: { readonly accounts: Accounts }) {
     async getUserProfile(request) {
       const { name } = request.params
       const model = await llmProfiles.get(getCaller(request).owner, name)
-      const config = { ...redact(model), api_key: null }
+      const config = { ...redact(toLlmJson(model)), api_key: null }
       return { json: { name, config, api_key_set: model.api_key !== undefined } }
     },
     async saveUserProfile(request) {
@@ -35,7 +35,7 @@ export function profileHandlers({ accounts }: { readonly accounts: Accounts }) {
     },
     async deleteUserProfile(request) {
       const { name } = request.params
-      const existed = await llmProfiles.remove(getCaller(request).owner, name)
+      const existed = await accounts.removeProfile(getCaller(request).owner, name)
       return { json: { name, message: existed ? 'The profile is deleted.' : 'There was no such profile.' } }
     },
     async activateUserProfile(request) {

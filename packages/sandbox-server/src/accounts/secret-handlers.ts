@@ -17,11 +17,14 @@ export function secretHandlers(deps: { readonly accounts: Accounts; readonly loo
         ({ name }) => name.toLowerCase().includes(needle) && (page_id === undefined || name > page_id),
       )
       const items = found.slice(0, limit)
-      return { json: { items, next_page_id: found.length > limit ? (items.at(-1)?.name ?? null) : null } }
+      const shown = items.map(({ name, description }) => ({ name, description: description ?? '' }))
+      return {
+        json: { items: shown, next_page_id: found.length > limit ? (items.at(-1)?.name ?? null) : null },
+      }
     },
     async createSecret(request) {
       const { name, value, description } = request.body
-      await userSecrets.save(name, { value, description }, ownerOf(request))
+      await userSecrets.save(name, { value, description }, ownerOf(request), { keepsDescription: true })
       return { status: 201, json: { message: 'The secret is set.' } }
     },
     async renameSecret(request) {

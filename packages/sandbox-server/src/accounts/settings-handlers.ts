@@ -1,9 +1,10 @@
 import type { Handlers } from '@slipway/http'
-import { Problem, type sandboxServerRoutes } from '@slipway/protocol'
-import { redact } from '@slipway/shared/redaction'
+import { Problem, type sandboxServerRoutes, toLlmJson } from '@slipway/protocol'
+import { redact, redactedText } from '@slipway/shared/redaction'
 import type { UserRows } from '@slipway/storage/control-plane'
 import { getCaller, type SandboxKeys } from '../auth/authenticator.ts'
 import type { Accounts } from './accounts.ts'
+import { toUserSettingsJson } from './settings.ts'
 
 /** Settings of users. Only `/users/me` returns secrets: to a running sandbox of the user. */
 export function settingsHandlers(deps: {
@@ -13,16 +14,18 @@ export function settingsHandlers(deps: {
 }) {
   const { accounts, users, sandboxes } = deps
   const { userSettings, gitProviders, llmProfiles } = accounts
-  const getRedactedSettings = async (owner: string | null) => {
+  const getRedactedSettings = async (owner: string | null, mask: string | null) => {
     const settings = await userSettings.read(owner)
     return {
       ...absentMembers,
-      ...redact(settings),
-      llm_profiles: await showProfiles(llmProfiles, owner),
+      ...redact(toUserSettingsJson(settings), mask),
+      llm_profiles: await showProfiles(llmProfiles, owner, mask),
       llm_api_key_set: settings.agent_settings.llm?.api_key !== undefined,
       search_api_key_set: typeof settings.search_api_key === 'string',
       provider_tokens_set: Object.fromEntries(
-        Object.entries(await gitProviders.read(owner)).map(([name, { host }]) => [name, host ?? null]),
+        Object.entries(await gitProviders.read(owner))
+          .filter(([, { token }]) => token)
+          .map(([name, { host }]) => [name, host ?? null]),
       ),
     }
   }
@@ -37,7 +40,7 @@ export function settingsHandlers(deps: {
         owner === null ? undefined : users.getUser(owner),
         org === undefined ? undefined : users.getOrg(org),
       ])
-      const settings = await getRedactedSettings(owner)
+      const settings = await getRedactedSettings(owner, redactedText)
       return {
         json: {
           ...settings,
@@ -53,10 +56,21 @@ export function settingsHandlers(deps: {
       }
     },
     async getSettings(request) {
-      return { json: await getRedactedSettings(getCaller(request).owner) }
+      return { json: await getRedactedSettings(getCaller(request).owner, null) }
     },
     async changeSettings(request) {
-      await userSettings.update(getCaller(request).owner, request.body)
+      const { body } = request
+      const keys = ['agent_settings', 'conversation_settings'].filter((name) => name in body)
+      if (keys.length > 0)
+        return { status: 422, json: { error: `Send ${keys.map((name) => `${name}_diff`).join(', ')}`, keys } }
+      try {
+        await userSettings.update(getCaller(request).owner, body)
+      } catch (error) {
+        if (!(error instanceof Problem) || error.issues === undefined) throw error
+        const { issues } = error
+        const texts = issues.map(({ loc, msg }) => `${loc.slice(1).join('.')}: ${msg}`)
+        return { status: 400, json: { error: texts.join('; '), detail: issues } }
+      }
       return { json: { message: 'The settings are stored.' } }
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
@@ -75,10 +89,12 @@ const absentMembers = {
 } as const
 
 /** A name may sound like that of a secret: each profile is redacted on its own. */
-async function showProfiles(llmProfiles: Accounts['llmProfiles'], owner: string | null) {
+async function showProfiles(llmProfiles: Accounts['llmProfiles'], owner: string | null, mask: string | null) {
   const { profiles, active } = await llmProfiles.readAll(owner)
   return {
-    profiles: Object.fromEntries(Object.entries(profiles).map(([name, model]) => [name, redact(model)])),
+    profiles: Object.fromEntries(
+      Object.entries(profiles).map(([name, model]) => [name, redact(toLlmJson(model), mask)]),
+    ),
     active,
   }
 }
@@ -88,7 +104,7 @@ async function exposeSettings({ userSettings, llmProfiles }: Accounts, owner: st
   const settings = await userSettings.read(owner)
   const { model = null, api_key = null, base_url = null } = settings.agent_settings.llm ?? {}
   return {
-    ...settings,
+    ...toUserSettingsJson(settings),
     ...{ llm_model: model, llm_api_key: api_key, llm_base_url: base_url },
     llm_profiles: await llmProfiles.readAll(owner),
   }

@@ -1,5 +1,15 @@
-import { type Llm, Problem, type UserSettings, userSettings } from '@slipway/protocol'
-import { isRecord, mergePatch } from '@slipway/shared/json'
+import {
+  agentSettingsSchemaOf,
+  type Llm,
+  Problem,
+  toAgentSettingsJson,
+  toConversationSettingsJson,
+  type UserSettings,
+  userSettings,
+  type ValidationIssue,
+} from '@slipway/protocol'
+import { isRecord, mergePatch, restoreRedacted, withoutMember } from '@slipway/shared/json'
+import { redact, redactedText } from '@slipway/shared/redaction'
 import type { JsonDocument } from '@slipway/storage'
 import { type AccountDocuments, userDocument } from './user-documents.ts'
 
@@ -12,7 +22,7 @@ export class UserSettingsStore {
   constructor(deps: AccountDocuments) {
     this.#document = userDocument<JsonObject>(deps, 'settings', {
       empty: {},
-      parse: (value) => (isRecord(value) ? value : {}),
+      parse: parseStored,
     })
   }
 
@@ -30,14 +40,17 @@ export class UserSettingsStore {
       llm_api_key_set: _,
       search_api_key_set: __,
       id: ___,
-      ...members
+      ...others
     } = change
+    const members = Object.fromEntries(
+      Object.entries(others).filter(([name, value]) => name !== 'search_api_key' || value !== redactedText),
+    )
     await this.#document.update((stored) => {
       const updated: JsonObject = {
         ...stored,
         ...members,
         ...(agent !== undefined && {
-          agent_settings: mergePatch(stored.agent_settings, withoutPlaceholders(agent)),
+          agent_settings: patchAgentSettings(stored.agent_settings, agent),
         }),
         ...(conversation !== undefined && {
           conversation_settings: mergePatch(stored.conversation_settings, conversation),
@@ -56,6 +69,39 @@ export class UserSettingsStore {
   }
 }
 
+/**
+ * The settings as answered, secrets in clear: every member is present, with its default or null. Those that
+ * an earlier version stored and that are not valid are as they were stored.
+ */
+export function toUserSettingsJson(settings: UserSettings): Record<string, unknown> {
+  const { agent_settings: agent, conversation_settings: conversation } = settings
+  return {
+    ...settings,
+    agent_settings: showAgentSettings(agent),
+    conversation_settings: toConversationSettingsJson(conversation),
+  }
+}
+
+function showAgentSettings(stored: JsonObject): JsonObject {
+  return agentSettingsSchemaOf(stored).safeParse(stored).success ? toAgentSettingsJson(stored) : stored
+}
+
+/** Marketplaces were stored unchecked once. */
+function parseStored(value: unknown): JsonObject {
+  if (!isRecord(value)) return {}
+  const { registered_marketplaces: marketplaces } = userSettings.shape
+  return marketplaces.safeParse(value.registered_marketplaces).success
+    ? value
+    : withoutMember(value, 'registered_marketplaces')
+}
+
+/** A merge patch in which what answers hide stands for the stored values. */
+function patchAgentSettings(stored: unknown, diff: unknown): unknown {
+  const current = showAgentSettings(isRecord(stored) ? stored : {})
+  const restored = restoreRedacted(diff, redact(current, redactedText), current)
+  return mergePatch(stored, withoutPlaceholders(restored))
+}
+
 /** Members of the model that are empty or only stars stand for a redacted value: they change nothing. */
 function withoutPlaceholders(diff: unknown): unknown {
   if (!isRecord(diff) || !isRecord(diff.llm)) return diff
@@ -66,11 +112,17 @@ function withoutPlaceholders(diff: unknown): unknown {
 
 function assertValid(settings: JsonObject): void {
   const checked = userSettings.safeParse(settings)
-  if (checked.success) return
-  const issues = checked.error.issues.map(({ path, message }) => ({
-    loc: ['body', ...path.map((part) => (typeof part === 'number' ? part : String(part)))],
-    msg: message,
-    type: 'value_error',
-  }))
-  throw new Problem('invalid', 'The settings are not valid', issues)
+  const agent = isRecord(settings.agent_settings) ? settings.agent_settings : {}
+  const issues = [
+    ...(checked.error?.issues ?? []).map(({ path, message }) => toIssue(path, message)),
+    ...(checked.success ? (agentSettingsSchemaOf(agent).safeParse(agent).error?.issues ?? []) : []).map(
+      ({ path, message }) => toIssue(['agent_settings', ...path], message),
+    ),
+  ]
+  if (issues.length > 0) throw new Problem('invalid', 'The settings are not valid', issues)
+}
+
+function toIssue(path: readonly PropertyKey[], msg: string): ValidationIssue {
+  const loc = ['body', ...path.map((part) => (typeof part === 'number' ? part : String(part)))]
+  return { loc, msg, type: 'value_error' }
 }

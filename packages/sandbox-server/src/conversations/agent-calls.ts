@@ -71,13 +71,35 @@ export class AgentCalls {
     profile: { readonly name: string; readonly llm: Llm },
     outerSignal: AbortSignal,
   ): Promise<void> {
-    const { controlPlane, conversationMutex, clock } = this.#deps
     const digest = hash('sha1', JSON.stringify(profile.llm)).slice(0, 12)
     const llm = { ...profile.llm, usage_id: `profile:${profile.name}:${digest}` }
+    await this.#switch(row, outerSignal, ({ client }, params, signal) =>
+      client.call('switchLlm', { params, body: { llm }, signal }),
+    )
+  }
+
+  /** Of an external agent; a Problem `bad_request` for another one, `timeout` when it does not answer. */
+  async switchAcpModel(row: AppConversationRow, model: string, outerSignal: AbortSignal): Promise<void> {
+    await this.#switch(row, outerSignal, ({ client }, params, signal) =>
+      client.call('switchAcpModel', { params, body: { model }, signal }),
+    )
+  }
+
+  /** Switches in the agent server, and stores what it says of the conversation then. */
+  async #switch(
+    row: AppConversationRow,
+    outerSignal: AbortSignal,
+    work: (
+      connection: SandboxConnection,
+      params: { readonly conversation_id: string },
+      signal: AbortSignal,
+    ) => Promise<unknown>,
+  ): Promise<void> {
+    const { controlPlane, conversationMutex, clock } = this.#deps
     const params = { conversation_id: row.id }
-    const info = await this.call(row, outerSignal, async ({ client }, signal) => {
-      await client.call('switchLlm', { params, body: { llm }, signal })
-      return await client.call('getConversation', { params, signal })
+    const info = await this.call(row, outerSignal, async (connection, signal) => {
+      await work(connection, params, signal)
+      return await connection.client.call('getConversation', { params, signal })
     })
     await conversationMutex.runExclusive(row.id, async () => {
       const [now] = await controlPlane.conversations.get([row.id])
@@ -192,6 +214,7 @@ async function callAgent<T>(signal: AbortSignal, work: (signal: AbortSignal) => 
   } catch (error) {
     if (error instanceof CallError) {
       if (error.status === 400) throw new Problem('bad_request', error.detail)
+      if (error.status === 504) throw new Problem('timeout', error.detail)
       throw new Problem('bad_gateway', `The agent server refused with ${error.status}: ${error.detail}`)
     }
     if (error instanceof ConnectionError || (error instanceof Error && error.name === 'TimeoutError'))

@@ -65,6 +65,10 @@ export function appConversationHandlers(deps: {
       await calls.switchModel(row, { name, llm }, request.signal)
       return success
     },
+    async switchAppAcpModel(request) {
+      await calls.switchAcpModel(await getOwned(request), request.body.model, request.signal)
+      return success
+    },
     async downloadAppConversation(request) {
       const row = await getOwned(request)
       const [info] = await conversations.toInfos([row])

@@ -1,5 +1,5 @@
 import type { Handlers } from '@slipway/http'
-import type { sandboxServerRoutes } from '@slipway/protocol'
+import { Problem, type sandboxServerRoutes } from '@slipway/protocol'
 import { getCaller } from '../auth/authenticator.ts'
 import type { AgentCalls } from './agent-calls.ts'
 import type { Conversations } from './conversations.ts'
@@ -36,10 +36,24 @@ export function workspaceHandlers(deps: {
       return { json: diff }
     },
     async appSkills(request) {
-      return { json: { skills: await calls.skills(await getOwned(request), request.signal) } }
+      return await withErrorMember(async () => ({
+        json: { skills: await calls.skills(await getOwned(request), request.signal) },
+      }))
     },
     async appHooks(request) {
-      return { json: { hooks: await calls.hooks(await getOwned(request), request.signal) } }
+      return await withErrorMember(async () => ({
+        json: { hooks: await calls.hooks(await getOwned(request), request.signal) },
+      }))
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
+}
+
+/** These two routes tell of an unknown conversation in `error` (wire 1.1), beside the `detail` of all others. */
+async function withErrorMember<T>(work: () => Promise<T>) {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof Problem) || error.code !== 'not_found') throw error
+    return { status: 404, json: { error: error.message, detail: error.message } }
+  }
 }

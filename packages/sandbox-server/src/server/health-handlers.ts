@@ -1,5 +1,6 @@
 import type { Handlers, Readiness } from '@slipway/http'
 import type { Problem, sandboxServerRoutes } from '@slipway/protocol'
+import { defaultProviderHosts } from '../accounts/git-repository.ts'
 import type { Backend } from '../backends/backend.ts'
 import webClientConfig from './web-client-config.json' with { type: 'json' }
 
@@ -35,6 +36,8 @@ export function healthHandlers(deps: {
         },
       }
     },
-    webClientConfig: () => ({ json: { ...webClientConfig, updated_at: updatedAt } }),
+    webClientConfig: () => ({
+      json: { ...webClientConfig, provider_default_hosts: defaultProviderHosts, updated_at: updatedAt },
+    }),
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }

@@ -1,5 +1,5 @@
 import { Problem } from '@slipway/protocol'
-import { isRecord, ownMember, withoutMember } from '@slipway/shared/json'
+import { definedMembers, isRecord, ownMember, withoutMember } from '@slipway/shared/json'
 import type { JsonDocument } from './json-document.ts'
 
 const maxSecrets = 1_000
@@ -41,12 +41,22 @@ export class NamedSecrets {
     return ownMember(await this.readAll(owner), name)?.value
   }
 
-  /** Adds or replaces a secret. Problems: `conflict` at the limit of names, `too_large` for the size. */
-  async save(name: string, secret: StoredSecret, owner?: string): Promise<void> {
+  /**
+   * Adds or replaces a secret; with `keepsDescription` an undefined description stays. Problems: `conflict` at
+   * the limit of names, `too_large` for the size.
+   */
+  async save(
+    name: string,
+    secret: StoredSecret,
+    owner?: string,
+    { keepsDescription = false }: { readonly keepsDescription?: boolean } = {},
+  ): Promise<void> {
     await this.#document.update((secrets) => {
       if (ownMember(secrets, name) === undefined && Object.keys(secrets).length >= maxSecrets)
         throw new Problem('conflict', `There are ${maxSecrets} secrets already`)
-      const updated = { ...secrets, [name]: secret }
+      const previous = keepsDescription ? ownMember(secrets, name) : undefined
+      const description = secret.description ?? previous?.description
+      const updated = { ...secrets, [name]: { ...secret, ...definedMembers({ description }) } }
       if (JSON.stringify(updated).length > this.#maxCharacters)
         throw new Problem('too_large', 'The secrets would become too large')
       return updated

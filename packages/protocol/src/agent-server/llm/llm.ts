@@ -3,6 +3,7 @@ import {
   jsonObject,
   looseComponent,
   nullAsUndefined,
+  strictComponent,
   trueByDefault,
   withDefault,
 } from '../../core/schemas.ts'
@@ -83,6 +84,27 @@ export const llm = looseComponent('LLM', {
   }),
 })
 export type Llm = z.output<typeof llm>
+
+/** Members that other servers of the interface know, for their own library; here they do nothing. */
+const otherMembers = [
+  ...[
+    'auth_type',
+    'subscription_vendor',
+    'is_subscription',
+    'ollama_base_url',
+    'drop_params',
+    'modify_params',
+  ],
+  ...['aws_profile_name', 'aws_role_name', 'aws_session_name', 'aws_bedrock_runtime_endpoint'],
+  ...['openrouter_site_url', 'openrouter_app_name', 'disable_stop_word', 'log_completions_folder'],
+  ...['custom_tokenizer', 'force_string_serializer', 'inline_image_urls', 'safety_settings', 'base_model'],
+]
+
+/** A model whose members are all known: others are misspelled. */
+export const strictLlm = strictComponent('StrictLLM', {
+  ...llm.shape,
+  ...Object.fromEntries(otherMembers.map((name) => [name, z.unknown().optional()])),
+})
 
 /** Tokens of one answer, or of all together. */
 export interface TokenUsage {
