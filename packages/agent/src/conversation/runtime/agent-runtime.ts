@@ -20,7 +20,7 @@ import type { ServerPlace } from '../../shell/server-access.ts'
 import { instructionsSkill, loadSkills } from '../../skills/load.ts'
 import { NestedInstructions } from '../../skills/nested-instructions.ts'
 import { SkillSet } from '../../skills/skill-set.ts'
-import { addCommonParameters, isReadOnly } from '../../tools/calls/parse-call.ts'
+import { addCommonParameters, isReadOnly, shortenParameters } from '../../tools/calls/parse-call.ts'
 import { createClientTool } from '../../tools/core/client-tool.ts'
 import { questionTool } from '../../tools/core/server-question.ts'
 import { structuredFinish } from '../../tools/core/structured-finish.ts'
@@ -38,6 +38,7 @@ import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import type { ConversationState } from '../state/state.ts'
 import { hasTaskTool, type TaskHost, TaskRunner } from '../tasks/task-runner.ts'
 import { replyText } from '../view/content-blocks.ts'
+import type { LogEventOf } from '../view/log-event.ts'
 import type { ConversationContext } from './conversation-context.ts'
 import { createCritic, type EvaluateWithCritic } from './critic.ts'
 import { McpConnections } from './mcp-connections.ts'
@@ -59,6 +60,8 @@ interface RuntimeParts {
   readonly tools: ReadonlyMap<string, Tool>
 }
 
+/** The section of our prompt that explains `summary` and `security_risk`. */
+const riskHeading = '# Risk of a call'
 /** Tools whose argument is a text: it needs no summary. */
 const messageTools: ReadonlySet<string> = new Set(['FinishTool', 'ThinkTool'])
 
@@ -84,7 +87,9 @@ export class AgentRuntime {
   readonly #ownHooks: HookConfig | undefined
   readonly #mcp: McpConnections
   readonly #toolContext: ToolContext
-  #modelTools: { readonly hasRisk: boolean; readonly tools: readonly ModelTool[] } | undefined
+  #modelTools:
+    | { readonly hasRisk: boolean; readonly isDescribed: boolean; readonly tools: readonly ModelTool[] }
+    | undefined
 
   private constructor(parts: RuntimeParts) {
     const { context, settings, toolContext, extensions } = parts
@@ -197,21 +202,24 @@ export class AgentRuntime {
     return runtime
   }
 
-  /** The tools as a model sees them; the same object until the tools or the kind of the analyzer change. */
+  /** The tools as a model sees them; the same object until the tools or what is said of risks change. */
   get modelTools(): readonly ModelTool[] {
     const hasRisk = readsModelRisk(this.#context.settings.analyzer)
-    if (this.#modelTools?.hasRisk === hasRisk) return this.#modelTools.tools
+    const isDescribed = !hasRisk || !explainsRisk(this.#context.state)
+    const known = this.#modelTools
+    if (known?.hasRisk === hasRisk && known.isDescribed === isDescribed) return known.tools
     const tools = [...this.tools.values()].map((tool) => ({
       name: tool.name,
       description: tool.definition.description ?? '',
       parameters: messageTools.has(tool.definition.kind)
-        ? tool.parameters
+        ? shortenParameters(tool.parameters)
         : addCommonParameters(tool.parameters, {
             hasRisk: hasRisk && !isReadOnly(tool),
+            isDescribed,
             canAskOutside: this.workspace.sandbox !== undefined && tool.definition.kind === 'TerminalTool',
           }),
     }))
-    this.#modelTools = { hasRisk, tools }
+    this.#modelTools = { hasRisk, isDescribed, tools }
     return tools
   }
 
@@ -410,4 +418,12 @@ async function makeWorkspace(directory: string): Promise<void> {
     if (!['EEXIST', 'ENOTDIR'].includes(errorCode(error) ?? '')) throw error
     throw new Problem('conflict', `The workspace ${directory} is no directory: a file is in its place.`)
   })
+}
+
+/** Whether the prompt that the conversation has says what they mean; one of the user's does not. */
+function explainsRisk({ view }: ConversationState): boolean {
+  const prompt = view.events.find(
+    (event): event is LogEventOf<'SystemPromptEvent'> => event.kind === 'SystemPromptEvent',
+  )
+  return prompt?.system_prompt.text.includes(riskHeading) === true
 }

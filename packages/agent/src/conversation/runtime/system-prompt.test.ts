@@ -187,7 +187,7 @@ test('the dynamic context has directory, date, instructions, skills, secrets and
   const expected = [
     'The working directory is /project.',
     'The date is 2026-03-01.',
-    'The risk of each call is judged',
+    'A call may have to wait for the user',
     '<instructions source="AGENTS.md">\nUse tabs.\n</instructions>',
     '- pdf: Reads PDF. (file: /project/s/SKILL.md)',
     '- inline\n',
@@ -252,8 +252,8 @@ test('the risk of calls is spoken of only where an analyzer reads it', () => {
     const { system_prompt, dynamic_context } = prompt({ analyzer: one })
     return [system_prompt.text, dynamic_context.text].map((text) => text.includes('security_risk'))
   }
-  expect(speaks(analyzer)).toEqual([true, true])
-  expect(speaks({ ...both, analyzers: [pattern, analyzer] })).toEqual([true, true])
+  expect(speaks(analyzer)).toEqual([true, false])
+  expect(speaks({ ...both, analyzers: [pattern, analyzer] })).toEqual([true, false])
   expect(speaks({ ...both, analyzers: [pattern] })).toEqual([false, false])
   expect(speaks(pattern)).toEqual([false, false])
   expect(speaks(null)).toEqual([false, false])

@@ -166,9 +166,7 @@ function environmentSection(options: SystemPromptOptions): string {
       `- Commands run in a sandbox: ${describeSandbox(sandbox)}. When the task needs more, a call with \`outside_sandbox\` asks the user.`,
     )
   if (analyzer !== null)
-    lines.push(
-      `- The risk of each call is judged${readsModelRisk(analyzer) ? ', also by what you give as `security_risk`' : ''}. A call may have to wait for the user, and may be refused; then find another way or ask.`,
-    )
+    lines.push('- A call may have to wait for the user, or be refused: then find another way or ask.')
   return `# This conversation\n\n${lines.join('\n')}`
 }
 

@@ -40,3 +40,22 @@ test('tools ask for the risk of a call from the next request on when an analyzer
   ])
   expect(model.requests[1]?.tools, 'the same prefix').toBe(model.requests[0]?.tools)
 })
+
+test('the levels of risk are said once: by our prompt, or by each tool beside another prompt', async () => {
+  const analyzer = { kind: 'LLMSecurityAnalyzer' } as const
+  const asked = async (agent: object, isLater = false) => {
+    const model = new FakeModel()
+    const request = isLater ? {} : { security_analyzer: analyzer }
+    const life = await fixtures.create({ model: model.open, agent: { tools, ...agent }, request })
+    await life.sendAndWait('Hello')
+    if (isLater) await life.conversation.setAnalyzer(analyzer)
+    if (isLater) await life.sendAndWait('Hello')
+    const last = model.requests.at(-1)
+    const isInPrompt = JSON.stringify(last?.messages).includes('# Risk of a call')
+    return [isInPrompt, JSON.stringify(last?.tools).split('reveal secrets').length - 1]
+  }
+  expect(await asked({})).toEqual([true, 0])
+  expect(await asked({ system_prompt: 'Work.' })).toEqual([false, tools.length])
+  // The prompt of an earlier moment does not speak of risk.
+  expect(await asked({}, true)).toEqual([false, tools.length])
+})

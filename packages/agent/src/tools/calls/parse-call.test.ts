@@ -277,7 +277,13 @@ test('the parameters for a model include the common ones, as optional', () => {
     },
   })
   expect(Object.keys(Object(common.properties))).toEqual(['a', 'security_risk', 'summary'])
+  expect(common).toHaveProperty('properties.security_risk.description')
   expect(common).toHaveProperty('properties.summary.description')
+  expect(addCommonParameters(own, { hasRisk: true, isDescribed: false }).properties).toEqual({
+    ...own.properties,
+    security_risk: { type: 'string', enum: ['LOW', 'MEDIUM', 'HIGH'] },
+    summary: { type: 'string' },
+  })
   expect(addCommonParameters(own, { hasRisk: false }).properties).not.toHaveProperty('security_risk')
   const withSummary = { type: 'object', properties: { summary: { type: 'number' } } }
   expect(addCommonParameters(withSummary, { hasRisk: false }).properties).toEqual(withSummary.properties)

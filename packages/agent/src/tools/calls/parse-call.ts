@@ -160,35 +160,42 @@ function isRiskName(name: string): boolean {
 
 /**
  * The parameters of a tool for the model: with `summary`, and with `security_risk` where it is asked for.
- * Without what says nothing to a model: no required members, no others (they are refused when they come).
  */
 export function addCommonParameters(
   parameters: Readonly<Record<string, unknown>>,
-  { hasRisk, canAskOutside = false }: { readonly hasRisk: boolean; readonly canAskOutside?: boolean },
+  { hasRisk, isDescribed = true, canAskOutside = false }: CommonParameters,
 ): Record<string, unknown> {
   const common = {
-    ...(hasRisk ? { security_risk } : {}),
+    ...(hasRisk && { security_risk: { ...levels, ...(isDescribed && { description: riskDescription }) } }),
     ...(canAskOutside ? { [outsideName]: outside } : {}),
-    summary,
+    summary: { type: 'string', ...(isDescribed && { description: summaryDescription }) },
   }
   const own = schemaProperties(parameters)
   const added = Object.entries(common).filter(([name]) => !Object.hasOwn(own, name))
+  // What the tool needs comes first: models give arguments in this order.
+  return shortenParameters({ ...parameters, properties: { ...own, ...Object.fromEntries(added) } })
+}
+
+/** Without what says nothing to a model: no required members, no others (they are refused when they come). */
+export function shortenParameters(parameters: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { additionalProperties, required, ...rest } = parameters
   return {
     ...rest,
-    // What the tool needs comes first: models give arguments in this order.
-    properties: { ...own, ...Object.fromEntries(added) },
     ...(Array.isArray(required) && required.length > 0 ? { required } : {}),
     ...(isRecord(additionalProperties) ? { additionalProperties } : {}),
   }
 }
 
-const security_risk = {
-  type: 'string',
-  enum: ['LOW', 'MEDIUM', 'HIGH'],
-  description:
-    'LOW: reads, or reversible changes to files of the task. MEDIUM: installs, deletes, or reaches beyond them. HIGH: may destroy data, reveal secrets, or reach systems of others.',
+interface CommonParameters {
+  readonly hasRisk: boolean
+  /** False: the prompt says what they mean. */
+  readonly isDescribed?: boolean
+  readonly canAskOutside?: boolean
 }
+
+const levels = { type: 'string', enum: ['LOW', 'MEDIUM', 'HIGH'] }
+const riskDescription =
+  'LOW: reads, or reversible changes to files of the task. MEDIUM: installs, deletes, or reaches beyond them. HIGH: may destroy data, reveal secrets, or reach systems of others.'
 
 /** The request of a call to run outside of the sandbox for commands. */
 const outsideName = 'outside_sandbox'
@@ -215,4 +222,4 @@ function isSwitchedOn({ tool_call }: StoredCall, name: string): boolean {
   return typeof json === 'string' && parseJsonObject(json)?.[name] === true
 }
 
-const summary = { type: 'string', description: 'What it does, for the user.' }
+const summaryDescription = 'What it does, for the user.'
