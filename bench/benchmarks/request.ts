@@ -3,10 +3,11 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { buildAgent, buildConfirmationSettings } from '../../packages/cli/src/conversation/agent-request.ts'
 import { type BenchContext, getJson, postJson, startAgentServer } from '../support/fixtures.ts'
 import { ModelRecorder, type RecordedRequest } from '../support/model-recorder.ts'
 import { installPackages, loadTokenizer, peerAgents, runPeer } from '../support/peer-agents.ts'
-import { atMost, Floor, information, type ResultRow } from '../support/result-table.ts'
+import { atMost, Floor, information, type ResultRow, withinBudget } from '../support/result-table.ts'
 
 /** Nine commands and a final text: ten steps. */
 const commands = [
@@ -20,6 +21,8 @@ const commands = [
   'node test/add.test.js',
   'git diff --stat 2>/dev/null; tail -n 3 src/add.js',
 ]
+/** Of the task with risks and the judge. */
+const taskBudget = 30_000
 const task = 'The test of the function add fails. Find out why, fix it, and check that the test passes.'
 
 const files: Readonly<Record<string, string>> = {
@@ -33,13 +36,18 @@ const files: Readonly<Record<string, string>> = {
 /**
  * Tokens (o200k, of the raw bodies) of one task in ten steps: ours beside other agents, each with the
  * settings that it comes with, against the same recorder. Ours are at most 1.2 times the smallest, and below
- * every other. The others are installed from npm into a directory of this run.
+ * every other. The others are installed from npm into a directory of this run. As `slipway run` sends it, with
+ * the risk of each call, and as a goal with its judge, the task has a budget.
  */
 export async function request(bench: BenchContext): Promise<ResultRow[]> {
   const packages = await bench.directory()
   await installPackages(packages)
   const countTokens = await loadTokenizer(packages)
-  const measured: Measured[] = [measure('ours', await recordOurs(bench), countTokens)]
+  const measured: Measured[] = [measure('ours', await recordOurs(bench, plain), countTokens)]
+  const asCommand = [
+    measure('slipway run', await recordOurs(bench, command), countTokens),
+    measure('a goal with its judge', await recordOurs(bench, { ...command, isGoal: true }), countTokens),
+  ]
   for (const agent of bench.isQuick ? peerAgents.slice(0, 1) : peerAgents) {
     await using recorder = await ModelRecorder.open(commands)
     const options = { packages, home: await bench.directory(), url: recorder.url, task }
@@ -59,7 +67,10 @@ export async function request(bench: BenchContext): Promise<ResultRow[]> {
     ...rest.map(({ name, sum }) =>
       atMost(`the task: ours beside ${name}`, 'tokens', ours.sum, Floor.of(name, [sum]), 1),
     ),
-    ...measured.flatMap((one) => [
+    ...asCommand.map(({ name, sum }) =>
+      withinBudget(`the task: ${name}`, 'tokens of a task', sum, taskBudget),
+    ),
+    ...[...measured, ...asCommand].flatMap((one) => [
       information(`${one.name}: all requests (${one.requests})`, 'tokens', one.sum),
       information(`${one.name}: first request, system`, 'tokens', one.system),
       information(`${one.name}: first request, tools`, 'tokens', one.tools),
@@ -84,7 +95,8 @@ function measure(
   if (steps.length !== commands.length + 1)
     throw new Error(`${name} has sent ${steps.length} requests with tools, not ${commands.length + 1}`)
   const [first] = steps
-  const { tools, instructions, messages, input } = first?.body ?? {}
+  const { tools, instructions: ofResponses, system: ofMessages, messages, input } = first?.body ?? {}
+  const instructions = ofResponses ?? ofMessages
   const items = [messages, input].find(Array.isArray) ?? []
   const system = items.filter(({ role }: { role?: string }) => role === 'system' || role === 'developer')
   const size = (value: unknown) => (value === undefined ? 0 : countTokens(JSON.stringify(value)))
@@ -108,23 +120,42 @@ async function createWorkspace(bench: BenchContext): Promise<string> {
   return directory
 }
 
-async function recordOurs(bench: BenchContext): Promise<readonly RecordedRequest[]> {
+/** Ours: the agent of a request, and whether the task is a goal instead of a message. */
+interface Variant {
+  readonly isGoal?: boolean
+  readonly request: (llm: { model: string; base_url: string; api_key: string }) => object
+}
+
+const plain: Variant = {
+  request: (llm) => ({
+    agent: { llm, tools: ['terminal', 'file_editor', 'task_tracker'].map((name) => ({ name })) },
+  }),
+}
+
+/** What the command sends. */
+const command: Variant = {
+  request: (llm) => ({ agent: buildAgent(llm), ...buildConfirmationSettings(false) }),
+}
+
+async function recordOurs(
+  bench: BenchContext,
+  { request, isGoal = false }: Variant,
+): Promise<readonly RecordedRequest[]> {
   await using recorder = await ModelRecorder.open(commands)
   await using server = await startAgentServer(bench, await bench.directory())
   const { id } = await postJson<{ id: string }>(server, '/api/conversations', {
-    agent: {
-      llm: { model: 'openai-compatible/bench', base_url: recorder.url, api_key: 'none' },
-      tools: ['terminal', 'file_editor', 'task_tracker'].map((name) => ({ name })),
-    },
+    ...request({ model: 'openai-compatible/bench', base_url: recorder.url, api_key: 'none' }),
     workspace: { working_dir: await createWorkspace(bench) },
-    initial_message: { role: 'user', content: [{ type: 'text', text: task }], run: true },
+    ...(!isGoal && { initial_message: { role: 'user', content: [{ type: 'text', text: task }], run: true } }),
   })
+  if (isGoal) await postJson(server, `/api/conversations/${id}/goal`, { objective: task })
   for (let tries = 0; ; tries++) {
     const { execution_status } = await getJson<{ execution_status: string }>(
       server,
       `/api/conversations/${id}`,
     )
-    if (execution_status === 'finished') return [...recorder.requests]
+    const isJudged = recorder.requests.some(({ body }) => body.tool_choice === 'none')
+    if (execution_status === 'finished' && isJudged === isGoal) return [...recorder.requests]
     if (execution_status === 'error' || tries > 600) throw new Error(`the run is ${execution_status}`)
     await sleep(200)
   }

@@ -6,14 +6,15 @@ import { json } from 'node:stream/consumers'
 export interface RecordedRequest {
   readonly path: string
   readonly body: Readonly<Record<string, unknown>>
-  /** Titles and the like, which have no tools. */
+  /** Titles, judges and the like, which have no tools or may call none. */
   readonly isSide: boolean
 }
 
 /**
  * A provider on loopback that plays a task of shell commands to any agent: to each request with tools it
  * replies with the next command for the shell tool that it finds among them, then with a text. It speaks
- * chat completions and OpenAI Responses, both streamed.
+ * chat completions, OpenAI Responses and Anthropic's Messages, all streamed. To a question where no tool may
+ * be called, the judge's, it says that the goal is reached.
  */
 export class ModelRecorder implements AsyncDisposable {
   readonly requests: RecordedRequest[] = []
@@ -60,9 +61,11 @@ export class ModelRecorder implements AsyncDisposable {
       shell === undefined || command === undefined
         ? undefined
         : { name: shell.name, arguments: JSON.stringify(shell.args(command)), id: `call_${at}` }
-    const text = shell === undefined ? 'Fix of add' : 'The function add is fixed.'
+    const isJudge = body.tool_choice === 'none'
+    const text = isJudge ? verdict : shell === undefined ? 'Fix of add' : 'The function add is fixed.'
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     if (path.endsWith('/responses')) endResponses(response, call, text, at)
+    else if (path.endsWith('/messages')) endMessages(response, call, text, at)
     else endChat(response, call, text, at)
   }
 }
@@ -78,18 +81,28 @@ interface Call {
   readonly id: string
 }
 
+const verdict = '{"score": 1, "complete": true, "missing": ""}'
+
 /** The tool for commands and its arguments, by its names in the agents that are measured. */
-function shellTool({ tools }: RecordedRequest['body']): ShellTool | undefined {
+function shellTool({ tools, tool_choice }: RecordedRequest['body']): ShellTool | undefined {
+  if (tool_choice === 'none') return undefined
   const all: readonly { name?: string; function?: { name?: string } }[] = Array.isArray(tools) ? tools : []
   const names = new Set(all.map((tool) => tool.function?.name ?? tool.name))
   const known: readonly ShellTool[] = [
-    { name: 'terminal', args: (command) => ({ command }) },
+    { name: 'terminal', args: (command) => ({ command, ...commonArguments(tools) }) },
     { name: 'bash', args: (command) => ({ command, description: 'Runs a command' }) },
+    { name: 'Bash', args: (command) => ({ command, description: 'Runs a command' }) },
     { name: 'exec_command', args: (cmd) => ({ cmd }) },
     { name: 'shell_command', args: (command) => ({ command }) },
     { name: 'shell', args: (command) => ({ command: ['bash', '-lc', command] }) },
   ]
   return known.find(({ name }) => names.has(name))
+}
+
+/** Of our calls, where they are asked for. */
+function commonArguments(tools: unknown): object {
+  const hasRisk = JSON.stringify(tools).includes('"security_risk"')
+  return hasRisk ? { security_risk: 'LOW', summary: 'Runs a command' } : {}
 }
 
 const usage = { input_tokens: 1000, output_tokens: 20, total_tokens: 1020 }
@@ -142,5 +155,31 @@ function endResponses(response: ServerResponse, call: Call | undefined, text: st
       usage: { ...usage, ...details },
     },
   })
+  response.end()
+}
+
+function endMessages(response: ServerResponse, call: Call | undefined, text: string, at: number): void {
+  const send = (type: string, members: object) =>
+    response.write(`event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`)
+  const { input_tokens, output_tokens } = usage
+  const message = {
+    ...{ id: `msg_${at}`, type: 'message', role: 'assistant', model: 'bench', content: [] },
+    ...{ stop_reason: null, stop_sequence: null, usage: { input_tokens, output_tokens: 1 } },
+  }
+  send('message_start', { message })
+  const block =
+    call === undefined
+      ? { type: 'text', text: '' }
+      : { type: 'tool_use', id: call.id, name: call.name, input: {} }
+  const delta =
+    call === undefined
+      ? { type: 'text_delta', text }
+      : { type: 'input_json_delta', partial_json: call.arguments }
+  send('content_block_start', { index: 0, content_block: block })
+  send('content_block_delta', { index: 0, delta })
+  send('content_block_stop', { index: 0 })
+  const stop_reason = call === undefined ? 'end_turn' : 'tool_use'
+  send('message_delta', { delta: { stop_reason, stop_sequence: null }, usage: { output_tokens } })
+  send('message_stop', {})
   response.end()
 }

@@ -10,7 +10,8 @@ const run = promisify(execFile)
 const packages = [
   '@mariozechner/pi-coding-agent@0.73.1',
   'opencode-ai@1.18.33',
-  '@openai/codex@0.169.0',
+  '@openai/codex@0.171.0',
+  '@anthropic-ai/claude-code@2.1.332',
   'gpt-tokenizer@3.4.0',
 ]
 
@@ -39,6 +40,7 @@ export interface PeerOptions {
   readonly packages: string
   /** An empty directory for its settings. */
   readonly home: string
+  /** The base address of the provider, with `/v1`. */
   readonly url: string
   readonly task: string
 }
@@ -47,6 +49,10 @@ export interface PeerCommand {
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
 }
+
+/** The program of a platform: the package's own command wants its install script to have run. */
+const platformBin = ({ packages: directory }: PeerOptions, name: string, ...path: readonly string[]) =>
+  join(directory, 'node_modules', `${name}-${process.platform}-${process.arch}`, ...path)
 
 const bin = ({ packages: directory }: PeerOptions, name: string) =>
   join(directory, 'node_modules', '.bin', name)
@@ -81,9 +87,7 @@ export const peerAgents: readonly PeerAgent[] = [
         ...{ OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1' },
         OPENCODE_DISABLE_LSP_DOWNLOAD: '1',
       }
-      // The package's own command wants its install script to have run.
-      const platform = `opencode-${process.platform}-${process.arch}`
-      const program = join(options.packages, 'node_modules', platform, 'bin', 'opencode')
+      const program = platformBin(options, 'opencode', 'bin', 'opencode')
       return { args: [program, 'run', '--auto', '-m', 'bench/bench', options.task], env }
     },
   },
@@ -100,6 +104,20 @@ export const peerAgents: readonly PeerAgent[] = [
       return {
         args: [bin(options, 'codex'), 'exec', ...flags, ...settings, task],
         env: { CODEX_HOME: home, BENCH_KEY: 'none' },
+      }
+    },
+  },
+  {
+    name: 'Claude Code',
+    command: async (options) => {
+      const program = platformBin(options, '@anthropic-ai/claude-code', 'claude')
+      return {
+        args: [program, '-p', '--allowedTools', 'Bash', '--', options.task],
+        env: {
+          ...{ ANTHROPIC_BASE_URL: options.url.replace(/\/v1$/, ''), ANTHROPIC_API_KEY: 'none' },
+          ...{ CLAUDE_CONFIG_DIR: options.home, CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1' },
+          ...{ DISABLE_AUTOUPDATER: '1', DISABLE_TELEMETRY: '1', DISABLE_ERROR_REPORTING: '1' },
+        },
       }
     },
   },

@@ -25,7 +25,13 @@ export interface ResultRow {
 }
 
 /** Units of what is the same on every machine. A goal in any other unit needs a floor. */
-export const constantUnits = ['bytes on disk', 'bytes of a bundle', 'rows', '% of the input'] as const
+export const constantUnits = [
+  'bytes on disk',
+  'bytes of a bundle',
+  'rows',
+  '% of the input',
+  'tokens of a task',
+] as const
 export type ConstantUnit = (typeof constantUnits)[number]
 
 /** Throughput with a floor, measured in pairs: the medians, and the median of the pairs' ratios. */
