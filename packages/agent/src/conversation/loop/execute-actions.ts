@@ -3,7 +3,7 @@ import { raceAbort } from '@slipway/shared/async'
 import { errorText } from '@slipway/shared/text'
 import type { Clock } from '@slipway/shared/time'
 import type { EventDraft } from '@slipway/storage'
-import { asksToReplaceAll, onlyReads } from '../../tools/calls/parse-call.ts'
+import { asksToReplaceAll, findAwaitedText, onlyReads } from '../../tools/calls/parse-call.ts'
 import type { Tool } from '../../tools/core/tool.ts'
 import type { RuleDecisions } from '../confirm/confirmation.ts'
 import { planRefusal } from '../confirm/plan-mode.ts'
@@ -144,6 +144,7 @@ async function executeAction(
   const options = {
     isOutside: hasSandbox === true && call.asksForOutside === true,
     replacesAll: asksToReplaceAll(call),
+    awaitedText: findAwaitedText(call),
   }
   const hookEvents: EventDraft[] = []
   try {

@@ -16,7 +16,7 @@ import { pageTitle } from './tabs.ts'
 /** Characters of elements in one answer, all frames together. */
 const maxElementChars = 38_000
 /** Time for an inner frame to answer; otherwise it is skipped. */
-const frameMs = 3000
+export const frameMs = 3000
 /** Base64 adds a third. */
 const maxScreenshotBytes = 480_000
 
@@ -60,8 +60,11 @@ export async function findElement(
   return failed(`The element ${index} is no longer on the page: it has changed since.`)
 }
 
-/** Reads the state of the browser and the interactive elements, as JSON. */
-export function readState(withScreenshot: boolean): BrowserCommand {
+/** Reads the state of the browser and the interactive elements, as JSON, with the notes as members. */
+export function readState(
+  withScreenshot: boolean,
+  notes: Readonly<Record<string, string>> = {},
+): BrowserCommand {
   return async (opened, signal) => {
     const page = await opened.tabs.current()
     const id = randomId()
@@ -79,6 +82,7 @@ export function readState(withScreenshot: boolean): BrowserCommand {
       title: await pageTitle(page),
       tabs: await opened.tabs.list(),
       scroll: { pixels_above: main.scroll.above, pixels_below: main.scroll.below },
+      ...notes,
     }
     const text = stateText(header, elements, main.more + inner.more)
     return { text, isJson: true, screenshot: picture }

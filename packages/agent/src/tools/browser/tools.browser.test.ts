@@ -11,6 +11,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import { findBrowser } from '../core/find-browser.ts'
+import type { ToolRunOptions } from '../core/tool.ts'
 import { parseAddress } from './page-actions.ts'
 import { openBrowser } from './tools.ts'
 
@@ -51,6 +52,7 @@ async function show({files}){document.title=(await Promise.all([...files].map(as
     '<title>Evil</title><script>JSON.stringify=()=>"{}";Array.prototype.push=()=>{throw 1};Array.prototype.toJSON=()=>1;Document.prototype.createTreeWalker=()=>{throw 2};Element.prototype.getClientRects=()=>[];Object.prototype.toJSON=()=>3</script><button>Still here</button><p>words</p>',
   '/huge': `<title>Huge</title><body>${Array.from({ length: 25_000 }, (_, at) => `<div><a href="/x${at}">link ${at}</a></div>`).join('')}`,
   '/covered': `<title>0</title><button onclick="document.title=Number(document.title)+1">Under</button><div style="position:fixed;inset:0" id=over></div>`,
+  '/later': `<title>Later</title><p>Loading</p><iframe srcdoc="<p>inside</p><script>setTimeout(()=>document.querySelector('p').textContent='It is ready',700)</script>"></iframe><p style="display:none">Never shown</p>`,
   '/sluggish': `<title>0</title><button onclick="document.title=Number(document.title)+1;const t=Date.now();while(Date.now()-t<7000);">Slow</button>`,
   '/changing': `<title>Changing</title><button id=b onclick="setTimeout(()=>this.remove(),0)">Go away</button><button>Stay</button>`,
   '/alerts': `<title>Alerts</title><script>setTimeout(()=>{for(;;)alert('again')},50)</script>`,
@@ -153,14 +155,19 @@ class BrowserFixtures implements AsyncDisposable {
     return this.#root
   }
 
-  async call(name: string, args: Record<string, unknown> = {}, signal = new AbortController().signal) {
+  async call(
+    name: string,
+    args: Record<string, unknown> = {},
+    signal = new AbortController().signal,
+    options: ToolRunOptions = {},
+  ) {
     const tool = must(
       this.#tools.find((tool) => tool.name === name),
       name,
     )
     const parsed = tool.parse(args)
     if ('error' in parsed) throw new Error(parsed.error)
-    const observation = await tool.run(parsed.action, signal)
+    const observation = await tool.run(parsed.action, signal, options)
     if (observation.kind !== 'BrowserObservation') throw new Error(observation.kind)
     const [first] = observation.content
     if (first?.type !== 'text') throw new Error('no text')
@@ -547,6 +554,27 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
     expect(bytes.subarray(0, 3).toString('hex')).toBe('ffd8ff')
     expect(must(screenshot_data, 'screenshot').length).toBeLessThan(700_000)
     expect((await trial.call('browser_get_state')).screenshot_data).toBeUndefined()
+  })
+
+  test('the state of a page is read when it shows a text, also in a frame, or after a time', async () => {
+    await using trial = await BrowserFixtures.open({ short_timeout_seconds: 2 })
+    const read = async (wait_for: string) => {
+      const options = { awaitedText: wait_for }
+      const signal = new AbortController().signal
+      return JSON.parse((await trial.call('browser_get_state', { wait_for }, signal, options)).text)
+    }
+    await trial.navigate('/later')
+    expect(await read('It is ready')).not.toHaveProperty('wait_for')
+    expect(await trial.callOk('browser_get_content')).toContain('It is ready')
+    expect(await read('Never shown')).toMatchObject({
+      title: 'Later',
+      wait_for: 'The text did not come within 2 s.',
+    })
+    await expect(trial.call('browser_get_state', { wait_for: 7 })).rejects.toThrow('has to be a text')
+    const waiting = trial.call('browser_get_state', { wait_for: 'x' }, AbortSignal.timeout(300), {
+      awaitedText: 'never there',
+    })
+    await expect(waiting).rejects.toThrow()
   })
 
   test('what happens is recorded in files, without what was typed', async () => {

@@ -7,8 +7,9 @@ import {
   toolDefinitions,
   toolName,
 } from '@slipway/protocol'
+import { withCallMember } from '../core/call-member.ts'
 import { toolDescription } from '../core/define-tool.ts'
-import type { Tool, ToolAction, ToolFactory } from '../core/tool.ts'
+import type { Tool, ToolAction, ToolFactory, ToolRunOptions } from '../core/tool.ts'
 import {
   closeTab,
   getStorage,
@@ -18,11 +19,13 @@ import {
   stopRecording,
   switchTab,
 } from './actions.ts'
+import { readAwaitedState } from './awaited-text.ts'
 import type { BrowserCommand } from './command.ts'
 import { readContent } from './content.ts'
 import { click, goBack, navigate, scroll, type } from './page-actions.ts'
 import { readState } from './page-state.ts'
 import { BrowserSession } from './session.ts'
+import { waitFor } from './wait-for.ts'
 
 type BrowserAction = Extract<Action, { kind: `Browser${string}Action` }>
 type BrowserActionKind = Exclude<BrowserAction['kind'], 'BrowserAction'>
@@ -30,6 +33,7 @@ type BrowserActionKind = Exclude<BrowserAction['kind'], 'BrowserAction'>
 type CreateCommand<K extends BrowserActionKind> = (
   action: ToolAction<K>,
   session: BrowserSession,
+  options: ToolRunOptions,
 ) => BrowserCommand
 
 const commands: { readonly [K in BrowserActionKind]: CreateCommand<K> } = {
@@ -37,7 +41,10 @@ const commands: { readonly [K in BrowserActionKind]: CreateCommand<K> } = {
   BrowserClickAction: ({ index, new_tab }) => click(index, new_tab),
   BrowserTypeAction: ({ index, text }, session) => type(index, text, (path) => session.readFile(path)),
   BrowserScrollAction: ({ direction }) => scroll(direction),
-  BrowserGetStateAction: ({ include_screenshot }) => readState(include_screenshot),
+  BrowserGetStateAction: ({ include_screenshot }, _, { awaitedText }) =>
+    awaitedText === undefined
+      ? readState(include_screenshot)
+      : readAwaitedState(awaitedText, include_screenshot),
   BrowserGetContentAction: ({ start_from_char, extract_links }, session) =>
     readContent(session, start_from_char, extract_links),
   BrowserGoBackAction: () => goBack,
@@ -88,11 +95,11 @@ function createBrowserTool<K extends BrowserActionKind>(kind: K, session: Browse
     parameters: actionParameters(kind),
     parse: (args) => parseAction(kind, args),
     resources: () => ['browser'],
-    run: (action, signal) =>
-      session.run(recordedAction(name, action), createCommand(action, session), signal),
+    run: (action, signal, options = {}) =>
+      session.run(recordedAction(name, action), createCommand(action, session, options), signal),
     close: () => session.close(),
   }
-  return tool
+  return kind === 'BrowserGetStateAction' ? withCallMember(tool, waitFor) : tool
 }
 
 type BrowserToolKind = Extract<ToolDefinition['kind'], `Browser${string}Tool`>

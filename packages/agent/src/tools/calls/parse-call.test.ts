@@ -7,7 +7,7 @@ import { openFileEditor } from '../files/file-editor.ts'
 import { openGlob } from '../search/glob.ts'
 import { openTaskTracker } from '../tasks/task-tracker.ts'
 import { ToolFixtures } from '../testing/fixtures.ts'
-import { addCommonParameters, extractCommonParameters, parseToolCall } from './parse-call.ts'
+import { addCommonParameters, extractCommonParameters, findAwaitedText, parseToolCall } from './parse-call.ts'
 import { repairCall } from './repair-names.ts'
 import { repairJson, repairTypes } from './repair-values.ts'
 
@@ -357,4 +357,16 @@ test.each([
 test('no call is repaired into a tool that is missing', () => {
   for (const name of ['bash', 'str_replace', 'ls', 'git'])
     expect(repairCall(name, { command: 'x', path: 'y' }, new Set(['think']))).toBeUndefined()
+})
+
+test.each([
+  [{ wait_for: 'Ready' }, 'Ready'],
+  [{ wait_for: ' ' }, undefined],
+  [{ wait_for: null }, undefined],
+  [{}, undefined],
+])('a call %j to read a page waits for %j', (args, expected) => {
+  const tool_call = call('browser_get_state', args)
+  const action = { kind: 'BrowserGetStateAction', include_screenshot: false }
+  expect(findAwaitedText({ tool_call, action })).toBe(expected)
+  expect(findAwaitedText({ tool_call, action: { kind: 'BrowserListTabsAction' } })).toBeUndefined()
 })

@@ -8,8 +8,9 @@ import {
 } from '@slipway/protocol'
 import { isRecord, parseJsonObject } from '@slipway/shared/json'
 import { firstChars } from '@slipway/shared/text'
+import { waitFor } from '../browser/wait-for.ts'
 import type { Tool } from '../core/tool.ts'
-import { replaceAllName } from '../files/replace-all.ts'
+import { replaceAll } from '../files/replace-all.ts'
 import { repairArguments } from './repair-arguments.ts'
 import { addEditorCommand, repairCall } from './repair-names.ts'
 import { repairJson, repairTypes, schemaProperties } from './repair-values.ts'
@@ -213,13 +214,27 @@ export function asksForOutside(call: StoredCall): boolean {
 
 /** Whether an edit, as it is stored, is for every place of its old text; actions have no member for it. */
 export function asksToReplaceAll(call: StoredCall): boolean {
-  const kind = isRecord(call.action) ? call.action.kind : undefined
-  return (kind === 'FileEditorAction' || kind === 'EditAction') && isSwitchedOn(call, replaceAllName)
+  const kind = actionKind(call)
+  return (kind === 'FileEditorAction' || kind === 'EditAction') && isSwitchedOn(call, replaceAll.name)
 }
 
-function isSwitchedOn({ tool_call }: StoredCall, name: string): boolean {
+/** The text that a page has to show before it is read, likewise. */
+export function findAwaitedText(call: StoredCall): string | undefined {
+  const text = actionKind(call) === 'BrowserGetStateAction' ? argument(call, waitFor.name) : undefined
+  return typeof text === 'string' && text.trim() !== '' ? text : undefined
+}
+
+function actionKind({ action }: StoredCall): unknown {
+  return isRecord(action) ? action.kind : undefined
+}
+
+function isSwitchedOn(call: StoredCall, name: string): boolean {
+  return argument(call, name) === true
+}
+
+function argument({ tool_call }: StoredCall, name: string): unknown {
   const json = isRecord(tool_call) ? tool_call.arguments : undefined
-  return typeof json === 'string' && parseJsonObject(json)?.[name] === true
+  return typeof json === 'string' ? parseJsonObject(json)?.[name] : undefined
 }
 
 const summaryDescription = 'What it does, for the user.'

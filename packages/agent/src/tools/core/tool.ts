@@ -40,6 +40,8 @@ export interface ToolRunOptions {
   readonly isOutside?: boolean
   /** An edit is for every place of its old text. */
   readonly replacesAll?: boolean
+  /** A page is read when it shows this text. */
+  readonly awaitedText?: string | undefined
 }
 
 /**

@@ -1,5 +1,6 @@
 import { dirname, resolve } from 'node:path'
 import { makeRealDirectory } from '@slipway/shared/tool-files'
+import { withCallMember } from '../core/call-member.ts'
 import { defineTool } from '../core/define-tool.ts'
 import {
   checkFileSize,
@@ -26,13 +27,13 @@ import {
 import { countLines, pluralize, textForEvent } from './lines.ts'
 import { findSimilarLines } from './match-lines.ts'
 import { nearestLines } from './nearest-lines.ts'
-import { withReplaceAll } from './replace-all.ts'
+import { replaceAll } from './replace-all.ts'
 import { isSeen, markSeen, staleNote } from './seen-files.ts'
 import { brokenByChange } from './syntax-check.ts'
 import { describeLines, exactPlaces, replacePlaces, toleranceNote } from './text-changes.ts'
 
 /** Replaces a text that occurs as often as expected; an empty old text creates the file. */
-export const openEdit: ToolFactory = (context) => withReplaceAll(openPlainEdit(context))
+export const openEdit: ToolFactory = (context) => withCallMember(openPlainEdit(context), replaceAll)
 
 const openPlainEdit = (context: ToolContext) =>
   defineTool({

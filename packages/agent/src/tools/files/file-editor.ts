@@ -1,12 +1,13 @@
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { makeRealDirectory } from '@slipway/shared/tool-files'
 import type { Workspace } from '../../workspace/workspace.ts'
+import { withCallMember } from '../core/call-member.ts'
 import { defineTool } from '../core/define-tool.ts'
 import { createFile, fileMutex, lstatIfExists } from '../core/file-access.ts'
 import type { Tool, ToolContext, ToolFactory, ToolRunOptions } from '../core/tool.ts'
 import { ToolError } from '../core/tool-failure.ts'
 import { type EditorCommand, FileEditor, failedEditorResult } from './editor.ts'
-import { withReplaceAll } from './replace-all.ts'
+import { replaceAll } from './replace-all.ts'
 
 const planHeadings = [
   '# Plan',
@@ -20,8 +21,9 @@ const planHeadings = [
 
 /** Views, creates and edits files by absolute path; the last ten edits of each file can be undone. */
 export const openFileEditor: ToolFactory = (context) =>
-  withReplaceAll(
+  withCallMember(
     withAbsolutePaths(defineTool({ kind: 'FileEditor', ...editorMembers(context) }), context.workspace),
+    replaceAll,
   )
 
 /** Views any file and changes only the plan. Parameter `plan_path`: path of the plan in the workspace. */
