@@ -9,8 +9,8 @@ test('parameters are encoded, and slashes only where the route has no rest', () 
   )
 })
 
-test.for(['.', '..', 'a/..', '../a', 'a/./b', '..\\a', 'a\\..'])(
-  'the dot segment of %s is refused',
+test.for(['\ud83d', 'a/\ude00b', '.', '..', 'a/..', '../a', 'a/./b', '..\\a', 'a\\..'])(
+  'the dot segment or half character of %j is refused',
   (value) => {
     const problem = expect.objectContaining({ code: 'bad_request' })
     expect(() => buildRoutePath(route, { id: value, path: 'a' })).toThrow(problem)
