@@ -1,6 +1,10 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { webhookSpec } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
-import { expect, test } from 'vitest'
+import { sameOriginFetch } from '@slipway/shared/url'
+import { expect, onTestFinished, test } from 'vitest'
 import { controlPlaneFetch } from './control-plane-fetch.ts'
 
 const key = 'sk-of-this-server'
@@ -54,4 +58,23 @@ test('without webhooks of a control plane nothing is rewritten', async () => {
     ['https://user:word@a.example/api/v1/webhooks'],
   ])
     expect(await target(url, webhooks, { 'x-session-api-key': key })).toBe(url)
+})
+
+test('a redirect of the control plane takes the key to no address that the client named', async () => {
+  const open = async (status: number, location: string) => {
+    const requests: string[] = []
+    const server = createServer((request, answer) => {
+      requests.push(`${request.url} ${request.headers['x-session-api-key']}`)
+      answer.writeHead(status, { location }).end()
+    })
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    onTestFinished(() => void server.close())
+    return { requests, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+  }
+  const [controlPlane, named] = [await open(307, '/elsewhere'), await open(200, '')]
+  const webhooks = [webhookSpec.parse({ base_url: `${controlPlane.url}/api/v1/webhooks` })]
+  const fetch = sameOriginFetch(controlPlaneFetch({ webhooks, sessionKeys: [new Secret(key)] }))
+  await expect(fetch(named.url + path, { headers: { 'x-session-api-key': key } })).rejects.toThrow()
+  expect(controlPlane.requests).toEqual([`${path} ${key}`])
+  expect(named.requests).toEqual([])
 })

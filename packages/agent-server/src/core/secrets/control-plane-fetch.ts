@@ -8,7 +8,8 @@ const secretPath = /\/api\/v1\/sandboxes\/[^/]+\/settings\/secrets\/[^/]+$/
  * A fetch for LookupSecrets in a sandbox. Secrets of its owner are fetched where the control plane receives
  * the webhooks of this server: clients name them by the address at which they know the control plane, which
  * is often their loopback and leads nowhere from inside. Only requests with the session key of this server
- * go there; the control plane answers them for this sandbox alone.
+ * go there; the control plane answers them for this sandbox alone, and never by a redirect: its place would be
+ * that of the address which the client named, where a program of the agent may listen for the key.
  */
 export function controlPlaneFetch(
   { webhooks, sessionKeys }: Pick<Config, 'webhooks' | 'sessionKeys'>,
@@ -24,6 +25,7 @@ export function controlPlaneFetch(
     const path = url?.search === '' ? secretPath.exec(url.pathname)?.[0] : undefined
     const key = new Headers(init?.headers).get('x-session-api-key')
     const isOwn = sessionKeys.some((own) => own.reveal() === key)
-    return fetch(path !== undefined && isOwn ? base + path : input, init)
+    if (path === undefined || !isOwn) return fetch(input, init)
+    return fetch(base + path, { ...init, redirect: 'error' })
   }
 }
