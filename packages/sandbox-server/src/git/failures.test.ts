@@ -48,6 +48,7 @@ const failures: readonly (readonly [() => Response, number, string])[] = [
   [() => new Response('<html>'), 502, 'github API cannot be reached or sent no valid answer'],
   [() => new Response('{"a":1}'), 502, 'github API sent an unexpected answer'],
   [() => new Response('[1]'), 502, 'github API sent an unexpected answer'],
+  [() => Response.json(Array(1_001).fill({})), 502, 'github API sent an unexpected answer'],
   [
     () => {
       throw new Error(`connect ${fakeToken}`)
@@ -128,4 +129,19 @@ test('hosts are asked by https, and private ones for the administrator of the se
   const closed = [502, 'gitlab API cannot be reached or sent no valid answer']
   expect(await ask(`127.0.0.1:${port}`, 'root')).toEqual(closed)
   expect(connections).toBe(1)
+})
+
+test('Bitbucket at an IP address, whose interface has no address, is named', async () => {
+  for (const host of ['10.0.0.1', '[::1]', 'https://192.0.2.1:8443/x']) {
+    const { call } = await openGitServer({ bitbucket: { token: fakeToken, host } }, fakeGithub().fetch)
+    const detail = 'The host of bitbucket must be a name, not an IP address'
+    for (const path of ['git/repositories/search?provider=bitbucket', 'users/git-info'])
+      expect([host, await call(path)]).toMatchObject([host, { status: 400, body: { detail } }])
+  }
+})
+
+test('a workspace whose name is no text has no address', async () => {
+  const answer: ProviderFetch = async () => Response.json({ values: [{ workspace: { slug: '\ud800' } }] })
+  const { call } = await openGitServer({ bitbucket: { token: fakeToken } }, answer)
+  expect((await call('git/repositories/search?provider=bitbucket')).status).toBe(400)
 })

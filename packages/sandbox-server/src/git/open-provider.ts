@@ -84,7 +84,7 @@ export interface OpenProvider extends GitProvider {
 
 /**
  * The interface of a provider, for one request of a caller. A Problem `bad_request` for a provider that the
- * server cannot ask, and for a stored host without https.
+ * server cannot ask, and for a stored host without https or without an address of the interface.
  */
 export function openProvider(
   provider: Provider,
@@ -103,9 +103,13 @@ export function openProvider(
   const authorization = authorize(stored)
   // Also no header: its error would show the token.
   if (!/^[\x20-\x7e]+$/.test(authorization)) throw new Problem('unauthorized', `Invalid ${provider} token`)
+  const addresses = urls(site)
+  // Bitbucket's interface is at `api.` and the host, which is no address for an IP address.
+  if (!URL.canParse(addresses.url))
+    throw new Problem('bad_request', `The host of ${provider} must be a name, not an IP address`)
   const { fetch, clock, signal } = deps
   const api = new ProviderApi({
-    ...{ name: provider, ...urls(site), authorization, fetch, signal, deadline: clock.timeout(timeoutMs) },
+    ...{ name: provider, ...addresses, authorization, fetch, signal, deadline: clock.timeout(timeoutMs) },
   })
   return { ...open(api), repositoryPath: (address) => repositoryPath(site, address, isNested) }
 }

@@ -5,7 +5,9 @@ import { PrivateAddressError } from '@slipway/shared/network'
 import { unknownPageId } from '@slipway/storage'
 import type { ProviderList } from './paged-list.ts'
 
-const maxBytes = 16 * 1024 * 1024
+const maxBytes = 8 * 1024 * 1024
+/** Of one list. A host that somebody names could send millions of empty objects, which all would be read. */
+const maxItems = 1_000
 const maxRetryAfterSeconds = 3_600
 /** Items of a page of a provider, the most that all of them give. */
 const pageSize = 100
@@ -102,9 +104,9 @@ export class ProviderApi {
     return new Problem('bad_gateway', `${this.#options.name} API sent an unexpected answer`)
   }
 
-  /** The objects of a list. */
+  /** The objects of a list, which has at most some pages of items. */
   records(value: unknown): readonly Record<string, unknown>[] {
-    if (Array.isArray(value) && value.every(isRecord)) return value
+    if (Array.isArray(value) && value.length <= maxItems && value.every(isRecord)) return value
     throw this.unexpected()
   }
 
