@@ -19,6 +19,8 @@ const settings = {
   cacheBytes: 8 * 1024 * 1024,
   migrations: controlPlaneMigrations,
 } as const
+/** Statements take long with long tables, and so do the pauses between them, in which files are read. */
+const beginSql = 'SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0'
 const ordinalSql = `SELECT setval(pg_get_serial_sequence('pending_message', 'ordinal'),
   greatest(1, (SELECT max(ordinal) FROM pending_message)))`
 
@@ -27,7 +29,7 @@ export async function controlPlaneToPostgres({ directory, url }: Places): Promis
   using files = openFiles(directory)
   const db = new PostgresDatabase(url, () => {})
   try {
-    return await db.transaction('SET LOCAL statement_timeout = 0', async (session) => {
+    return await db.transaction(beginSql, async (session) => {
       assertSameLedger((await session.run<[string]>('SELECT id FROM ledger')).rows[0]?.[0], files.ledger())
       await assertUnused(session)
       let count = 0
@@ -53,7 +55,7 @@ export async function controlPlaneToFiles({ directory, url }: Places): Promise<n
   const db = new PostgresDatabase(url, () => {})
   try {
     const copied = new Map<TableDefinition, readonly Row[]>()
-    await db.transaction('SET LOCAL statement_timeout = 0', async (session) => {
+    await db.transaction(beginSql, async (session) => {
       await assertUnused(session)
       for (const table of tableDefinitions)
         copied.set(table, (await session.run(selectSql(table, table.postgres))).rows)

@@ -15,7 +15,7 @@ import {
 } from '../control-plane/testing/sample-rows.ts'
 import { toReceivedEvent } from '../event-log/received-event.ts'
 import { openPostgresControlPlaneStore } from '../postgres/control-plane/control-plane-store.ts'
-import { createTestSchema, describePostgres } from '../postgres/testing/test-database.ts'
+import { createTestSchema, describePostgres, runSql } from '../postgres/testing/test-database.ts'
 import { openControlPlaneStore } from '../sqlite/control-plane/control-plane-store.ts'
 import { openStorage } from '../sqlite/storage.ts'
 import { temporaryDirectory } from '../testing/temporary-directory.ts'
@@ -145,6 +145,27 @@ describePostgres('migration', () => {
     await migrate({ from: schema.url, to: second.path })
     await using back = await openControlPlaneStore({ directory: second.path })
     await check(back)
+  })
+
+  test('no pause of the copy of a control plane ends it, as the read of a long table', async () => {
+    await using schema = await createTestSchema()
+    using first = temporaryDirectory()
+    await (await openStorage({ directory: first.path }))[Symbol.asyncDispose]()
+    {
+      await using store = await openControlPlaneStore({ directory: first.path })
+      await store.sandboxes.add(sandboxRow({ id: 's' }))
+    }
+    await (await openPostgresControlPlaneStore({ url: schema.url }))[Symbol.asyncDispose]()
+    await runSql(
+      `CREATE TABLE pause (longest text);
+      CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO pause VALUES (current_setting('idle_in_transaction_session_timeout')); RETURN NEW; END $$;
+      CREATE TRIGGER note BEFORE INSERT ON sandbox FOR EACH ROW EXECUTE FUNCTION note();
+      DELETE FROM ledger`,
+      schema.url,
+    )
+    await migrate({ from: first.path, to: schema.url })
+    expect(await runSql('SELECT longest FROM pause', schema.url)).toEqual([{ longest: '0' }])
   })
 })
 
