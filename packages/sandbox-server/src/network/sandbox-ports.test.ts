@@ -5,7 +5,7 @@ import { createServer, type IncomingHttpHeaders, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text as readAll } from 'node:stream/consumers'
-import { consoleProofHeader, type SandboxInfo } from '@slipway/protocol'
+import { consoleProofHeader, type SandboxInfo, storageUnavailableProblem } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage/control-plane'
 import { expect, onTestFinished, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
@@ -273,6 +273,21 @@ test('a port stays with its sandbox over a pause and is closed with it', async (
   expect((await sandboxes.getInfo(row)).exposed_urls?.[0]?.url).toBe(
     `http://127.0.0.1:9000/sandboxes/${info.id}/agent`,
   )
+})
+
+test('a port is closed with its sandbox also when the answer to the removal is lost', async () => {
+  const { start, sandboxes, controlPlane } = await openFixture()
+  const info = await start()
+  const rows = controlPlane.sandboxes
+  const update = rows.update.bind(rows)
+  rows.update = async (...input) => {
+    rows.update = update
+    await update(...input)
+    throw storageUnavailableProblem('The answer is lost')
+  }
+  await sandboxes.remove({ ...(await sandboxes.find([info.id]))[0] } as SandboxRow).catch(() => {})
+  await expect.poll(async () => (await rows.get([info.id]))[0]).toBeUndefined()
+  await expect.poll(() => call(urlOf(info), '/alive').catch(({ code }) => code)).toBe('ECONNREFUSED')
 })
 
 test('after a restart a port has its number, or another one where that is taken', async () => {

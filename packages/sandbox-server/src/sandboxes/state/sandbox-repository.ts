@@ -62,7 +62,10 @@ export class SandboxRepository {
   readonly #onRunning: (id: string) => void
   readonly #onGone: (id: string) => void
 
-  /** `onRunning` is called for each sandbox that has become RUNNING, `onGone` for each that is removed. */
+  /**
+   * `onRunning` is called for each sandbox that has become RUNNING, `onGone` for each that is removed, and again
+   * before its row is deleted.
+   */
   constructor(
     { sandboxes, leases }: Pick<ControlPlaneStore, 'sandboxes' | 'leases'>,
     clock: Clock,
@@ -118,7 +121,9 @@ export class SandboxRepository {
     return row
   }
 
+  /** Only of one that is removed. Tells it again: the answer to the change of `wanted` may have been lost. */
   async remove(id: string): Promise<void> {
+    this.#onGone(id)
     await this.runStep('forget', () => this.#rows.remove(id))
     this.changes.notify(id)
   }
