@@ -12,7 +12,7 @@ import { WebSocket, WebSocketServer } from 'ws'
 import { issueApiKey } from '../auth/api-keys.ts'
 import { Authenticator, hashKey } from '../auth/authenticator.ts'
 import { ann, bob, createFixture, startAndWait } from '../sandboxes/testing/sandboxes-fixture.ts'
-import { portHost, SandboxPorts } from './sandbox-ports.ts'
+import { portHost, SandboxPorts, type SandboxPortsOptions } from './sandbox-ports.ts'
 
 interface Answer {
   readonly status: number
@@ -20,8 +20,10 @@ interface Answer {
   readonly headers: IncomingHttpHeaders
 }
 
+const onLoopback = { expose: 'auto', publicUrl: () => 'http://127.0.0.1:9000' } as const
+
 /** Sandboxes whose agent servers listen on Unix sockets, and their ports. */
-async function openFixture() {
+async function openFixture(by: Pick<SandboxPortsOptions, 'expose' | 'publicUrl'> = onLoopback) {
   const at = await createFixture()
   const socketDirectory = await mkdtemp(join(tmpdir(), 'slipway-ports-'))
   at.backend.socketDirectory = socketDirectory
@@ -41,8 +43,7 @@ async function openFixture() {
     const now = () => Date.now() * 1000
     const authenticator = new Authenticator({ users, sandboxes, keys: [], now })
     const ports = new SandboxPorts({
-      ...{ host: '127.0.0.1', expose: 'auto', isShared: false, documents },
-      publicUrl: () => 'http://127.0.0.1:9000',
+      ...{ host: '127.0.0.1', isShared: false, documents, ...by },
       proxy: { sandboxes, authenticateCaller: (header) => authenticator.authenticateCaller(header) },
       app: {
         log: (level, message, members) => at.logged.push(`${level} ${message} ${JSON.stringify(members)}`),
@@ -187,6 +188,20 @@ test('names that lead to a port by DNS rebinding are refused, also with a key', 
     expect((await call(urlOf(info), '/alive', { ...key, host })).status).toBe(200)
   expect(backend.agent(info.id).requests).toEqual(['GET /alive', 'GET /alive', 'GET /alive'])
 })
+
+test.each(['box.example', '192.0.2.7', '[2001:db8::5]'])(
+  'a port is called by the public host %s',
+  async (host) => {
+    const { start, ports } = await openFixture({ expose: 'direct', publicUrl: () => `http://${host}:9000` })
+    const { id } = await start()
+    const url = String(await ports.open(id))
+    for (const [name, status] of [
+      [`${host}:${new URL(url).port}`, 200],
+      ['[2001:db8::6]', 403],
+    ] as const)
+      expect([name, (await call(url, '/alive', { host: name })).status]).toEqual([name, status])
+  },
+)
 
 test('no path leads from a port to another place', async () => {
   const { start, backend } = await openFixture()

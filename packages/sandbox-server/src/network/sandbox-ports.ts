@@ -36,7 +36,7 @@ const documentName = 'sandbox-ports'
 
 type AuditEntry = Parameters<NonNullable<AppOptions['audit']>>[0]
 
-interface SandboxPortsOptions {
+export interface SandboxPortsOptions {
   /** Where this server listens. */
   readonly host: string
   readonly expose: Expose
@@ -116,6 +116,7 @@ export class SandboxPorts implements AsyncDisposable {
 
   #app(id: string, host: string) {
     const { app, publicUrl, proxy } = this.#options
+    const { hostname: publicHost } = new URL(publicUrl())
     return createApp(
       {},
       {},
@@ -124,7 +125,7 @@ export class SandboxPorts implements AsyncDisposable {
         audit: (entry) => this.#audit({ ...entry, sandbox: id }),
         recentAudit: undefined,
         // Never empty, so that programs with a key are held to these names too.
-        allowedHosts: [...app.allowedHosts, host, new URL(publicUrl()).hostname],
+        allowedHosts: [...app.allowedHosts, host, publicHost.replace(/^\[(.*)\]$/, '$1')],
         isForeignHost: () => true,
         proxyRoutes: [sandboxPortRoute(proxy, id)],
       },
