@@ -145,3 +145,19 @@ test('a workspace whose name is no text has no address', async () => {
   const { call } = await openGitServer({ bitbucket: { token: fakeToken } }, answer)
   expect((await call('git/repositories/search?provider=bitbucket')).status).toBe(400)
 })
+
+test.each([
+  ['null', 'git/repositories/search?provider=github&query=https://github.com/a/b'],
+  ['{}', 'git/repositories/search?provider=github&query=https://github.com/a/b'],
+  ['[{}]', 'git/repositories/search?provider=github'],
+  ['{}', 'users/git-info'],
+  ['null', 'users/git-info'],
+])('%s is neither a repository nor a user: %s', async (text, path) => {
+  const fake = fakeGithub()
+  fake.failures = { 'api.github.com': () => new Response(text) }
+  const { call } = await openGitServer(github, fake.fetch)
+  expect(await call(path)).toMatchObject({
+    status: 502,
+    body: { detail: 'github API sent an unexpected answer' },
+  })
+})

@@ -69,6 +69,7 @@ export function gitHandlers(deps: GitHandlerDeps) {
           ? await provider.repositories(installation_id)
           : await provider.findRepositories({ query, path, sortOrder: sort_order })
       const { items, next_page_id } = await readPage(lists, request.query)
+      if (items.some(({ id, full_name }) => id === '' || full_name === '')) throw provider.unexpected()
       // The lists of a search may name a repository twice.
       const unique = new Map(items.map((item) => [item.id, item]))
       return { json: { items: [...unique.values()], next_page_id } }

@@ -80,6 +80,8 @@ export function isSupportedProvider(provider: string): provider is Provider {
 export interface OpenProvider extends GitProvider {
   /** Undefined for an address of another host. */
   repositoryPath(address: string): string | undefined
+  /** See `ProviderApi`. */
+  unexpected(): Problem
 }
 
 /**
@@ -111,7 +113,17 @@ export function openProvider(
   const api = new ProviderApi({
     ...{ name: provider, ...addresses, authorization, fetch, signal, deadline: clock.timeout(timeoutMs) },
   })
-  return { ...open(api), repositoryPath: (address) => repositoryPath(site, address, isNested) }
+  const opened = open(api)
+  return {
+    ...opened,
+    async user() {
+      const user = await opened.user()
+      if (user.id === '' || user.login === '') throw api.unexpected()
+      return user
+    },
+    repositoryPath: (address) => repositoryPath(site, address, isNested),
+    unexpected: () => api.unexpected(),
+  }
 }
 
 /** `https://host` or `https://host/path`. */
