@@ -245,7 +245,7 @@ test('a preflight needs no key and lists what a page may send, for any path', as
       'access-control-allow-credentials': 'true',
       'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
       'access-control-allow-headers': expect.stringMatching(
-        /x-session-api-key.*last-event-id.*idempotency-key/,
+        /x-session-api-key.*last-event-id.*idempotency-key.*x-openhands-client, x-openhands-client-version, /,
       ),
     })
     const foreign = { ...headers, origin: 'https://evil.example' }

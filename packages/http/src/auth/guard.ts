@@ -51,7 +51,7 @@ export interface PageRequest {
 export const preflightHeaders = {
   'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
   'access-control-allow-headers':
-    'x-session-api-key, content-type, x-expose-secrets, x-slipway-wire, last-event-id, idempotency-key, authorization, x-access-token, x-org-id, x-init-api-key, x-openhands-serverconversation-id, traceparent, tracestate',
+    'x-session-api-key, content-type, x-expose-secrets, x-slipway-wire, last-event-id, idempotency-key, authorization, x-access-token, x-org-id, x-init-api-key, x-openhands-serverconversation-id, x-openhands-client, x-openhands-client-version, x-openhands-telemetry-distinct-id, traceparent, tracestate',
   'access-control-max-age': '600',
 }
 
