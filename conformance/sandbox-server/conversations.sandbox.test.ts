@@ -376,17 +376,23 @@ describe('a conversation', () => {
     expect(await ann.get(`${base}/${id}/file`)).toBe('plan\n')
     expect(await ann.get(`${base}/${id}/file?file_path=${at}/PLAN.md`)).toBe('plan\n')
     expect(await ann.get(`${base}/${id}/file?file_path=/nothing/there`)).toBe('')
-    const files = await ann.get<string[]>(`${base}/${id}/files?path=.`)
-    expect(files).toContain(`${at}/PLAN.md`)
-    expect(files.filter((name) => name.includes('node_modules'))).toEqual([])
+    for (const path of ['.', at, '/workspace/project']) {
+      const files = await ann.get<string[]>(`${base}/${id}/files?path=${path}`)
+      expect([path, files.filter((name) => !name.startsWith('.git/')).sort()]).toEqual([
+        path,
+        ['.openhands/hooks.json', '.openhands/microagents/known.md', 'PLAN.md'],
+      ])
+    }
     expect((await ann.requestJson('GET', `${base}/${id}/files?path=/nothing`)).status).toBe(404)
     expect(
       (await ann.requestJson('GET', `${base}/${id}/files?path=${encodeURIComponent("'; exit 7; '")}`)).status,
     ).toBe(404)
-    const changes = await ann.get<{ path: string }[]>(`${base}/${id}/git/changes?path=${at}`)
-    expect(changes.map(({ path }) => path)).toContain('PLAN.md')
-    const diff = await ann.get<{ modified: string }>(`${base}/${id}/git/diff?path=${at}/PLAN.md`)
-    expect(diff.modified).toContain('plan')
+    for (const path of [at, '/workspace/project']) {
+      const changes = await ann.get<{ path: string }[]>(`${base}/${id}/git/changes?path=${path}`)
+      expect(changes.map((change) => change.path)).toContain('PLAN.md')
+      const diff = await ann.get<{ modified: string }>(`${base}/${id}/git/diff?path=${path}/PLAN.md`)
+      expect(diff.modified).toContain('plan')
+    }
     const { skills } = await ann.get<{ skills: { name: string }[] }>(`${base}/${id}/skills`)
     expect(skills.map(({ name }) => name)).toContain('known')
     const { hooks } = await ann.get<{ hooks: { event_type: string }[] }>(`${base}/${id}/hooks`)

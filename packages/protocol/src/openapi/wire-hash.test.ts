@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '2dec5437ee89ebdfa6640be6de42fbf0c5459bbbd0c16da8e57d181c15b4271a'
+const expectedHash = '7287467c8df928db5e2305ed303abc6c80f994a5d7a64e2737eed784cad333aa'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

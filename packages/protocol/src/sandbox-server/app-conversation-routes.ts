@@ -153,7 +153,7 @@ export const appConversationRoutes = defineRoutes(
       description: 'At most 2000 paths; directories of builds and dependencies are passed over.',
       params: conversationParams,
       query: z.object({ path: z.string().min(1) }),
-      responses: { ...ok('Their paths.', z.array(z.string())), ...sandboxRefusals },
+      responses: { ...ok('Their paths in that directory.', z.array(z.string())), ...sandboxRefusals },
     }),
     appGitChanges: route.get('/api/v1/app-conversations/{conversation_id}/git/changes', {
       summary: 'Changed files of a repository in the sandbox',

@@ -112,7 +112,7 @@ export class AgentCalls {
   async readFile(row: AppConversationRow, path: string, outerSignal: AbortSignal): Promise<string> {
     try {
       const bytes = await this.call(row, outerSignal, (connection, signal) =>
-        downloadFile(connection, resolveFilePath(row, path), {
+        downloadFile(connection, resolveProjectPath(row, connection, path), {
           fetch: this.#deps.fetch,
           maxBytes: maxFileBytes,
           signal,
@@ -124,18 +124,21 @@ export class AgentCalls {
     }
   }
 
-  /** Absolute paths of the files below a directory, at most 2000, without names that contain a line break. */
+  /** The files below a directory by their paths in it, at most 2000, without names that contain a line break. */
   async listFiles(row: AppConversationRow, path: string, signal: AbortSignal): Promise<readonly string[]> {
     const result = await this.call(row, signal, (connection) => {
-      const directory = shellQuote(posix.resolve(findProjectDir(row, connection), path))
+      const directory = shellQuote(resolveProjectPath(row, connection, path))
       const names = ignoredDirectories.map((name) => `-name ${shellQuote(name)}`).join(' -o ')
-      const command = `[ -d ${directory} ] || exit 44
-find ${directory} -mindepth 1 -type d \\( ${names} \\) -prune -o -type f ! -name $'*\\n*' ! -path $'*\\n*' -print 2>/dev/null | head -n ${maxFiles}`
+      const command = `cd -- ${directory} 2>/dev/null || exit 44
+find . -mindepth 1 -type d \\( ${names} \\) -prune -o -type f ! -name $'*\\n*' ! -path $'*\\n*' -print 2>/dev/null | head -n ${maxFiles}`
       return execCommand(connection, command, { timeoutMs: callTimeoutMs, clock: this.#deps.clock, signal })
     })
     if (result.exitCode === 44) throw new Problem('not_found', 'There is no such directory in the sandbox')
     if (result.exitCode !== 0) throw new Problem('bad_gateway', 'The files could not be listed')
-    return result.stdout.split('\n').filter((line) => line !== '')
+    return result.stdout
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => line.slice('./'.length))
   }
 
   /** Empty while its sandbox does not run. */
@@ -188,13 +191,20 @@ function findProjectDir(row: AppConversationRow, { workingDir }: SandboxConnecti
   return parseMetadata(row).projectDir ?? workingDir
 }
 
-/** Paths below the default project directory mean the project of this conversation. */
-function resolveFilePath(row: AppConversationRow, path: string): string {
-  const { projectDir = defaultProjectDir } = parseMetadata(row)
+/** A path of a request: the default project directory in it means the project of this conversation. */
+export function resolveProjectPath(
+  row: AppConversationRow,
+  connection: SandboxConnection,
+  path: string,
+): string {
+  const projectDir = findProjectDir(row, connection)
   const requested = posix.resolve(projectDir, path)
-  const isInProject = requested === projectDir || requested.startsWith(`${projectDir}/`)
-  if (isInProject || !requested.startsWith(`${defaultProjectDir}/`)) return requested
+  if (isWithin(projectDir, requested) || !isWithin(defaultProjectDir, requested)) return requested
   return projectDir + requested.slice(defaultProjectDir.length)
+}
+
+function isWithin(directory: string, path: string): boolean {
+  return path === directory || path.startsWith(`${directory}/`)
 }
 
 function notRunningProblem({ sandbox: id }: AppConversationRow, sandbox: SandboxRow | undefined): Problem {

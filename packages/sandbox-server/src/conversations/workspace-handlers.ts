@@ -1,7 +1,7 @@
 import type { Handlers } from '@slipway/http'
 import { Problem, type sandboxServerRoutes } from '@slipway/protocol'
 import { getCaller } from '../auth/authenticator.ts'
-import type { AgentCalls } from './agent-calls.ts'
+import { type AgentCalls, resolveProjectPath } from './agent-calls.ts'
 import type { Conversations } from './conversations.ts'
 import { ownedGetter } from './read-owned.ts'
 
@@ -23,16 +23,20 @@ export function workspaceHandlers(deps: {
     },
     async appGitChanges(request) {
       const { query } = request
-      const changes = await calls.call(await getOwned(request), request.signal, ({ client }, signal) =>
-        client.call('gitChanges', { query, signal }),
-      )
+      const row = await getOwned(request)
+      const changes = await calls.call(row, request.signal, (connection, signal) => {
+        const path = resolveProjectPath(row, connection, query.path)
+        return connection.client.call('gitChanges', { query: { ...query, path }, signal })
+      })
       return { json: changes }
     },
     async appGitDiff(request) {
       const { query } = request
-      const diff = await calls.call(await getOwned(request), request.signal, ({ client }, signal) =>
-        client.call('gitDiff', { query, signal }),
-      )
+      const row = await getOwned(request)
+      const diff = await calls.call(row, request.signal, (connection, signal) => {
+        const path = resolveProjectPath(row, connection, query.path)
+        return connection.client.call('gitDiff', { query: { ...query, path }, signal })
+      })
       return { json: diff }
     },
     async appSkills(request) {
