@@ -70,6 +70,8 @@ export const bodies: Readonly<Record<string, object>> = {
   'PUT /api/v1/secrets/{name}': { name: 'TAKEN_OVER' },
   'POST /api/v1/settings/profiles/{name}/rename': { new_name: 'taken-over' },
   'POST /api/v1/settings/profiles/{name}': { llm: textModel },
+  'POST /api/organizations/{org_id}/profiles/{name}/rename': { new_name: 'taken-over' },
+  'POST /api/organizations/{org_id}/profiles/{name}': { llm: textModel },
   'PUT /api/admin/quota/orgs/{org_id}/quota': { daily_conversation_limit: 1 },
   'PUT /api/admin/quota/users/{user_id}/quota': { daily_conversation_limit: 1 },
   'PATCH /api/admin/users/{user_id}': { name: 'Taken over' },

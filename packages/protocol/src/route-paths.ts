@@ -322,4 +322,13 @@ export const sandboxServerPaths = {
   searchBranches: 'GET /api/v1/git/branches/search',
   searchSuggestedTasks: 'GET /api/v1/git/suggested-tasks/search',
   gitInfo: 'GET /api/v1/users/git-info',
+  listOwnOrganizations: 'GET /api/organizations',
+  getOwnMembership: 'GET /api/organizations/{org_id}/me',
+  listOrganizationProfiles: 'GET /api/organizations/{org_id}/profiles',
+  getOrganizationProfile: 'GET /api/organizations/{org_id}/profiles/{name}',
+  saveOrganizationProfile: 'POST /api/organizations/{org_id}/profiles/{name}',
+  deleteOrganizationProfile: 'DELETE /api/organizations/{org_id}/profiles/{name}',
+  activateOrganizationProfile: 'POST /api/organizations/{org_id}/profiles/{name}/activate',
+  renameOrganizationProfile: 'POST /api/organizations/{org_id}/profiles/{name}/rename',
+  listOrganizationProviders: 'GET /api/organizations/{org_id}/provider-connections',
 } as const satisfies Readonly<Record<string, RoutePath>>

@@ -6,6 +6,7 @@ import type { openControlPlane } from '@slipway/storage/control-plane'
 import { Accounts } from './accounts/accounts.ts'
 import { LookupSecrets } from './accounts/lookup-secrets.ts'
 import { offerHandlers } from './accounts/offer-handlers.ts'
+import { ownOrganizationHandlers } from './accounts/own-organization-handlers.ts'
 import { profileHandlers } from './accounts/profile-handlers.ts'
 import { Quota } from './accounts/quota.ts'
 import { removeUser } from './accounts/remove-user.ts'
@@ -162,6 +163,7 @@ export function callerHandlers(services: Services, recentAudit: Pick<RecentAudit
     ...auditHandlers({ recentAudit }),
     ...settingsHandlers({ accounts, users, sandboxes }),
     ...profileHandlers({ accounts }),
+    ...ownOrganizationHandlers({ accounts, users }),
     ...offerHandlers(),
     ...gitHandlers({ gitProviders: accounts.gitProviders, clock: common.clock }),
     ...scriptConsentHandlers({ consents: accounts.scriptConsents, trust: config.repositoryScripts }),

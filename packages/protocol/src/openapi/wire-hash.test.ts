@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '7287467c8df928db5e2305ed303abc6c80f994a5d7a64e2737eed784cad333aa'
+const expectedHash = '77749c7e6dfec2f3722eb73524f63365fd28948f19861887a73c2ae4a394fc6b'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

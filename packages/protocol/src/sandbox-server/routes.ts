@@ -5,6 +5,7 @@ import { appConversationRoutes } from './app-conversation-routes.ts'
 import { scriptConsentRoutes } from './consent-routes.ts'
 import { gitProviderRoutes } from './git-routes.ts'
 import { offerRoutes } from './offer-routes.ts'
+import { ownOrganizationRoutes } from './own-organization-routes.ts'
 import { sandboxRoutes } from './sandbox-routes.ts'
 import { appTimelineRoutes } from './timeline-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
@@ -20,4 +21,5 @@ export const sandboxServerRoutes = {
   ...appTimelineRoutes,
   ...scriptConsentRoutes,
   ...gitProviderRoutes,
+  ...ownOrganizationRoutes,
 } satisfies RouteTable

@@ -186,6 +186,11 @@ test('a request works in the organisation of its key, of its header, or of its u
   expect(await org(bound)).toBe(other)
   expect(await org(bound, other)).toBe(other)
   expect(await org(bound, own)).toBe('forbidden')
+  // Of the user alone, who is in no organisation; members of one cannot leave its limits by that id.
+  await member(controlPlane, 'alone')
+  const alone = (await issueApiKey(controlPlane.users, 'alone', { scopes: ['read'] }, now)).key
+  expect([await org(alone, 'alone'), await org(alone, 'u')]).toEqual([undefined, 'bad_request'])
+  expect([await org(free, 'u'), await org(bound, 'u')]).toEqual(['bad_request', 'bad_request'])
 })
 
 test('only the SHA-256 of a key is stored', () => {

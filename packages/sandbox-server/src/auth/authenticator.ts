@@ -101,7 +101,10 @@ export class Authenticator {
     return (await this.#deps.users.listKeys(user)).find(({ id }) => id === created_by)
   }
 
-  /** Wire 4.4: the key's organisation, then the header's, then the user's. */
+  /**
+   * Wire 4.4: the key's organisation, then the header's, then the user's. A user of no organisation has a
+   * personal one, whose id is that of the user; naming it changes nothing.
+   */
   async #resolveOrg(
     user: string,
     boundOrg: string | null,
@@ -109,11 +112,13 @@ export class Authenticator {
     requested: string | undefined,
   ): Promise<string | undefined> {
     if (requested === undefined || requested === '') return boundOrg ?? defaultOrg ?? undefined
+    const orgs = await this.#deps.users.listOrgsOfUser(user)
+    if (requested === user && boundOrg === null && orgs.length === 0) return defaultOrg ?? undefined
     const id = requested.toLowerCase()
     if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) {
       throw new Problem('bad_request', 'X-Org-Id is not the id of an organisation')
     }
-    const isMember = (await this.#deps.users.listOrgsOfUser(user)).some((org) => org.id === id)
+    const isMember = orgs.some((org) => org.id === id)
     if (!isMember || (boundOrg !== null && boundOrg !== id)) {
       throw new Problem('forbidden', 'This key does not work in that organisation')
     }
