@@ -1,20 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect } from 'vitest'
 import { startAgentServer } from '../support/agent-server.ts'
-import { BrowserUser, findChromium } from '../support/browser-user.ts'
+import { BrowserUser } from '../support/browser-user.ts'
 import { MockProvider, type ScriptedReply } from '../support/mock-provider.ts'
-import { findWebClient, webPackage } from '../support/web-client-package.ts'
+import { fillInModel, findWebClientTools, userSteps } from '../support/user-steps.ts'
 
-const webClient = await findWebClient()
-const browser = await findChromium()
-const skipReasons = [
-  ...('reason' in webClient ? [webClient.reason] : []),
-  ...(browser === undefined ? ['Chromium is not installed'] : []),
-]
-const skipSuffix = skipReasons.length === 0 ? '' : ` (skipped: ${skipReasons.join('; ')})`
-const name = `${webPackage.name} ${webPackage.version}`
+const { directory: webClient, browser, skipReasons } = await findWebClientTools()
 
 const sessionKey = 'a-session-key-of-the-web-test'
 const modelKey = 'sk-canary-of-the-web-test-4711'
@@ -59,14 +52,14 @@ let mockProvider: MockProvider
 let server: Awaited<ReturnType<typeof startAgentServer>>
 let user: BrowserUser
 beforeAll(async () => {
-  if ('reason' in webClient || browser === undefined) return
+  if (webClient === undefined || browser === undefined) return
   directory = await mkdtemp(join(tmpdir(), 'slipway-web-'))
   mockProvider = await MockProvider.open()
   mockProvider.replyWithoutTools = { text: 'A title of the model' }
   server = await startAgentServer(
     join(directory, 'data'),
     { SLIPWAY_SESSION_API_KEY: sessionKey, HOME: join(directory, 'home') },
-    ['--web', webClient.directory],
+    ['--web', webClient],
   )
   user = await BrowserUser.open(browser, server.url)
 }, 120_000)
@@ -77,26 +70,7 @@ afterAll(async () => {
   if (directory !== undefined) await rm(directory, { recursive: true, force: true })
 })
 
-let failedStep: string | undefined
-/** The tests depend on each other: after a failure the others are skipped. */
-const userStep = (promise: string, work: () => Promise<void>) =>
-  test.skipIf(skipReasons.length > 0)(
-    `${name}: ${promise}${skipSuffix}`,
-    { timeout: 180_000 },
-    async (context) => {
-      context.skip(failedStep !== undefined && failedStep !== promise, `after: ${failedStep}`)
-      failedStep = promise
-      try {
-        await work()
-      } catch (error) {
-        await user.screenshot('failed')
-        const shown = await user.page.locator('body').innerText()
-        const problems = [...user.errorResponses, ...user.errors].join(', ')
-        throw new Error(`Refused by the server, and errors: ${problems}; shown: ${shown}`, { cause: error })
-      }
-      failedStep = undefined
-    },
-  )
+const userStep = userSteps(skipReasons, () => user)
 
 userStep('the first page asks for the key, refuses a wrong one, and lets the right one in', async () => {
   await user.visit()
@@ -112,15 +86,8 @@ userStep('the first page asks for the key, refuses a wrong one, and lets the rig
 userStep('a model is set up: settings, its profile and the profile of the agent are saved', async () => {
   await user.clickButton('Confirm preferences')
   await user.clickButton('Next')
-  // The form is rendered again when the settings arrive, and shows the basic view.
-  const isAdvanced = async () => {
-    await user.byTestId('sdk-section-advanced-toggle').click()
-    return await user.byTestId('llm-custom-model-input').isVisible()
-  }
-  await expect.poll(isAdvanced, { timeout: 60_000, interval: 1_000 }).toBe(true)
-  await user.byTestId('llm-custom-model-input').fill('openai-compatible/demo')
-  await user.byTestId('base-url-input').fill(`${mockProvider.url}/v1`)
-  await user.byTestId('llm-api-key-input').fill(modelKey)
+  const llm = { model: 'openai-compatible/demo', base_url: `${mockProvider.url}/v1`, api_key: modelKey }
+  await fillInModel(user, llm)
   await user.screenshot('2-model')
   await user.clickButton('Next')
   const headers = { 'x-session-api-key': sessionKey }
