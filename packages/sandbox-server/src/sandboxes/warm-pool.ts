@@ -111,7 +111,15 @@ export function newSandboxRow(
 ): Omit<SandboxRow, 'owner' | 'org' | 'key_hash' | 'sealed'> {
   const members = { id, spec: spec.id, backend: spec.backend, wanted: 'running', status: 'STARTING' } as const
   const times = { created_at: at, changed_at: at, used_at: at }
-  return { ...members, detail: null, epoch: null, addresses: '{}', ...times }
+  return {
+    ...members,
+    detail: null,
+    epoch: null,
+    addresses: '{}',
+    ...times,
+    caught_up_at: null,
+    deletes_at: null,
+  }
 }
 
 function isFailed({ status }: SandboxRow): boolean {

@@ -104,6 +104,8 @@ export class TestSandboxes implements AsyncDisposable {
       created_at: now,
       changed_at: now,
       used_at: now,
+      caught_up_at: null,
+      deletes_at: null,
     }
     const sandbox: TestSandbox = {
       row,

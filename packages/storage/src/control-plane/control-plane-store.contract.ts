@@ -159,6 +159,9 @@ function sandboxContract(open: OpenStore): void {
       ),
     )
     expect(both).toEqual([{ ...running, status: 'PAUSED', changed_at: 20 }, undefined])
+    const noted = { ...running, status: 'PAUSED', changed_at: 20, caught_up_at: 30, deletes_at: 40 }
+    expect(await sandboxes.update('a', { caught_up_at: 30, deletes_at: 40 })).toEqual(noted)
+    expect(await sandboxes.update('a', { caught_up_at: null })).toEqual({ ...noted, caught_up_at: null })
   })
 
   test('running sandboxes of an owner are ordered by last use; those to be removed are only in the whole list', async () => {

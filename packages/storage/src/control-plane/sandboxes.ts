@@ -29,6 +29,13 @@ export interface SandboxRow {
   /** Last change of `status`. */
   readonly changed_at: Instant
   readonly used_at: Instant
+  /**
+   * When it was paused with all its events in the log of the control plane and nothing running; null: unknown.
+   * Says nothing after a later use.
+   */
+  readonly caught_up_at: Instant | null
+  /** The announced time of its deletion; null: none was announced. Says nothing after a later use or change. */
+  readonly deletes_at: Instant | null
 }
 
 type SandboxChange = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at'>>

@@ -14,14 +14,15 @@ export interface TableDefinition {
 }
 
 function table(name: string, columns: string, more: Partial<TableDefinition> = {}): TableDefinition {
-  return { sqlite: name, postgres: name, columns: columns.split(' '), ...more }
+  return { sqlite: name, postgres: name, columns: columns.split(/\s+/), ...more }
 }
 
 /** The ledger is last: a target without it is incomplete. */
 export const tableDefinitions: readonly TableDefinition[] = [
   table(
     'sandbox',
-    'id owner org spec backend wanted status detail key_hash sealed epoch addresses created_at changed_at used_at',
+    `id owner org spec backend wanted status detail key_hash sealed epoch addresses
+    created_at changed_at used_at caught_up_at deletes_at`,
   ),
   table('sandbox_secret', 'sandbox name'),
   table(

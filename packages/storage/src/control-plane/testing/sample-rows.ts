@@ -31,6 +31,8 @@ export function sandboxRow(members: Partial<SandboxRow> & { readonly id: string 
     created_at: 1,
     changed_at: 1,
     used_at: 1,
+    caught_up_at: null,
+    deletes_at: null,
     ...members,
   }
 }

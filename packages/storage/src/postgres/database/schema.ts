@@ -86,6 +86,7 @@ export const migrations: readonly string[] = [
   `ALTER TABLE event ADD COLUMN finer text COLLATE "C" NOT NULL DEFAULT '';
    ALTER TABLE message ADD COLUMN finer text COLLATE "C" NOT NULL DEFAULT '';
    ALTER TABLE conversation ADD COLUMN has_finer boolean NOT NULL DEFAULT false`,
+  `ALTER TABLE sandbox ADD COLUMN caught_up_at bigint, ADD COLUMN deletes_at bigint`,
 ]
 
 /** The version since which events have their digits below instants. */

@@ -19,4 +19,6 @@ export const controlPlaneMigrations: readonly string[] = [
    UPDATE start_task SET org = (SELECT org FROM app_conversation WHERE id = start_task.conversation)`,
   `ALTER TABLE user_limit ADD COLUMN max_sandboxes INTEGER;
    CREATE INDEX sandbox_of_users ON sandbox (created_at, id) WHERE owner IS NOT NULL AND wanted <> 'gone'`,
+  `ALTER TABLE sandbox ADD COLUMN caught_up_at INTEGER;
+   ALTER TABLE sandbox ADD COLUMN deletes_at INTEGER`,
 ]

@@ -22,6 +22,8 @@ const sandbox = {
   sealed: Buffer.from('sealed'),
   epoch: null,
   addresses: '{}',
+  caught_up_at: null,
+  deletes_at: null,
 } as const
 const conversation = {
   ...moments,
