@@ -84,6 +84,7 @@ export async function openServices(options: ServicesOptions) {
       trustsRepositories: config.repositoryScripts === 'always',
       diskReserve: { directory, bytes: config.diskReserveBytes },
       maxDiskBytes: config.maxDiskBytes,
+      hasAllEvents: (sandbox, log) => ingest.hasAll(sandbox, log),
       onRunning: (id) => pendingMessages.deliverToSandbox(id),
     }),
   )

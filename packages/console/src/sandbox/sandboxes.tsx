@@ -4,7 +4,7 @@ import { useRef } from 'react'
 import { useAction } from '../api/queries.ts'
 import { sandboxServer } from '../api/session.ts'
 import { StatusBadge } from '../list/status-badge.tsx'
-import { formatAgo } from '../ui/format.ts'
+import { formatAgo, formatDateTime } from '../ui/format.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { Table } from '../ui/table.tsx'
@@ -49,6 +49,11 @@ export function Sandboxes() {
             <span key="status">
               <StatusBadge status={box.status} />
               {box.status_detail !== null && <p className="quiet wrap">{box.status_detail.slice(0, 300)}</p>}
+              {box.deletes_at !== null && (
+                <p className="quiet wrap">
+                  Deleted with its files on {formatDateTime(Date.parse(box.deletes_at))} unless it is resumed
+                </p>
+              )}
             </span>,
             box.sandbox_spec_id,
             use.get(box.id) ?? '',

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '77749c7e6dfec2f3722eb73524f63365fd28948f19861887a73c2ae4a394fc6b'
+const expectedHash = '8a54683d70e23905ad951334cc72255de10b3a1405a03c3da273567de195ac97'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -56,6 +56,9 @@ export const sandboxInfo = component('SandboxInfo', {
   paused_after_idle_seconds: z.int().nullable(),
   paused_after_seconds: z.int().nullable(),
   deleted_after_paused_seconds: z.int().nullable(),
+  deletes_at: timestamp.nullable().meta({
+    description: 'When it is deleted with its workspace unless it is used before; null: not announced.',
+  }),
 })
 export type SandboxInfo = z.infer<typeof sandboxInfo>
 
@@ -121,6 +124,9 @@ const kubernetesSettings = z.strictObject({
     .meta({ description: 'What a node must have free; the limits unless given.' }),
 })
 
+/** Seconds; the setting of the server unless given. */
+const lifetime = z.int().min(0).max(2_000_000_000).optional()
+
 /** A spec in a file of specs or in SLIPWAY_SANDBOX_SPECS. */
 export const sandboxSpec = strictComponent('SandboxSpec', {
   id: z.string().regex(/^[\w][\w./:@-]{0,199}$/, 'An id is 1 to 200 letters, digits and _ . / : @ -'),
@@ -145,8 +151,12 @@ export const sandboxSpec = strictComponent('SandboxSpec', {
     .max(100)
     .default(0)
     .meta({ description: 'Sandboxes kept ready before they are asked for.' }),
-  idle_seconds: z.int().min(0).optional(),
-  max_session_seconds: z.int().min(0).optional(),
-  delete_after_seconds: z.int().min(0).optional(),
+  idle_seconds: lifetime.meta({ description: 'It is paused after so long without use; 0 is never.' }),
+  max_session_seconds: lifetime.meta({
+    description: 'It is paused after it has run for so long, also while it works; 0 is never.',
+  }),
+  delete_after_seconds: lifetime.meta({
+    description: 'It is deleted with its workspace when it has not run for so long; 0 is never.',
+  }),
 })
 export type SandboxSpec = z.output<typeof sandboxSpec>

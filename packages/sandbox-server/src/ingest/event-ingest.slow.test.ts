@@ -85,6 +85,23 @@ test('with positions: stored events are skipped, missing ones requested', async 
   expect((await ingest.send(id, '[]', { 'x-slipway-after': '-1' })).status).toBe(422)
 })
 
+test('whether nothing is missing is known by the number of events and by the newest one', async () => {
+  await using ingest = await openIngest()
+  const id = randomUUID()
+  await ingest.sendAfter(id, 0, [event(0), event(1)])
+  const hasAll = (count: number, last: string | undefined, sandbox = ingest.sandbox, conversation = id) =>
+    ingest.ingest.hasAll(sandbox, { conversation, count, last })
+  expect(await hasAll(2, 'e1')).toBe(true)
+  expect(await hasAll(3, 'e2')).toBe(false)
+  expect(await hasAll(2, 'of another log')).toBe(false)
+  expect(await hasAll(2, 'e1', 'another sandbox')).toBe(false)
+  expect(await hasAll(1, 'e1', ingest.sandbox, randomUUID())).toBe(false)
+  expect(await hasAll(0, undefined, ingest.sandbox, randomUUID())).toBe(true)
+  // What an agent server still has of a removed conversation is not wanted.
+  await ingest.call('DELETE', `/app-conversations/${id}`)
+  expect(await hasAll(3, 'e2')).toBe(true)
+})
+
 test('an event with a member twice is counted when it is stored, not when it is delivered again', async () => {
   await using ingest = await openIngest()
   const id = randomUUID()

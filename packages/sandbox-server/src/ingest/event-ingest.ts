@@ -45,6 +45,7 @@ import {
   parseMetadata,
 } from '../conversations/records/conversation-info.ts'
 import { maxMetrics, type UsageMetrics } from '../conversations/records/usage-metrics.ts'
+import type { AgentLog } from '../network/caught-up.ts'
 import { type EventBody, type IncomingEvent, readEvents } from './read-events.ts'
 
 const maxConcurrentBodies = 8
@@ -134,6 +135,19 @@ export class EventIngest {
         updated_at: now,
       })
     })
+  }
+
+  /** Whether nothing is missing here of the log that an agent server reports. */
+  async hasAll(sandbox: string, { conversation, count, last }: AgentLog): Promise<boolean> {
+    const { removedConversations, controlPlane, storage } = this.#deps
+    if (count === 0 || (await removedConversations.has(conversation, sandbox))) return true
+    const [row] = await controlPlane.conversations.get([conversation])
+    const [record] = await storage.conversations.get([conversation])
+    if (row?.sandbox !== sandbox || record === undefined || last === undefined) return false
+    if (record.head - (parseMetadata(row).offset ?? 0) < count) return false
+    // Another log may be as long.
+    const [found] = await storage.log.get(conversation, [last])
+    return found !== undefined
   }
 
   #countDuplicates(conversation: string, events: readonly IncomingEvent[]): void {

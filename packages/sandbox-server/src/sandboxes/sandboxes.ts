@@ -54,7 +54,7 @@ export class Sandboxes implements AsyncDisposable {
     const owner = must(scope.owner, 'the owner of a sandbox')
     const spec = this.#parts.specs.resolve(options.spec, options.specPath)
     const id = requestedId(scope, options)
-    return await this.#forOwner(owner, async () => {
+    return await this.#parts.forOwner(owner, async () => {
       const existing = id === undefined ? undefined : await this.#parts.repository.get(id)
       if (existing !== undefined) return requireSameSandbox(existing, scope, spec)
       await ensureCapacity(this.#parts, owner)
@@ -91,7 +91,7 @@ export class Sandboxes implements AsyncDisposable {
 
   /** Resolves when it is on its way. A Problem `conflict` without a rest of it, `too_many` at the limit. */
   async resume({ id, owner }: SandboxRow): Promise<void> {
-    await this.#forOwner(owner ?? '', async () => {
+    await this.#parts.forOwner(owner ?? '', async () => {
       if (!needsResume(await this.#parts.desired.get(id))) return
       await ensureCapacity(this.#parts, owner, id)
       await this.#parts.desired.update(id, (row) => {
@@ -174,10 +174,6 @@ export class Sandboxes implements AsyncDisposable {
     await this.#parts.diskGuard[Symbol.asyncDispose]()
     await this.#parts.loop[Symbol.asyncDispose]()
     await this.#parts.lastUse[Symbol.asyncDispose]()
-  }
-
-  #forOwner<T>(owner: string, work: () => Promise<T>): Promise<T> {
-    return this.#parts.leases.runExclusive(`owner ${owner}`, work)
   }
 
   async #createSandbox(id: string, scope: Scope, spec: ResolvedSpec): Promise<SandboxRow> {

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import {
   type Llm,
   llm,
+  must,
   Problem,
   sandboxSpec,
   storageFullProblem,
@@ -11,6 +12,7 @@ import {
 import type { StartTaskRow } from '@slipway/storage/control-plane'
 import { expect, test } from 'vitest'
 import { readConfig } from '../config/config.ts'
+import { isCaughtUp } from '../network/caught-up.ts'
 import { type ResolvedSpec, SandboxSpecs } from '../sandboxes/state/specs.ts'
 import { openTestServer } from '../testing/test-server.ts'
 import { createModelAddressCheck } from './model-address.ts'
@@ -70,6 +72,11 @@ test('a start passes every status in order, its conversation runs, and its event
     ([a, b]) => a === b && String(a).includes('Hello.'),
   )
   expect(exported[1]).toBe(exported[0])
+  const { client } = must(stage.sandboxes.getConnection(agent.row), 'a connection')
+  const isComplete = (sandbox: string) =>
+    isCaughtUp(client, (log) => stage.ingest.hasAll(sandbox, log), AbortSignal.timeout(10_000))
+  expect(await isComplete('sb-1')).toBe(true)
+  expect(await isComplete('sb-2')).toBe(false)
   const { json: page } = await stage.call(
     'GET',
     `/conversation/${id}/events/search?kind__eq=MessageEvent&source__eq=agent`,

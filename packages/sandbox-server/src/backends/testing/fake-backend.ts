@@ -14,6 +14,10 @@ export class FakeAgentServer {
   running = 0
   /** Requests are accepted and not answered. */
   isFrozen = false
+  /** What needs a key is answered with 500. */
+  isFailing = false
+  /** Ids of the events of its conversations, oldest first. */
+  readonly logs = new Map<string, string[]>()
   inits: unknown[] = []
   requests: string[] = []
   onRequest: (request: IncomingMessage) => void = () => {}
@@ -85,7 +89,19 @@ export class FakeAgentServer {
     if (url === '/server_info') return [200, { idle_time: this.idleSeconds }]
     if (this.#isDormant) return [503, { detail: 'dormant' }]
     if (!this.#keys.includes(String(headers['x-session-api-key']))) return [401, { detail: 'Unauthorized' }]
+    if (this.isFailing) return [500, { detail: 'Internal Server Error' }]
     if (url.startsWith('/api/conversations/count')) return [200, this.running]
+    return this.#answerLogs(new URL(url, this.url).pathname)
+  }
+
+  #answerLogs(path: string): [number, unknown] {
+    if (path === '/api/conversations/search')
+      return [200, { items: [...this.logs.keys()].map((id) => ({ id })), next_page_id: null }]
+    const [, id = '', verb] = /^\/api\/conversations\/([^/]+)\/events\/(search|count)$/.exec(path) ?? []
+    const log = this.logs.get(id)
+    if (verb === 'count' && log !== undefined) return [200, log.length]
+    if (verb === 'search' && log !== undefined)
+      return [200, { items: log.slice(-1).map((event) => ({ id: event })), next_page_id: null }]
     return [404, { detail: 'Not Found' }]
   }
 
@@ -223,6 +239,7 @@ export class FakeBackend implements Backend, AsyncDisposable {
     if (sandbox.state === 'running') return
     if (sandbox.state === 'paused' && sandbox.agent !== undefined) {
       sandbox.agent.isFrozen = false
+      sandbox.agent.isFailing = false
     } else {
       const epoch = `e${++this.#epochs}`
       const { socketDirectory } = this

@@ -1,54 +1,10 @@
 import { expect, test } from 'vitest'
-import { dueAction } from '../state/lifetimes.ts'
 import { ann, bob, createFixture, eventually, startAndWait } from '../testing/sandboxes-fixture.ts'
 
 const statusOf = async (
   sandboxes: Awaited<ReturnType<Awaited<ReturnType<typeof createFixture>>['open']>>,
   id: string,
 ) => (await sandboxes.find([id]))[0]?.status
-
-const row = {
-  id: 'a',
-  owner: 'ann' as string | null,
-  org: null,
-  spec: 's',
-  backend: 'b',
-  wanted: 'running' as const,
-  status: 'RUNNING',
-  detail: null,
-  key_hash: null,
-  sealed: Buffer.alloc(0),
-  epoch: null,
-  addresses: '{}',
-  created_at: 0,
-  changed_at: 0,
-  used_at: 0,
-}
-const lifetimes = { idleSeconds: 10, maxSessionSeconds: 100, deleteAfterSeconds: 1000 }
-const second = 1_000_000
-
-test.each([
-  ['one that was used lately', row, 9 * second, undefined],
-  ['one that was not used for long', row, 10 * second, 'checkIdle'],
-  ['one that was used in between', { ...row, used_at: 5 * second }, 14 * second, undefined],
-  ['one that was resumed in between', { ...row, changed_at: 5 * second }, 14 * second, undefined],
-  ['one whose session is over', { ...row, used_at: 99 * second }, 100 * second, 'pause'],
-  ['one that is on its way', { ...row, status: 'STARTING' }, 5000 * second, undefined],
-  ['one that is to be paused already', { ...row, wanted: 'paused' as const }, 5000 * second, undefined],
-  ['one that is paused', { ...row, wanted: 'paused' as const, status: 'PAUSED' }, 999 * second, undefined],
-  [
-    'one that is paused for long',
-    { ...row, wanted: 'paused' as const, status: 'PAUSED' },
-    1000 * second,
-    'remove',
-  ],
-  ['one in ERROR', { ...row, status: 'ERROR' }, 5000 * second, undefined],
-  ['one of the warm pool', { ...row, owner: null }, 5000 * second, undefined],
-])('what is due for %s', (_, one, now, step) => {
-  expect(dueAction(one, lifetimes, now)).toBe(step)
-  const off = { idleSeconds: 0, maxSessionSeconds: 0, deleteAfterSeconds: 0 }
-  expect(dueAction(one, off, now)).toBeUndefined()
-})
 
 test('an unused sandbox is paused only when its agent server confirms it', async () => {
   const at = await createFixture()
@@ -84,14 +40,24 @@ test('an unused sandbox is paused only when its agent server confirms it', async
 
 test('a session that is long enough is paused whatever it does, and what is paused for long is deleted', async () => {
   const at = await createFixture([{}, { max_session_seconds: 0 }])
-  const sandboxes = await at.open({ maxSessionSeconds: 1_000, deleteAfterSeconds: 5_000 })
+  const lifetimes = { maxSessionSeconds: 1_000, deleteAfterSeconds: 5_000 }
+  const sandboxes = await at.open({ ...lifetimes, hasAllEvents: async () => true })
   const limited = await startAndWait(sandboxes)
   const free = await startAndWait(sandboxes, bob, 'spec-1')
-  at.backend.agent(limited.id).running = 1
+  const busy = await startAndWait(sandboxes)
+  at.backend.agent(busy.id).running = 1
   at.clock.skipMs = 1_001_000
-  await eventually(async () => expect(await statusOf(sandboxes, limited.id)).toBe('PAUSED'))
+  for (const { id } of [limited, busy])
+    await eventually(async () => expect(await statusOf(sandboxes, id)).toBe('PAUSED'))
+  const deletesAt = async () => (await sandboxes.getInfo(await sandboxes.get(ann, limited.id))).deletes_at
+  expect(await deletesAt()).toBeNull()
   at.clock.skipMs = 6_100_000
+  await eventually(async () => expect(await deletesAt()).not.toBeNull())
+  expect(at.backend.sandboxes.has(limited.id)).toBe(true)
+  at.clock.skipMs = 6_700_000
   await eventually(() => expect(at.backend.sandboxes.has(limited.id)).toBe(false))
+  // What it was doing when it was paused may not have arrived.
+  expect(await statusOf(sandboxes, busy.id)).toBe('PAUSED')
   expect(await statusOf(sandboxes, free.id)).toBe('RUNNING')
 })
 

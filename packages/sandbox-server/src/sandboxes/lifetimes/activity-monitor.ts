@@ -1,9 +1,10 @@
+import { formatInstant } from '@slipway/protocol'
 import { Semaphore } from '@slipway/shared/async'
 import type { SandboxRow } from '@slipway/storage/control-plane'
 import { fetchJson } from '../../network/agent-server-probe.ts'
 import type { Reconciler } from '../reconcile/reconciler.ts'
 import type { SandboxContext } from '../state/context.ts'
-import { dueAction } from '../state/lifetimes.ts'
+import { decide, findDeletion, type Lifetimes, needsIdleTime } from '../state/lifetimes.ts'
 import type { SandboxConnection, SandboxInfoReader } from '../state/sandbox-info.ts'
 import { fetchIdleSeconds } from './idle-time.ts'
 import type { LastUseTracker } from './last-use.ts'
@@ -26,7 +27,7 @@ const notAnsweringDetail = 'Its agent server does not answer.'
 const maxMissedAnswers = 3
 const healthIntervalMs = 60_000
 
-/** Pauses idle sandboxes, deletes those that were paused for long, and checks the health of the others. */
+/** Applies the lifetimes of `lifetimes.ts` to sandboxes, and checks the health of those that run. */
 export class ActivityMonitor {
   readonly #deps: ActivityMonitorDeps
   readonly #semaphore = new Semaphore(16)
@@ -48,43 +49,66 @@ export class ActivityMonitor {
   }
 
   async #check(row: SandboxRow): Promise<void> {
-    const { clock, getLifetimes, log } = this.#deps
+    const { clock, getLifetimes } = this.#deps
     const lifetimes = getLifetimes(row.spec)
-    const action = dueAction(
-      { ...row, used_at: this.#deps.lastUse.lastUse(row) },
-      lifetimes,
-      clock.now() * 1000,
-    )
-    if (action === 'remove' || action === 'pause') {
-      const reason = action === 'remove' ? 'it was paused for long' : 'its session is over'
-      log('info', `${action} a sandbox: ${reason}`, { sandbox: row.id })
-      return await this.#setDesired(row, action === 'remove' ? 'gone' : 'paused')
-    }
+    const action = this.#decide(row, lifetimes)
+    if (action === 'pause') return await this.#pause(row, 'its session is over')
+    if (action !== 'none') return await this.#applyDeletion(row)
     const state = this.#states.get(row.id)
     const connection = this.#deps.infoReader.getConnection(row)
     if (state === undefined || connection === undefined) return
-    if (action === 'checkIdle' && clock.now() >= state.nextIdle) {
-      await this.#semaphore.run(() => this.#checkIdle(row, connection, lifetimes.idleSeconds, state))
+    const isIdleDue = needsIdleTime(row, lifetimes, clock.now() * 1000, this.#deps.lastUse.lastUse(row))
+    if (isIdleDue && clock.now() >= state.nextIdle) {
+      await this.#semaphore.run(() => this.#checkIdle(row, connection, lifetimes, state))
     } else if (clock.now() >= state.nextHealth) {
       await this.#semaphore.run(() => this.#checkHealth(row, connection.url, state))
     }
   }
 
+  #decide(row: SandboxRow, lifetimes: Lifetimes, idleSeconds?: number) {
+    const facts = { lastUse: this.#deps.lastUse.lastUse(row), idleSeconds }
+    return decide(row, lifetimes, this.#deps.clock.now() * 1000, facts)
+  }
+
   async #checkIdle(
     row: SandboxRow,
     connection: SandboxConnection,
-    limitSeconds: number,
+    lifetimes: Lifetimes,
     state: ActivityState,
   ): Promise<void> {
-    const { clock, log, lastUse } = this.#deps
+    const { clock, lastUse } = this.#deps
     const before = lastUse.lastUse(row)
     const idle = await fetchIdleSeconds(connection, this.#deps)
     if (idle === undefined || lastUse.lastUse(row) !== before) return
-    if (idle < limitSeconds) state.nextIdle = clock.now() + (limitSeconds - idle) * 1000
-    else {
-      log('info', 'pause a sandbox: it is idle', { sandbox: row.id, idle_seconds: idle })
-      await this.#setDesired(row, 'paused')
-    }
+    if (this.#decide(row, lifetimes, idle) === 'pause') await this.#pause(row, 'it is idle')
+    else state.nextIdle = clock.now() + (lifetimes.idleSeconds - idle) * 1000
+  }
+
+  /** With the lock under which its owner resumes it, and by the row of then: of several servers one acts. */
+  async #applyDeletion({ id, owner, spec }: SandboxRow): Promise<void> {
+    const { forOwner, repository, getLifetimes, clock, lastUse, log } = this.#deps
+    await forOwner(owner ?? '', async () => {
+      const row = await repository.get(id)
+      if (row === undefined) return
+      const lifetimes = getLifetimes(spec)
+      const action = this.#decide(row, lifetimes)
+      const deletion = findDeletion(row, lifetimes, clock.now() * 1000, lastUse.lastUse(row))
+      if (action === 'announce' && deletion !== undefined) {
+        log('info', 'announce the deletion of a sandbox', {
+          sandbox: id,
+          deletes_at: formatInstant(deletion.at),
+        })
+        await repository.update(row, { deletes_at: deletion.at })
+      } else if (action === 'delete') {
+        log('info', 'delete a sandbox: it has not run for long', { sandbox: id })
+        await this.#setDesired(row, 'gone')
+      }
+    })
+  }
+
+  async #pause(row: SandboxRow, reason: string): Promise<void> {
+    this.#deps.log('info', `pause a sandbox: ${reason}`, { sandbox: row.id })
+    await this.#setDesired(row, 'paused')
   }
 
   /** A sandbox that does not answer keeps its status, as it may be busy; its detail says it. */

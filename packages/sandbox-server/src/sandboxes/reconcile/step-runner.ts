@@ -1,8 +1,11 @@
+import { Client } from '@slipway/client'
+import { Secret } from '@slipway/shared/redaction'
 import type { SandboxRow } from '@slipway/storage/control-plane'
 import { generateKey } from '../../auth/api-keys.ts'
 import { hashKey } from '../../auth/authenticator.ts'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
 import { type Health, probeHealth, probeKey, sendInit } from '../../network/agent-server-probe.ts'
+import { isCaughtUp } from '../../network/caught-up.ts'
 import { encodeEndpoint } from '../../network/endpoint.ts'
 import type { SandboxContext } from '../state/context.ts'
 import { initRequest, replaceSessionKey } from '../state/sandbox-config.ts'
@@ -10,6 +13,11 @@ import { isPooled, type SandboxRowUpdate } from '../state/sandbox-repository.ts'
 import { type SandboxSecrets, sealSecrets } from '../state/sandbox-secrets.ts'
 import { redactDetail } from '../state/status-detail.ts'
 import type { Step } from './plan.ts'
+
+/** How long a pause waits for what its agent server says of its events. */
+const noteTimeoutMs = 3_000
+/** Sandboxes run foreign code, and an answer takes several times its length in memory. */
+const maxAnswerBytes = 8 * 1024 * 1024
 
 /** What one round of a worker has read. */
 interface Round {
@@ -45,8 +53,11 @@ export class StepRunner {
       case 'resume':
         return await this.#start(step.kind, round)
       case 'pause':
+        if (!round.isRepeat) await this.#noteEvents(round)
+        await this.callBackend('pause')
+        return 'called'
       case 'remove':
-        await this.callBackend(step.kind)
+        await this.callBackend('remove')
         return 'called'
       case 'deleteRow':
         await this.#context.repository.remove(this.#id)
@@ -103,6 +114,19 @@ export class StepRunner {
     const epoch = started.epoch === '' ? 'none' : started.epoch
     await this.updateRow(row, { epoch, addresses: encodeEndpoint(started), detail: null })
     return 'changed'
+  }
+
+  /** Before a pause: whether all its events are in the log of the control plane. No answer is unknown. */
+  async #noteEvents({ row, observed, secrets }: Round): Promise<void> {
+    const { hasAllEvents, clock, fetch, signal } = this.#context
+    const url = observed?.addresses.AGENT_SERVER
+    const key = secrets?.key ?? null
+    if (hasAllEvents === undefined || isPooled(row) || url === undefined || key === null) return
+    const at = clock.now() * 1000
+    const client = new Client({ url, sessionApiKey: new Secret(key), fetch, maxAnswerBytes })
+    const limit = AbortSignal.any([signal, clock.timeout(noteTimeoutMs)])
+    const isKnown = await isCaughtUp(client, (log) => hasAllEvents(row.id, log), limit).catch(() => false)
+    await this.updateRow(row, { caught_up_at: isKnown ? at : null })
   }
 
   /** Durable before its first use. Undefined when the row has changed in the meantime. */

@@ -4,6 +4,7 @@ import { type Clock, systemClock } from '@slipway/shared/time'
 import type { Cipher } from '@slipway/storage'
 import type { ControlPlaneStore, SandboxRow } from '@slipway/storage/control-plane'
 import type { Backend } from '../../backends/backend.ts'
+import type { AgentLog } from '../../network/caught-up.ts'
 import type { Expose } from '../../network/exposed-urls.ts'
 import { sandboxFetch } from '../../network/sandbox-fetch.ts'
 import type { Lifetimes } from './lifetimes.ts'
@@ -50,6 +51,8 @@ export interface SandboxesOptions extends Lifetimes {
   /** Bytes on that file system above which a sandbox is paused whose spec has no limit; 0: none. */
   readonly maxDiskBytes?: number
   readonly fetch?: typeof globalThis.fetch
+  /** See `EventIngest.hasAll`; without it sandboxes that have run are never deleted because of their age. */
+  readonly hasAllEvents?: (sandbox: string, log: AgentLog) => Promise<boolean>
   /** That of the machine unless given. */
   readonly clock?: Clock
   readonly onStep?: OnStep | undefined
@@ -92,6 +95,9 @@ export function createContext(options: SandboxesOptions) {
     stopping,
     /** Aborted when the server stops. */
     signal: stopping.signal,
+    /** What decides about the sandboxes of an owner follows each other, in all servers. */
+    forOwner: <T>(owner: string, work: () => Promise<T>): Promise<T> =>
+      controlPlane.leases.runExclusive(`owner ${owner}`, work),
     getLifetimes,
     getEnvironment({ spec, backend }: Pick<SandboxRow, 'spec' | 'backend'>): SandboxEnvironment {
       const url = backends.get(backend)?.hostUrl(hostPort(), specs.find(spec)?.network ?? 'private')

@@ -6,6 +6,7 @@ import type { Isolation, ObservedSandbox } from '../../backends/backend.ts'
 import { decodeEndpoint } from '../../network/endpoint.ts'
 import { type ExposedUrl, exposedUrls } from '../../network/exposed-urls.ts'
 import type { SandboxContext } from './context.ts'
+import { findDeletion } from './lifetimes.ts'
 import { isPooled, parseSandboxStatus } from './sandbox-repository.ts'
 import { openSecrets } from './sandbox-secrets.ts'
 import { secretValues } from './status-detail.ts'
@@ -64,10 +65,11 @@ export class SandboxInfoReader {
   }
 
   async getInfo(row: SandboxRow): Promise<SandboxInfo> {
-    const { specs, getLifetimes } = this.#context
+    const { specs, getLifetimes, clock } = this.#context
     const connection = this.getConnection(row)
     const spec = specs.find(row.spec)
     const lifetimes = getLifetimes(row.spec)
+    const deletion = findDeletion(row, lifetimes, clock.now() * 1000, row.used_at)
     return {
       id: row.id,
       created_by_user_id: row.owner,
@@ -83,6 +85,7 @@ export class SandboxInfoReader {
       paused_after_idle_seconds: lifetimes.idleSeconds || null,
       paused_after_seconds: lifetimes.maxSessionSeconds || null,
       deleted_after_paused_seconds: lifetimes.deleteAfterSeconds || null,
+      deletes_at: deletion?.isAnnounced ? formatInstant(deletion.at) : null,
     }
   }
 

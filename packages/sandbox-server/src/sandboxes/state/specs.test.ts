@@ -1,5 +1,6 @@
 import { sandboxSpec } from '@slipway/protocol'
 import { expect, test } from 'vitest'
+import { readConfig } from '../../config/config.ts'
 import { SandboxSpecs } from './specs.ts'
 
 const spec = (id: string, more: object = {}, backend = 'process') => ({
@@ -50,4 +51,17 @@ test('the pages join into the list, and a page id of nothing is refused', () => 
   expect(() => specs.listPage({ limit: 1, page_id: 'x' })).toThrow(
     expect.objectContaining({ code: 'invalid' }),
   )
+})
+
+test.each([
+  [{ idle_seconds: -1 }, '1.idle_seconds'],
+  [{ max_session_seconds: 2.5 }, '1.max_session_seconds'],
+  [{ delete_after_seconds: 2_000_000_001 }, '1.delete_after_seconds'],
+  [{ delete_after_days: 3 }, '1'],
+])('a lifetime of a spec that is not one is refused with its place: %o', (members, place) => {
+  const specs = JSON.stringify([
+    { id: 'a', delete_after_seconds: 0 },
+    { id: 'b', ...members },
+  ])
+  expect(() => readConfig({ SLIPWAY_SANDBOX_SPECS: specs })).toThrow(`SLIPWAY_SANDBOX_SPECS: ${place}:`)
 })
