@@ -18,7 +18,7 @@ export function readAwaitedState(text: string, withScreenshot: boolean): Browser
   }
 }
 
-/** Resolves with the seconds that it waited in vain. */
+/** Resolves with the seconds after which it gave up; undefined: the text is there. */
 async function waitForText(
   { tabs, limits }: ActiveBrowser,
   text: string,

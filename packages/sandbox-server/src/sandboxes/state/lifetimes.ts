@@ -19,7 +19,7 @@
  *   meanwhile. An announcement from before a use, or before a higher limit, does not count.
  * - A sandbox in ERROR waits for two more idle periods: its owner may be about to repair it.
  *
- * If you change this: workspaces of users are deleted, or never. `lifetimes.test.ts` has a year of random use.
+ * If you change this: workspaces of users are deleted, or never. `lifetime-year.slow.test.ts` has a year of random use.
  */
 
 import type { Instant } from '@slipway/protocol'
