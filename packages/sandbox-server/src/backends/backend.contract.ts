@@ -105,30 +105,35 @@ export async function observe(backend: Backend, id: string): Promise<ObservedSan
   return found
 }
 
-/** Resolves with the first value that is not undefined. */
-export async function waitForValue<T>(look: () => Promise<T | undefined>, what: string): Promise<T> {
+/** Resolves with the first value that is not undefined; rejects after a minute with what was seen last. */
+export async function waitForValue<T>(
+  look: () => Promise<T | undefined>,
+  what: string,
+  seen: () => unknown = () => '',
+): Promise<T> {
   const deadline = Date.now() + 60_000
   for (;;) {
     const found = await look()
     if (found !== undefined) return found
-    if (Date.now() > deadline) throw new Error(`timed out: ${what}`)
+    if (Date.now() > deadline) throw new Error(`timed out: ${what} ${JSON.stringify(seen())}`)
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
 }
 
 /** Waits until the sandbox answers; fails at once with what it printed when it stops instead. */
 export function waitAlive(backend: Backend, id: string): Promise<ObservedSandbox> {
-  return waitForValue(async () => {
+  let last: unknown
+  const look = async () => {
     const now = await observe(backend, id)
+    last = now
     if (now.state === 'stopped' || now.state === 'broken') throw new Error(`${now.state}: ${now.detail}`)
     const address = now.addresses.AGENT_SERVER
     if (now.state !== 'running' || address === undefined) return undefined
-    const isAlive = await fetchText(address, '/alive').then(
-      (text) => text.includes('"ok"'),
-      () => false,
-    )
-    return isAlive ? now : undefined
-  }, `${id} answers`)
+    const text = await fetchText(address, '/alive').catch(String)
+    last = { ...now, answer: text }
+    return text.includes('"ok"') ? now : undefined
+  }
+  return waitForValue(look, `${id} answers`, () => last)
 }
 
 const writeMarker = `

@@ -12,6 +12,7 @@ const asBefore = `UPDATE event SET instant = instant + 1 WHERE instant > 9000000
   ALTER TABLE event DROP COLUMN finer;
   ALTER TABLE message DROP COLUMN finer;
   ALTER TABLE conversation DROP COLUMN has_finer;
+  ALTER TABLE sandbox DROP COLUMN caught_up_at, DROP COLUMN deletes_at;
   UPDATE slipway_schema SET version = 4`
 
 describePostgres('finer digits of earlier versions', () => {
