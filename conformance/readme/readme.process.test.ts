@@ -30,6 +30,8 @@ const otherShellBlocks: Readonly<Record<string, string>> = {
   'npx slipway serve ': 'it runs until it is stopped; the tests start this server',
   'npm pack @openhands/agent-canvas':
     'it downloads; conformance/clients/web-client.browser.test.ts does the same',
+  'SLIPWAY_ALLOWED_ORIGINS=':
+    'it runs until it is stopped; conformance/clients/web-client-cloud.browser.test.ts does the same',
   'npm run demo:sandbox':
     'examples/demo-sandbox/demo.sandbox.test.ts runs the demo, readme.sandbox.test.ts the server',
   'npm run bench': 'it takes long, and its figures are true on an idle machine only',

@@ -95,11 +95,7 @@ test('a repository is cloned shallow onto a new branch, its script runs in its r
     'GET',
     `/app-conversations/${conversation}/files?path=${encodeURIComponent(project)}`,
   )
-  expect(files.json).toEqual(
-    [`${project}/.openhands/pre-commit.sh`, `${project}/.openhands/setup.sh`].sort(
-      (a, b) => files.json.indexOf(a) - files.json.indexOf(b),
-    ),
-  )
+  expect(files.json.toSorted()).toEqual(['.openhands/pre-commit.sh', '.openhands/setup.sh'])
   const none = await stage.call('GET', `/app-conversations/${conversation}/files?path=/nowhere`)
   expect(none.status).toBe(404)
   writeFileSync(join(project, 'PLAN.md'), '# é')
