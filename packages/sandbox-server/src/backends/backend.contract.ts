@@ -105,13 +105,13 @@ export async function observe(backend: Backend, id: string): Promise<ObservedSan
   return found
 }
 
-/** Resolves with the first value that is not undefined; rejects after a minute with what was seen last. */
+/** Resolves with the first value that is not undefined; rejects after two minutes with what was seen last. */
 export async function waitForValue<T>(
   look: () => Promise<T | undefined>,
   what: string,
   seen: () => unknown = () => '',
 ): Promise<T> {
-  const deadline = Date.now() + 60_000
+  const deadline = Date.now() + 120_000
   for (;;) {
     const found = await look()
     if (found !== undefined) return found
