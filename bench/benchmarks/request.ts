@@ -36,8 +36,8 @@ const files: Readonly<Record<string, string>> = {
 /**
  * Tokens (o200k, of the raw bodies) of one task in ten steps: ours beside other agents, each with the
  * settings that it comes with, against the same recorder. Ours are at most 1.2 times the smallest, and below
- * every other. The others are installed from npm into a directory of this run. As `slipway run` sends it, with
- * the risk of each call, and as a goal with its judge, the task has a budget.
+ * every other. The others are installed from npm into a directory of this run. As `slipway run` sends it,
+ * with the risk of each call, and as a goal with its judge, the task has a budget.
  */
 export async function request(bench: BenchContext): Promise<ResultRow[]> {
   const packages = await bench.directory()

@@ -5,11 +5,11 @@ import { type Explained, explain, explained } from './explained.ts'
 import { type ComparedRequest, comparedRequests, unknownIds } from './requests.ts'
 
 /**
- * `.ci/reference control-plane npx node conformance/control-plane/main.ts [WORD ...]`: sends the same requests
- * to a sandbox server of the working tree and to the reference's control plane, both new, and prints what
- * differs, route by route and member by member; with words only the routes that contain one of them. Exits
- * with 1 when a difference is not explained (`explained.ts`), an explanation has nothing to explain, or a
- * route of the reference's OpenAPI document is not compared. A run without words writes `results.json`.
+ * `.ci/reference control-plane npx node conformance/control-plane/main.ts [WORD ...]`: sends the same
+ * requests to a sandbox server of the working tree and to the reference's control plane, both new, and prints
+ * what differs, route by route and member by member; with words only the routes that contain one of them.
+ * Exits with 1 when a difference is not explained (`explained.ts`), an explanation has nothing to explain, or
+ * a route of the reference's OpenAPI document is not compared. A run without words writes `results.json`.
  */
 interface FoundDifference extends Difference {
   readonly request: string

@@ -171,7 +171,10 @@ export function callerHandlers(services: Services, recentAudit: Pick<RecentAudit
   }
 }
 
-/** Origins whose pages may call this server and agent servers: configured ones, and that of its public address. */
+/**
+ * Origins whose pages may call this server and agent servers: configured ones, and that of its public
+ * address.
+ */
 export function pageOrigins({ allowedOrigins, publicUrl }: Config): string[] {
   return [...allowedOrigins, ...(publicUrl === undefined ? [] : [new URL(publicUrl).origin])]
 }

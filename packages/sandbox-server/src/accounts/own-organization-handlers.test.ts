@@ -10,7 +10,9 @@ import { ownOrganizationHandlers } from './own-organization-handlers.ts'
 const now = () => Date.now() * 1000
 const ids = ['5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0caa', '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0cbb'] as const
 
-/** Two organisations, Ann in both, Bea in none. Calls go by user, or by user and the organisation of the key. */
+/**
+ * Two organisations, Ann in both, Bea in none. Calls go by user, or by user and the organisation of the key.
+ */
 async function openServer() {
   const trial = await openTestControlPlane()
   const { users, documents } = trial.controlPlane

@@ -124,7 +124,9 @@ export class AgentCalls {
     }
   }
 
-  /** The files below a directory by their paths in it, at most 2000, without names that contain a line break. */
+  /**
+   * The files below a directory by their paths in it, at most 2000, without names that contain a line break.
+   */
   async listFiles(row: AppConversationRow, path: string, signal: AbortSignal): Promise<readonly string[]> {
     const result = await this.call(row, signal, (connection) => {
       const directory = shellQuote(resolveProjectPath(row, connection, path))

@@ -52,7 +52,9 @@ export function workspaceHandlers(deps: {
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
 
-/** These two routes tell of an unknown conversation in `error` (wire 1.1), beside the `detail` of all others. */
+/**
+ * These two routes tell of an unknown conversation in `error` (wire 1.1), beside the `detail` of all others.
+ */
 async function withErrorMember<T>(work: () => Promise<T>) {
   try {
     return await work()

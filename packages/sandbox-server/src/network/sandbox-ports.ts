@@ -8,15 +8,15 @@
  * chooses it when the address is asked for first; its number is stored, because clients keep the address.
  *
  * Invariants:
- * - A port stands for one sandbox while that exists, over pauses. After a restart of the server it has the same
- *   number where that is free, and another one otherwise: `exposed_urls` says which.
+ * - A port stands for one sandbox while that exists, over pauses. After a restart of the server it has the
+ *   same number where that is free, and another one otherwise: `exposed_urls` says which.
  * - What opens the path opens the port, by the same function (`sandboxTarget`). Cookies open nothing and are
  *   not forwarded: browsers send them to every port of a host.
- * - Requests name a loopback name, the host of the public address or one of `SLIPWAY_ALLOWED_HOSTS`, also with a
- *   key: other names lead here by DNS rebinding.
+ * - Requests name a loopback name, the host of the public address or one of `SLIPWAY_ALLOWED_HOSTS`, also
+ *   with a key: other names lead here by DNS rebinding.
  * - Pages of a sandbox have an opaque origin here, as below the relay.
- * - Without TLS a port is no substitute for an address with TLS; among several servers on one database there is
- *   one public address, and a port would be that of one of them. Both keep the path (`portHost`).
+ * - Without TLS a port is no substitute for an address with TLS; among several servers on one database there
+ *   is one public address, and a port would be that of one of them. Both keep the path (`portHost`).
  *
  * If you change this: a port that outlives its sandbox leads to the next program that has its number, and a
  * client would send it the key.

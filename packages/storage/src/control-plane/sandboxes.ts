@@ -30,11 +30,13 @@ export interface SandboxRow {
   readonly changed_at: Instant
   readonly used_at: Instant
   /**
-   * When it was paused with all its events in the log of the control plane and nothing running; null: unknown.
-   * Says nothing after a later use.
+   * When it was paused with all its events in the log of the control plane and nothing running; null:
+   * unknown. Says nothing after a later use.
    */
   readonly caught_up_at: Instant | null
-  /** The announced time of its deletion; null: none was announced. Says nothing after a later use or change. */
+  /**
+   * The announced time of its deletion; null: none was announced. Says nothing after a later use or change.
+   */
   readonly deletes_at: Instant | null
 }
 

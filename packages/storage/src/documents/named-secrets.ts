@@ -42,8 +42,8 @@ export class NamedSecrets {
   }
 
   /**
-   * Adds or replaces a secret; with `keepsDescription` an undefined description stays. Problems: `conflict` at
-   * the limit of names, `too_large` for the size.
+   * Adds or replaces a secret; with `keepsDescription` an undefined description stays. Problems: `conflict`
+   * at the limit of names, `too_large` for the size.
    */
   async save(
     name: string,

@@ -7,8 +7,8 @@ const secretPath = /\/api\/v1\/sandboxes\/[^/]+\/settings\/secrets\/[^/]+$/
 /**
  * A fetch for LookupSecrets in a sandbox. Secrets of its owner are fetched where the control plane receives
  * the webhooks of this server: clients name them by the address at which they know the control plane, which
- * is often their loopback and leads nowhere from inside. Only requests with the session key of this server
- * go there; the control plane answers them for this sandbox alone, and never by a redirect: its place would be
+ * is often their loopback and leads nowhere from inside. Only requests with the session key of this server go
+ * there; the control plane answers them for this sandbox alone, and never by a redirect: its place would be
  * that of the address which the client named, where a program of the agent may listen for the key.
  */
 export function controlPlaneFetch(

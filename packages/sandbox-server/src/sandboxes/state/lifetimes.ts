@@ -4,22 +4,24 @@
  * Problem: most sandboxes are not used again, and keep memory while they run and disk space afterwards. Yet a
  * deleted workspace is lost, and so are events that its agent server had not sent.
  *
- * Idea: one pure function of the row, the lifetimes of its spec, the time and what was read. Every server of a
- * control plane may ask it; who acts on a deletion asks again with the lock of the owner (`activity-monitor.ts`).
+ * Idea: one pure function of the row, the lifetimes of its spec, the time and what was read. Every server of
+ * a control plane may ask it; who acts on a deletion asks again with the lock of the owner
+ * (`activity-monitor.ts`).
  *
  * Invariants:
- * - A lifetime of 0 never applies. Sandboxes of the warm pool, those to be removed and those on their way from
- *   one status to another are left alone.
- * - Nothing that was not read counts: without a confirmed idle time none is idle, and no reading deletes. What
- *   a backend does not show is never asked about here, and MISSING is never deleted: it may come back.
+ * - A lifetime of 0 never applies. Sandboxes of the warm pool, those to be removed and those on their way
+ *   from one status to another are left alone.
+ * - Nothing that was not read counts: without a confirmed idle time none is idle, and no reading deletes.
+ *   What a backend does not show is never asked about here, and MISSING is never deleted: it may come back.
  * - Time counts from the last change of status and the last use, so a paused hour is no idle hour.
- * - A deletion needs the note of the pause that all events are in the log of the control plane, from after the
- *   last use (`caught_up_at`). A sandbox that was never created has no events.
- * - A deletion is announced for a tenth of its time at least, also when the limit was lowered or no server ran
- *   meanwhile. An announcement from before a use, or before a higher limit, does not count.
+ * - A deletion needs the note of the pause that all events are in the log of the control plane, from after
+ *   the last use (`caught_up_at`). A sandbox that was never created has no events.
+ * - A deletion is announced for a tenth of its time at least, also when the limit was lowered or no server
+ *   ran meanwhile. An announcement from before a use, or before a higher limit, does not count.
  * - A sandbox in ERROR waits for two more idle periods: its owner may be about to repair it.
  *
- * If you change this: workspaces of users are deleted, or never. `lifetime-year.slow.test.ts` has a year of random use.
+ * If you change this: workspaces of users are deleted, or never. `lifetime-year.slow.test.ts` has a year of
+ * random use.
  */
 
 import type { Instant } from '@slipway/protocol'

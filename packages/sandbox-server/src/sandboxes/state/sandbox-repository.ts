@@ -63,8 +63,8 @@ export class SandboxRepository {
   readonly #onGone: (id: string) => void
 
   /**
-   * `onRunning` is called for each sandbox that has become RUNNING, `onGone` for each that is removed, and again
-   * before its row is deleted.
+   * `onRunning` is called for each sandbox that has become RUNNING, `onGone` for each that is removed, and
+   * again before its row is deleted.
    */
   constructor(
     { sandboxes, leases }: Pick<ControlPlaneStore, 'sandboxes' | 'leases'>,

@@ -5,9 +5,9 @@ export type TransactionSettings = readonly [synchronous: string, fsync: string, 
 
 /**
  * The first statements of each transaction. Its commit is durable when it is reported, whatever the database,
- * the role or the connection are set to by then; levels that wait for standbys stay. Its locks end `maxIdleMs`
- * after its last statement: a server that stands still holds up no other. Settings of the connection would not
- * hold behind a pooler in transaction mode.
+ * the role or the connection are set to by then; levels that wait for standbys stay. Its locks end
+ * `maxIdleMs` after its last statement: a server that stands still holds up no other. Settings of the
+ * connection would not hold behind a pooler in transaction mode.
  */
 export function beginSql(maxIdleMs: number): string {
   return `BEGIN; SELECT current_setting('synchronous_commit'), current_setting('fsync'),
