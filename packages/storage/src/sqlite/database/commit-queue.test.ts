@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -186,6 +186,42 @@ test('a wanted checkpoint gives the space of the write-ahead log back beside a g
   expect(await store.append('c')).toBe(3)
 })
 
+test.runIf(existsSync('/proc/self/io'))(
+  'a checkpoint on a fast disk leaves the pages in memory',
+  async () => {
+    using store = openDatabase()
+    using _ = vi.spyOn(SyncPace.prototype, 'isFast', 'get').mockReturnValue(true)
+    using checkpoint = vi.spyOn(store.db, 'checkpointInThread')
+    let rows = 10_000
+    const insert = () => {
+      for (let n = 0; n < 500; n++) {
+        rows++
+        store.db.run('INSERT INTO facet VALUES (?, ?, ?)', rows, 'k', `${rows}`.padEnd(1_000, 'x'))
+      }
+    }
+    const insertUntilCheckpoint = async () => {
+      const before = checkpoint.mock.calls.length
+      for (let n = 0; n < 40 && checkpoint.mock.calls.length === before; n++)
+        await store.writer.write(() => ({ apply: insert }))
+      expect(checkpoint.mock.calls.length).toBe(before + 1)
+      await store.db.settled()
+      return statSync(`${store.db.path}-wal`).size
+    }
+    const size = await insertUntilCheckpoint()
+    await store.append('next')
+    const before = readBytes()
+    expect(store.db.get("SELECT count(*) FROM facet NOT INDEXED WHERE source LIKE '%y'")).toEqual([0])
+    expect(readBytes() - before).toBeLessThan(100_000)
+    // The write-ahead log begins again.
+    expect(await insertUntilCheckpoint()).toBeLessThan(1.5 * size)
+  },
+)
+
+/** That this process has read by system calls so far. */
+function readBytes(): number {
+  return Number(/^rchar: (\d+)/.exec(readFileSync('/proc/self/io', 'utf8'))?.[1])
+}
+
 test('a checkpoint that is wanted during another one, or at the end, is waited for no longer than that', async () => {
   using store = openDatabase()
   const first = store.writer.checkpoint()
@@ -242,7 +278,7 @@ test('a recovery opens the file again when no sync is under way, also after it h
 function openDatabase(maxHeads = 10) {
   const directory = temporaryDirectory()
   const path = join(directory.path, 'log.db')
-  const options = { synchronous: 'FULL', cacheBytes: 1_000_000, migrations: logMigrations } as const
+  const options = { synchronous: 'FULL', cacheBytes: 32_000_000, migrations: logMigrations } as const
   const db = new Database(path, options)
   const other = new Database(path, { ...options, readOnly: true })
   const kindSources = new KindSourceIndex(db)

@@ -166,7 +166,7 @@ export class CommitQueue {
   async #checkpoint(isWanted: boolean): Promise<void> {
     try {
       if (!isWanted && !this.#db.isCheckpointDue()) return
-      await this.#db.checkpointInThread(isWanted ? 'TRUNCATE' : 'RESTART')
+      await this.#db.checkpointInThread(isWanted)
     } catch (error) {
       if (isLocked(error)) return
       this.#health.failed(error, 0)

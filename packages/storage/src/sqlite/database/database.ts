@@ -17,7 +17,6 @@ import { openFailure } from './open-failure.ts'
 import { inSavepoint } from './savepoint.ts'
 import { SnapshotReader } from './snapshot-reader.ts'
 import { movedProblem, toStorageProblem } from './storage-failure.ts'
-import type { CheckpointMode } from './wal/checkpoint-thread.ts'
 import type { DurablePoint } from './wal/durable-point.ts'
 import { WriteAheadLog } from './wal/write-ahead-log.ts'
 
@@ -443,10 +442,10 @@ export class Database {
   }
 
   /** `checkpoint` in another thread, as far as no reader needs it; nothing may be written meanwhile. */
-  async checkpointInThread(mode: CheckpointMode): Promise<void> {
+  async checkpointInThread(isWanted: boolean): Promise<void> {
     try {
       this.assertInPlace()
-      await this.#whileWorking(this.#wal.checkpointInThread(mode))
+      await this.#whileWorking(this.#wal.checkpointInThread(isWanted))
     } catch (error) {
       throw toStorageProblem(error, this.path)
     }

@@ -7,8 +7,12 @@ interface Response {
   readonly error?: { readonly message: string; readonly errcode?: number }
 }
 
-/** Both write the first frame of the next log; TRUNCATE gives the space of this one back before. */
-export type CheckpointMode = 'RESTART' | 'TRUNCATE'
+/**
+ * RESTART and TRUNCATE write the first frame of the next log, so that no commit syncs its header; TRUNCATE
+ * gives the space of this one back before. After them other connections read all their pages again. After
+ * PASSIVE, which leaves the log as it is, they keep them.
+ */
+export type CheckpointMode = 'PASSIVE' | 'RESTART' | 'TRUNCATE'
 
 export interface CheckpointRequest {
   readonly path: string

@@ -11,8 +11,9 @@ const movedCode = 1032
  * The thread of CheckpointThread. It opens the database for each checkpoint: a connection that stays open
  * would keep an index of the write-ahead log that has to be made again after a failed sync.
  *
- * The first frame after a checkpoint begins the write-ahead log again, and SQLite syncs that at once. It is
- * written here, by a change that changes nothing, and not by the next commit of the event loop.
+ * The first frame after a checkpoint begins the write-ahead log again, and SQLite syncs that at once. Unless
+ * the mode is PASSIVE it is written here, by a change that changes nothing, and not by the next commit of the
+ * event loop.
  */
 function checkpoint({ path, file, mode }) {
   const url = pathToFileURL(path)
@@ -26,6 +27,7 @@ function checkpoint({ path, file, mode }) {
     const { busy, log } = db.prepare(`PRAGMA wal_checkpoint(${mode})`).get()
     // Another process makes one.
     if (log < 0) throw Object.assign(new Error('database is locked'), { errcode: busyCode })
+    if (mode === 'PASSIVE') return log
     const { user_version } = db.prepare('PRAGMA user_version').get()
     db.exec(`BEGIN IMMEDIATE; PRAGMA user_version = ${user_version}; COMMIT`)
     return busy === 0 ? 1 : log + 1

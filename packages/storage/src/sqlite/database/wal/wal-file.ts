@@ -46,6 +46,9 @@ export class WalFile {
     }
   }
 
+  /** Whether the log had begun again, after a checkpoint, when `advance` was last called. */
+  hasRestarted = false
+
   /** Frames up to the last commit, when `advance` was last called. */
   get frames(): number {
     return this.#end.frames
@@ -57,6 +60,7 @@ export class WalFile {
     this.#end = findWalEnd(this.#fd, before, this.#lastCommitFrames)
     const { salts, frames } = this.#end
     const isSame = salts === before.salts
+    this.hasRestarted = !isSame
     this.#lastCommitFrames = isSame ? frames - before.frames : frames
     return isSame && salts !== this.#unsureSalts ? before : { salts, frames: 0 }
   }

@@ -1,7 +1,7 @@
 import type { Stats } from 'node:fs'
 import { basename } from 'node:path'
 import { storageUnavailableProblem } from '@slipway/protocol/problem'
-import { type CheckpointMode, checkpointInThread, startCheckpointThread } from './checkpoint-thread.ts'
+import { checkpointInThread, startCheckpointThread } from './checkpoint-thread.ts'
 import { DurablePoint } from './durable-point.ts'
 import { recoverAlone } from './recover-alone.ts'
 import { SyncPace } from './sync-pace.ts'
@@ -10,9 +10,8 @@ import type { WalEnd } from './wal-frames.ts'
 
 /** The write-ahead log is moved into the database when it has this many pages more than the last time. */
 const framesPerCheckpoint = 2_000
-/** Its pages are counted after this many commits that were synced at once, or after one of that time. */
-const maxUncounted = 16
-const largeCommitMs = 1
+/** Its pages are counted when the commits that were synced at once have taken that time, each rounded up. */
+const maxUncountedMs = 16
 
 /** Which files of a database are open. */
 export interface OpenFiles {
@@ -36,7 +35,7 @@ export class WriteAheadLog {
   #checkpointAtFrames = framesPerCheckpoint
   readonly #pace = new SyncPace()
   readonly durable = new DurablePoint()
-  #uncounted = 0
+  #uncountedMs = 0
 
   constructor(databasePath: string, findOpen: () => OpenFiles | undefined) {
     this.#databasePath = databasePath
@@ -46,7 +45,7 @@ export class WriteAheadLog {
 
   /** Before a commit that `sync` follows. Throws when the one that is open cannot be opened at its path. */
   prepare(): void {
-    if (this.#uncounted > 0) this.#count()
+    if (this.#uncountedMs > 0) this.#count()
     else this.#open()
   }
 
@@ -75,14 +74,15 @@ export class WriteAheadLog {
   commitSynced(commit: () => void): void {
     const endSync = this.#pace.beginSync()
     commit()
-    this.#uncounted += endSync() < largeCommitMs ? 1 : maxUncounted
+    this.#uncountedMs += Math.ceil(endSync())
   }
 
   /** Returns where it ended when it was last counted. */
   #count(): WalEnd {
     const file = this.#open()
     const before = file.advance()
-    this.#uncounted = 0
+    this.#uncountedMs = 0
+    if (file.hasRestarted) this.#checkpointAtFrames = framesPerCheckpoint
     if (2 * file.frames > this.#checkpointAtFrames) startCheckpointThread()
     return before
   }
@@ -114,7 +114,7 @@ export class WriteAheadLog {
 
   /** Whether it has that many pages that they should be moved into the database. */
   isCheckpointDue(): boolean {
-    if (this.#uncounted >= maxUncounted) this.#count()
+    if (this.#uncountedMs >= maxUncountedMs) this.#count()
     return (this.#file?.frames ?? 0) >= this.#checkpointAtFrames
   }
 
@@ -124,9 +124,11 @@ export class WriteAheadLog {
     this.durable.reach()
   }
 
-  async checkpointInThread(mode: CheckpointMode): Promise<void> {
+  /** @param isWanted give the space of the log back */
+  async checkpointInThread(isWanted: boolean): Promise<void> {
     // What a reader keeps there stays until the next time.
     this.#checkpointAtFrames += framesPerCheckpoint
+    const mode = isWanted ? 'TRUNCATE' : this.isFast ? 'PASSIVE' : 'RESTART'
     const file = this.#findOpen()?.file ?? ''
     this.noteCheckpoint(await checkpointInThread({ path: this.#databasePath, file, mode }))
     if (this.#file !== undefined) this.#count()
