@@ -1,8 +1,8 @@
 import type { GitRepository } from '@slipway/protocol'
 import { asRecord } from '@slipway/shared/json'
-import { type GitProvider, listOfOne, splitRepository, splitSortOrder } from './git-provider.ts'
+import { type GitProvider, splitRepository, splitSortOrder, toBranch, toRepository } from './git-provider.ts'
 import type { ProviderList } from './paged-list.ts'
-import { acceptProblem, idText, type ProviderAnswer, type ProviderApi, textOrNull } from './provider-api.ts'
+import { acceptProblem, type ProviderAnswer, type ProviderApi, textOrNull } from './provider-api.ts'
 
 const paging = {
   size: 'pagelen',
@@ -23,7 +23,7 @@ export function bitbucketProvider(api: ProviderApi): GitProvider {
       ...paging,
       params: { workspace },
       query,
-      read: ({ body }) => api.records(asRecord(body).values).map(toRepository),
+      read: ({ body }) => api.records(asRecord(body).values).map(readRepository),
     })
   const everywhere = async (query: Readonly<Record<string, string>>) =>
     (await readAll(workspaces, maxWorkspaces)).map((workspace) => repositoryList(workspace, query))
@@ -43,16 +43,11 @@ export function bitbucketProvider(api: ProviderApi): GitProvider {
     installations: () => workspaces,
     repositories: async (workspace) =>
       workspace === undefined ? await everywhere({ sort }) : [repositoryList(workspace, { sort })],
-    async findRepositories({ query, path, sortOrder = 'updated-desc' }) {
-      if (path !== undefined) {
-        const params = splitRepository(path)
-        return [
-          listOfOne(async () => {
-            const { body } = await api.get('/repositories/{owner}/{name}', { params })
-            return toRepository(asRecord(body))
-          }),
-        ]
-      }
+    async getRepository(path) {
+      const { body } = await api.get('/repositories/{owner}/{name}', { params: splitRepository(path) })
+      return readRepository(asRecord(body))
+    },
+    async searchRepositories({ query, sortOrder = 'updated-desc' }) {
       // Bitbucket has no stars, and no order by forks.
       const [, order] = splitSortOrder(sortOrder)
       const found = { sort: order === 'asc' ? 'updated_on' : sort }
@@ -66,12 +61,10 @@ export function bitbucketProvider(api: ProviderApi): GitProvider {
         params: splitRepository(repository),
         query: { sort: '-target.date', q: query === '' ? undefined : containsName(query) },
         read: ({ body }) =>
-          api.records(asRecord(body).values).map(({ name, target }) => ({
-            name: textOrNull(name) ?? '',
-            commit_sha: textOrNull(asRecord(target).hash) ?? '',
-            protected: false,
-            last_push_date: textOrNull(asRecord(target).date),
-          })),
+          api.records(asRecord(body).values).map(({ name, target }) => {
+            const { hash, date } = asRecord(target)
+            return toBranch({ name, commit_sha: hash, protected: false, last_push_date: date })
+          }),
       }),
   }
 }
@@ -102,16 +95,11 @@ async function primaryEmail(api: ProviderApi): Promise<string | null> {
   }
 }
 
-function toRepository(item: Readonly<Record<string, unknown>>): GitRepository {
-  return {
-    id: idText(item.uuid),
-    full_name: textOrNull(item.full_name) ?? '',
-    git_provider: 'bitbucket',
-    is_public: item.is_private === false,
-    stargazers_count: null,
-    link_header: null,
-    pushed_at: textOrNull(item.updated_on),
+function readRepository(item: Readonly<Record<string, unknown>>): GitRepository {
+  return toRepository({
+    ...{ id: item.uuid, full_name: item.full_name, git_provider: 'bitbucket' },
+    ...{ is_public: item.is_private === false, stargazers_count: null, link_header: null },
+    ...{ pushed_at: item.updated_on, main_branch: asRecord(item.mainbranch).name },
     owner_type: 'organization',
-    main_branch: textOrNull(asRecord(item.mainbranch).name),
-  }
+  })
 }

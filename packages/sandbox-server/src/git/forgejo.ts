@@ -1,7 +1,16 @@
 import type { GitBranch, GitRepository } from '@slipway/protocol'
 import { asRecord } from '@slipway/shared/json'
-import { filterList, type GitProvider, listOfOne, splitRepository, splitSortOrder } from './git-provider.ts'
-import { idText, integerOrNull, type ProviderApi, textOrNull } from './provider-api.ts'
+import {
+  filterList,
+  type GitProvider,
+  splitRepository,
+  splitSortOrder,
+  toBranch,
+  toRepository,
+} from './git-provider.ts'
+import { idText, type ProviderApi, textOrNull } from './provider-api.ts'
+
+type Item = Readonly<Record<string, unknown>>
 
 /** Forgejo and Gitea. */
 export function forgejoProvider(api: ProviderApi): GitProvider {
@@ -20,25 +29,20 @@ export function forgejoProvider(api: ProviderApi): GitProvider {
     repositories: async () => [
       api.list('/user/repos', {
         size: 'limit',
-        read: ({ body, link }) => api.records(body).map((item) => toRepository(item, link)),
+        read: ({ body, link }) => api.records(body).map((item) => readRepository(item, link)),
       }),
     ],
-    async findRepositories({ query, path, sortOrder = 'stars-desc' }) {
-      if (path !== undefined) {
-        const params = splitRepository(path)
-        return [
-          listOfOne(async () => {
-            const { body } = await api.get('/repos/{owner}/{name}', { params })
-            return toRepository(asRecord(body), null)
-          }),
-        ]
-      }
+    async getRepository(path) {
+      const { body } = await api.get('/repos/{owner}/{name}', { params: splitRepository(path) })
+      return readRepository(asRecord(body), null)
+    },
+    async searchRepositories({ query, sortOrder = 'stars-desc' }) {
       const [sort, order] = splitSortOrder(sortOrder)
       return [
         api.list('/repos/search', {
           size: 'limit',
           query: { q: query, sort, order },
-          read: ({ body }) => api.records(asRecord(body).data).map((item) => toRepository(item, null)),
+          read: ({ body }) => api.records(asRecord(body).data).map((item) => readRepository(item, null)),
         }),
       ]
     },
@@ -46,7 +50,7 @@ export function forgejoProvider(api: ProviderApi): GitProvider {
       const list = api.list('/repos/{owner}/{name}/branches', {
         size: 'limit',
         params: splitRepository(repository),
-        read: ({ body }) => api.records(body).map(toBranch),
+        read: ({ body }) => api.records(body).map(readBranch),
       })
       // Its interface has no search for branches.
       return filterList(list, ({ name }) => name.toLowerCase().includes(query.toLowerCase()))
@@ -54,27 +58,16 @@ export function forgejoProvider(api: ProviderApi): GitProvider {
   }
 }
 
-function toBranch(branch: Readonly<Record<string, unknown>>): GitBranch {
-  const commit = asRecord(branch.commit)
-  return {
-    name: textOrNull(branch.name) ?? '',
-    commit_sha: textOrNull(commit.id) ?? '',
-    protected: branch.protected === true,
-    last_push_date: textOrNull(commit.timestamp),
-  }
+function readBranch({ name, commit: sent, protected: isProtected }: Item): GitBranch {
+  const { id, timestamp } = asRecord(sent)
+  return toBranch({ name, commit_sha: id, protected: isProtected === true, last_push_date: timestamp })
 }
 
 /** It does not say what kind of owner a repository has. */
-function toRepository(item: Readonly<Record<string, unknown>>, link: string | null): GitRepository {
-  return {
-    id: idText(item.id),
-    full_name: textOrNull(item.full_name) ?? '',
-    git_provider: 'forgejo',
-    is_public: item.private === false,
-    stargazers_count: integerOrNull(item.stars_count),
-    link_header: link,
-    pushed_at: textOrNull(item.updated_at),
-    owner_type: null,
-    main_branch: textOrNull(item.default_branch),
-  }
+function readRepository(item: Item, link: string | null): GitRepository {
+  return toRepository({
+    ...{ id: item.id, full_name: item.full_name, git_provider: 'forgejo', owner_type: null },
+    ...{ is_public: item.private === false, stargazers_count: item.stars_count, link_header: link },
+    ...{ pushed_at: item.updated_at, main_branch: item.default_branch },
+  })
 }

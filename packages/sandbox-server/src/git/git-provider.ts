@@ -7,12 +7,10 @@ import {
   type SuggestedTask,
 } from '@slipway/protocol'
 import type { ProviderList } from './paged-list.ts'
-import { acceptProblem } from './provider-api.ts'
+import { acceptProblem, idText, integerOrNull, textOrNull } from './provider-api.ts'
 
 export interface RepositorySearch {
   readonly query: string
-  /** `owner/name` when `query` is the address of a repository at this provider. */
-  readonly path: string | undefined
   /** The best first, unless given. */
   readonly sortOrder: RepositorySortOrder | undefined
 }
@@ -24,11 +22,41 @@ export interface GitProvider {
   installations?(): ProviderList<string>
   /** Those of the user, the newest pushes first. */
   repositories(installation: string | undefined): Promise<readonly ProviderList<GitRepository>[]>
-  findRepositories(search: RepositorySearch): Promise<readonly ProviderList<GitRepository>[]>
+  searchRepositories(search: RepositorySearch): Promise<readonly ProviderList<GitRepository>[]>
+  /** `owner/name`. */
+  getRepository(path: string): Promise<GitRepository>
   /** Those whose name contains a text; all for an empty one. */
   branches(repository: string, query: string): ProviderList<GitBranch>
   /** Own pull requests that need work and assigned issues, where the provider is asked for such. */
   tasks?(): readonly ProviderList<SuggestedTask>[]
+}
+
+type Sent<T> = { readonly [Name in keyof T]: T[Name] extends boolean ? T[Name] : unknown }
+
+/** A repository of what a provider sent for its members. */
+export function toRepository(
+  sent: Sent<Omit<GitRepository, 'git_provider' | 'owner_type'>> &
+    Pick<GitRepository, 'git_provider' | 'owner_type'>,
+): GitRepository {
+  return {
+    ...sent,
+    id: idText(sent.id),
+    full_name: textOrNull(sent.full_name) ?? '',
+    stargazers_count: integerOrNull(sent.stargazers_count),
+    link_header: textOrNull(sent.link_header),
+    pushed_at: textOrNull(sent.pushed_at),
+    main_branch: textOrNull(sent.main_branch),
+  }
+}
+
+/** A branch of what a provider sent for its members. */
+export function toBranch(sent: Sent<GitBranch>): GitBranch {
+  return {
+    name: textOrNull(sent.name) ?? '',
+    commit_sha: textOrNull(sent.commit_sha) ?? '',
+    protected: sent.protected,
+    last_push_date: textOrNull(sent.last_push_date),
+  }
 }
 
 /** The last two parts of `owner/name`. A Problem `invalid` for another text. */

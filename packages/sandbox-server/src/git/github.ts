@@ -1,8 +1,16 @@
 import type { GitBranch, GitRepository, SuggestedTask } from '@slipway/protocol'
 import { asRecord } from '@slipway/shared/json'
-import { type GitProvider, listOfOne, splitRepository, splitSortOrder } from './git-provider.ts'
+import { type GitProvider, splitRepository, splitSortOrder, toBranch, toRepository } from './git-provider.ts'
 import type { ProviderList } from './paged-list.ts'
-import { acceptProblem, idText, integerOrNull, type ProviderApi, textOrNull } from './provider-api.ts'
+import {
+  acceptProblem,
+  idText,
+  integerOrNull,
+  type ProviderApi,
+  textOrNull,
+} from './provider-api.ts'
+
+type Item = Readonly<Record<string, unknown>>
 
 /** Owners of one search: each is a part of its address. */
 const maxOwners = 20
@@ -46,7 +54,7 @@ export function githubProvider(api: ProviderApi): GitProvider {
       read: ({ body, link }) =>
         api
           .records(member === undefined ? body : asRecord(body)[member])
-          .map((one) => toRepository(one, member === 'items' ? null : link)),
+          .map((one) => readRepository(one, member === 'items' ? null : link)),
     })
   const login = async () => textOrNull(asRecord((await api.get('/user')).body).login) ?? ''
   return {
@@ -70,16 +78,11 @@ export function githubProvider(api: ProviderApi): GitProvider {
       const path = '/user/installations/{installation}/repositories'
       return [repositoryList(path, {}, { installation }, 'repositories')]
     },
-    async findRepositories({ query, path, sortOrder = 'stars-desc' }) {
-      if (path !== undefined) {
-        const params = splitRepository(path)
-        return [
-          listOfOne(async () => {
-            const { body } = await api.get('/repos/{owner}/{name}', { params })
-            return toRepository(asRecord(body), null)
-          }),
-        ]
-      }
+    async getRepository(path) {
+      const { body } = await api.get('/repos/{owner}/{name}', { params: splitRepository(path) })
+      return readRepository(asRecord(body), null)
+    },
+    async searchRepositories({ query, sortOrder = 'stars-desc' }) {
       const [sort, order] = splitSortOrder(sortOrder)
       const search = (q: string) => repositoryList('/search/repositories', { q, sort, order }, {}, 'items')
       const [org = '', ...name] = query.split('/')
@@ -100,7 +103,7 @@ export function githubProvider(api: ProviderApi): GitProvider {
       if (query !== '') return searchBranches(api, params, query)
       return api.list('/repos/{owner}/{name}/branches', {
         params,
-        read: ({ body }) => api.records(body).map(toBranch),
+        read: ({ body }) => api.records(body).map(readBranch),
       })
     },
     tasks: () => [pullRequestTasks(api), issueTasks(api)],
@@ -152,12 +155,11 @@ function searchBranches(
   return async (after) => {
     const data = await api.graphql(branchQuery, { owner, name, text, after })
     const refs = asRecord(asRecord(data.repository).refs)
-    const items = api.records(refs.nodes).map((node) => ({
-      name: textOrNull(node.name) ?? '',
-      commit_sha: textOrNull(asRecord(node.target).oid) ?? '',
-      protected: node.refUpdateRule != null,
-      last_push_date: textOrNull(asRecord(node.target).committedDate),
-    }))
+    const items = api.records(refs.nodes).map(({ name, target, refUpdateRule }) => {
+      const { oid, committedDate } = asRecord(target)
+      const isProtected = refUpdateRule != null
+      return toBranch({ name, commit_sha: oid, protected: isProtected, last_push_date: committedDate })
+    })
     return { items, next: nextCursor(refs) }
   }
 }
@@ -210,26 +212,17 @@ function toTask(
   return { git_provider: 'github', task_type, repo, issue_number, title: textOrNull(title) ?? '' }
 }
 
-function toBranch(branch: Readonly<Record<string, unknown>>): GitBranch {
-  const commit = asRecord(branch.commit)
-  return {
-    name: textOrNull(branch.name) ?? '',
-    commit_sha: textOrNull(commit.sha) ?? '',
-    protected: branch.protected === true,
-    last_push_date: textOrNull(asRecord(asRecord(commit.commit).committer).date),
-  }
+function readBranch({ name, commit: sent, protected: isProtected }: Item): GitBranch {
+  const { sha, commit } = asRecord(sent)
+  const { date } = asRecord(asRecord(commit).committer)
+  return toBranch({ name, commit_sha: sha, protected: isProtected === true, last_push_date: date })
 }
 
-function toRepository(item: Readonly<Record<string, unknown>>, link: string | null): GitRepository {
-  return {
-    id: idText(item.id),
-    full_name: textOrNull(item.full_name) ?? '',
-    git_provider: 'github',
-    is_public: item.private === false,
-    stargazers_count: integerOrNull(item.stargazers_count),
-    link_header: link,
-    pushed_at: textOrNull(item.pushed_at),
+function readRepository(item: Item, link: string | null): GitRepository {
+  return toRepository({
+    ...{ id: item.id, full_name: item.full_name, git_provider: 'github' },
+    ...{ is_public: item.private === false, stargazers_count: item.stargazers_count, link_header: link },
+    ...{ pushed_at: item.pushed_at, main_branch: item.default_branch },
     owner_type: asRecord(item.owner).type === 'Organization' ? 'organization' : 'user',
-    main_branch: textOrNull(item.default_branch),
-  }
+  })
 }

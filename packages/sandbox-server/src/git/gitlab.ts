@@ -1,8 +1,10 @@
 import type { GitBranch, GitRepository, SuggestedTask } from '@slipway/protocol'
 import { asRecord } from '@slipway/shared/json'
-import { type GitProvider, listOfOne, splitSortOrder } from './git-provider.ts'
+import { type GitProvider, splitSortOrder, toBranch, toRepository } from './git-provider.ts'
 import type { ProviderList } from './paged-list.ts'
 import { idText, integerOrNull, type ProviderApi, textOrNull } from './provider-api.ts'
+
+type Item = Readonly<Record<string, unknown>>
 
 const mergeRequestQuery = `query ($after: String) {
   currentUser {
@@ -21,7 +23,7 @@ export function gitlabProvider(api: ProviderApi): GitProvider {
   const projects = (query: Readonly<Record<string, string>>) =>
     api.list('/projects', {
       query: { membership: 'true', ...query },
-      read: ({ body, link }) => api.records(body).map((project) => toRepository(project, link)),
+      read: ({ body, link }) => api.records(body).map((project) => readRepository(project, link)),
     })
   return {
     async user() {
@@ -36,14 +38,10 @@ export function gitlabProvider(api: ProviderApi): GitProvider {
       }
     },
     repositories: async () => [projects({ order_by: 'last_activity_at', sort: 'desc' })],
-    async findRepositories({ query, path, sortOrder = 'updated-desc' }) {
-      if (path !== undefined)
-        return [
-          listOfOne(async () => {
-            const { body } = await api.get('/projects/{path}', { params: { path } })
-            return toRepository(asRecord(body), null)
-          }),
-        ]
+    async getRepository(path) {
+      return readRepository(asRecord((await api.get('/projects/{path}', { params: { path } })).body), null)
+    },
+    async searchRepositories({ query, sortOrder = 'updated-desc' }) {
       const [by, sort] = splitSortOrder(sortOrder)
       // GitLab has no order by forks.
       const order_by = by === 'stars' ? 'star_count' : 'last_activity_at'
@@ -53,7 +51,7 @@ export function gitlabProvider(api: ProviderApi): GitProvider {
       api.list('/projects/{path}/repository/branches', {
         params: { path },
         query: { search: search === '' ? undefined : search },
-        read: ({ body }) => api.records(body).map(toBranch),
+        read: ({ body }) => api.records(body).map(readBranch),
       }),
     tasks: () => [mergeRequestTasks(api), issueTasks(api)],
   }
@@ -103,26 +101,16 @@ function toTask(
   return { git_provider: 'gitlab', task_type, repo, issue_number, title: textOrNull(title) ?? '' }
 }
 
-function toBranch(branch: Readonly<Record<string, unknown>>): GitBranch {
-  const commit = asRecord(branch.commit)
-  return {
-    name: textOrNull(branch.name) ?? '',
-    commit_sha: textOrNull(commit.id) ?? '',
-    protected: branch.protected === true,
-    last_push_date: textOrNull(commit.committed_date),
-  }
+function readBranch({ name, commit: sent, protected: isProtected }: Item): GitBranch {
+  const { id, committed_date } = asRecord(sent)
+  return toBranch({ name, commit_sha: id, protected: isProtected === true, last_push_date: committed_date })
 }
 
-function toRepository(project: Readonly<Record<string, unknown>>, link: string | null): GitRepository {
-  return {
-    id: idText(project.id),
-    full_name: textOrNull(project.path_with_namespace) ?? '',
-    git_provider: 'gitlab',
-    is_public: project.visibility === 'public',
-    stargazers_count: integerOrNull(project.star_count),
-    link_header: link,
-    pushed_at: textOrNull(project.last_activity_at),
+function readRepository(project: Item, link: string | null): GitRepository {
+  return toRepository({
+    ...{ id: project.id, full_name: project.path_with_namespace, git_provider: 'gitlab' },
+    ...{ is_public: project.visibility === 'public', stargazers_count: project.star_count },
+    ...{ link_header: link, pushed_at: project.last_activity_at, main_branch: project.default_branch },
     owner_type: asRecord(project.namespace).kind === 'group' ? 'organization' : 'user',
-    main_branch: textOrNull(project.default_branch),
-  }
+  })
 }

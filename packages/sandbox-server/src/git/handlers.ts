@@ -5,6 +5,7 @@ import type { Clock } from '@slipway/shared/time'
 import type { GitProviders, GitToken } from '../accounts/git-providers.ts'
 import type { Provider } from '../accounts/git-repository.ts'
 import { getCaller } from '../auth/authenticator.ts'
+import { listOfOne } from './git-provider.ts'
 import { isSupportedProvider, openProvider, type ProviderFetches, providerFetches } from './open-provider.ts'
 import { readPage } from './paged-list.ts'
 
@@ -67,7 +68,9 @@ export function gitHandlers(deps: GitHandlerDeps) {
       const lists =
         query === ''
           ? await provider.repositories(installation_id)
-          : await provider.findRepositories({ query, path, sortOrder: sort_order })
+          : path === undefined
+            ? await provider.searchRepositories({ query, sortOrder: sort_order })
+            : [listOfOne(() => provider.getRepository(path))]
       const { items, next_page_id } = await readPage(lists, request.query)
       if (items.some(({ id, full_name }) => id === '' || full_name === '')) throw provider.unexpected()
       // The lists of a search may name a repository twice.
