@@ -48,6 +48,12 @@ const failures: readonly (readonly [() => Response, number, string])[] = [
   [() => new Response('<html>'), 502, 'github API cannot be reached or sent no valid answer'],
   [() => new Response('{"a":1}'), 502, 'github API sent an unexpected answer'],
   [() => new Response('[1]'), 502, 'github API sent an unexpected answer'],
+  // Never parsed: 700,000 objects would hold up every other request.
+  [
+    () => new Response(`[${'{},'.repeat(700_000)}{}]`),
+    502,
+    'github API cannot be reached or sent no valid answer',
+  ],
   [() => Response.json(Array(1_001).fill({})), 502, 'github API sent an unexpected answer'],
   [
     () => {

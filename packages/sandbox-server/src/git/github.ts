@@ -6,6 +6,7 @@ import {
   acceptProblem,
   idText,
   integerOrNull,
+  issuesPerPage,
   type ProviderApi,
   textOrNull,
 } from './provider-api.ts'
@@ -188,6 +189,7 @@ function pullRequestTask(api: ProviderApi, pull: Readonly<Record<string, unknown
 
 function issueTasks(api: ProviderApi): ProviderList<SuggestedTask> {
   return api.list('/issues', {
+    perPage: issuesPerPage,
     query: { filter: 'assigned', state: 'open', sort: 'updated' },
     read: ({ body }) =>
       api

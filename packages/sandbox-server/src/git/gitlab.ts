@@ -2,7 +2,7 @@ import type { GitBranch, GitRepository, SuggestedTask } from '@slipway/protocol'
 import { asRecord } from '@slipway/shared/json'
 import { type GitProvider, splitSortOrder, toBranch, toRepository } from './git-provider.ts'
 import type { ProviderList } from './paged-list.ts'
-import { idText, integerOrNull, type ProviderApi, textOrNull } from './provider-api.ts'
+import { idText, integerOrNull, issuesPerPage, type ProviderApi, textOrNull } from './provider-api.ts'
 
 type Item = Readonly<Record<string, unknown>>
 
@@ -82,6 +82,7 @@ function mergeRequestTask(request: Readonly<Record<string, unknown>>) {
 
 function issueTasks(api: ProviderApi): ProviderList<SuggestedTask> {
   return api.list('/issues', {
+    perPage: issuesPerPage,
     query: { scope: 'assigned_to_me', state: 'opened' },
     read: ({ body }) =>
       api.records(body).map((issue) => {

@@ -5,12 +5,18 @@ import { PrivateAddressError } from '@slipway/shared/network'
 import { unknownPageId } from '@slipway/storage'
 import type { ProviderList } from './paged-list.ts'
 
-const maxBytes = 8 * 1024 * 1024
+/**
+ * Of an answer, which is parsed on the main thread: two MiB of empty objects take 0.1 s, six take a second.
+ * Pages of what has long texts are smaller (`perPage`).
+ */
+const maxBytes = 2 * 1024 * 1024
 /** Of one list. A host that somebody names could send millions of empty objects, which all would be read. */
 const maxItems = 1_000
 const maxRetryAfterSeconds = 3_600
 /** Items of a page of a provider, the most that all of them give. */
 const pageSize = 100
+/** Of issues, each with a text of up to 64 KiB. */
+export const issuesPerPage = 25
 
 export type ProviderFetch = (url: string, init: RequestInit) => Promise<Response>
 
@@ -41,6 +47,8 @@ interface ListOptions<T> {
   readonly query?: Query
   /** The name of the parameter for the size of a page. */
   readonly size?: 'per_page' | 'limit' | 'pagelen'
+  /** Items of a page; 100 unless given. */
+  readonly perPage?: number
   readonly read: (answer: ProviderAnswer) => readonly T[]
   /** Whether there is another page; unless given, the header `Link` says so. */
   readonly hasNext?: (answer: ProviderAnswer) => boolean
@@ -71,13 +79,13 @@ export class ProviderApi {
   /** A list whose pages have numbers. */
   list<T>(
     path: string,
-    { params, query, size = 'per_page', read, hasNext = hasNextLink }: ListOptions<T>,
+    { params, query, size = 'per_page', perPage = pageSize, read, hasNext = hasNextLink }: ListOptions<T>,
   ): ProviderList<T> {
     return async (cursor = '1') => {
       if (!/^[1-9]\d{0,5}$/.test(cursor)) throw unknownPageId()
       const answer = await this.get(path, {
         ...(params && { params }),
-        query: { ...query, [size]: pageSize, page: cursor },
+        query: { ...query, [size]: perPage, page: cursor },
       })
       return { items: read(answer), next: hasNext(answer) ? String(Number(cursor) + 1) : undefined }
     }
