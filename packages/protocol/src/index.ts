@@ -94,6 +94,7 @@ export * from './openapi/openapi.ts'
 export {
   type QuotaStatus,
   type Scope,
+  type UserMarketplace,
   type UserSettings,
   userSettings,
 } from './sandbox-server/account.ts'

@@ -322,6 +322,7 @@ export const sandboxServerPaths = {
   searchBranches: 'GET /api/v1/git/branches/search',
   searchSuggestedTasks: 'GET /api/v1/git/suggested-tasks/search',
   gitInfo: 'GET /api/v1/users/git-info',
+  previewMarketplaces: 'POST /api/v1/skills/marketplace-skills',
   listOwnOrganizations: 'GET /api/organizations',
   getOwnMembership: 'GET /api/organizations/{org_id}/me',
   listOrganizationProfiles: 'GET /api/organizations/{org_id}/profiles',

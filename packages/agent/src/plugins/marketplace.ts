@@ -5,11 +5,12 @@ import {
   type MarketplaceEntry,
   marketplaceEntry,
   marketplaceManifest,
+  marketplacePaths,
 } from '@slipway/protocol'
 import { isWithin } from '@slipway/shared/fs'
 import { toSingleLine } from '../skills/skill.ts'
 import { hasManifest } from './plugin.ts'
-import { marketplacePaths, readManifest } from './read-json.ts'
+import { readManifest } from './read-json.ts'
 
 const maxEntries = 1_000
 

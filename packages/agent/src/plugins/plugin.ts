@@ -1,6 +1,6 @@
 import { realpath } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { type HookConfig, type McpServer, pluginManifest } from '@slipway/protocol'
+import { type HookConfig, type McpServer, marketplacePaths, pluginManifest } from '@slipway/protocol'
 import { isWithin } from '@slipway/shared/fs'
 import { SkillCollector } from '../skills/collector.ts'
 import { type FrontMatterBudget, parseFrontMatter } from '../skills/front-matter.ts'
@@ -14,7 +14,7 @@ import {
 } from '../skills/skill.ts'
 import { isMarkdownFile, listFolder } from '../skills/walk.ts'
 import { type PluginContext, readHooks, readServers, substituteRootText } from './hooks-and-servers.ts'
-import { marketplacePaths, readFirstJson, readManifest } from './read-json.ts'
+import { readFirstJson, readManifest } from './read-json.ts'
 import { isGitFolder } from './source.ts'
 
 /** Paths of a plugin's manifest; the first that exists is used. */

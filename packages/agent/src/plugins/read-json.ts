@@ -6,13 +6,6 @@ import { readSmallFile } from '../skills/small-file.ts'
 
 const maxBytes = 1024 * 1024
 
-/** Paths of a marketplace's manifest; the first that exists is used. */
-export const marketplacePaths = [
-  '.claude-plugin/marketplace.json',
-  '.plugin/marketplace.json',
-  'marketplace.json',
-] as const
-
 /**
  * Reads a small untrusted JSON file; undefined when it does not exist. Never throws; an issue is a sentence
  * that begins with a verb. `within`: a real directory that must contain the file.

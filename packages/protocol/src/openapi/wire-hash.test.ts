@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '8a54683d70e23905ad951334cc72255de10b3a1405a03c3da273567de195ac97'
+const expectedHash = '6dd0308187b7db44d7e9056629e11598e9cbfc3d2b582e945882470a96280fd4'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

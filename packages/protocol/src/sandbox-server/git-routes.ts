@@ -4,7 +4,9 @@ import { pageLimitOf, pageQuery, queryText } from '../core/query.ts'
 import { ok } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
 import { component, pageOf } from '../core/schemas.ts'
+import { userMarketplace } from './account.ts'
 import { providerType } from './app-conversation.ts'
+import { skillOffer } from './offer-routes.ts'
 
 /** A repository that a stored token may read. */
 const gitRepository = component('GitRepository', {
@@ -41,6 +43,23 @@ const gitUser = component('GitUser', {
   email: z.string().nullable(),
 })
 export type GitUser = z.infer<typeof gitUser>
+
+const marketplacePreview = component('MarketplacePreview', {
+  skills: z.array(skillOffer).meta({ description: 'Those of no plugin. `source` is `marketplace:NAME`.' }),
+  plugins: z.array(
+    component('PluginOffer', {
+      name: z.string(),
+      description: z.string().nullable(),
+      source: z.string().meta({ description: 'That of the marketplace.' }),
+      marketplace: z.string(),
+    }),
+  ),
+  marketplace_skills: z
+    .record(z.string(), z.array(z.string()))
+    .meta({ description: 'Names of skills by marketplace, of each that was read.' }),
+  errors: z.array(z.string()).meta({ description: '`NAME: reason`, of each that was not read.' }),
+})
+export type MarketplacePreview = z.infer<typeof marketplacePreview>
 
 const sortOrder = z
   .enum(['stars-desc', 'stars-asc', 'forks-desc', 'forks-asc', 'updated-desc', 'updated-asc'])
@@ -105,6 +124,13 @@ export const gitProviderRoutes = defineRoutes(
     gitInfo: route.get('/api/v1/users/git-info', {
       summary: 'Who the user is at the first provider that answers',
       responses: { ...ok('The user there.', gitUser), ...failures },
+    }),
+    previewMarketplaces: route.post('/api/v1/skills/marketplace-skills', {
+      summary: 'List what marketplaces offer, before they are registered',
+      description:
+        'Their repositories are read at GitHub, GitLab or Forgejo, with the stored token where there is one. Without a manifest the folders `skills` and `.skills` are listed by name.',
+      body: z.array(userMarketplace).max(20),
+      responses: ok('What was read, and why the others were not.', marketplacePreview),
     }),
   },
   { access: 'user' },

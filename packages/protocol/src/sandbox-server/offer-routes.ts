@@ -18,7 +18,7 @@ const modelOffer = component('ModelOffer', {
   canonical: z.string().nullable(),
 })
 
-const skillOffer = component('SkillOffer', {
+export const skillOffer = component('SkillOffer', {
   name: z.string(),
   type: z.string(),
   source: z.string(),

@@ -27,10 +27,13 @@ export class GitProviders {
     return await this.#document.read(owner ?? '')
   }
 
+  /** By provider, in the order in which they were stored. */
+  async readTokens(owner: string | null): Promise<ReadonlyMap<string, GitToken>> {
+    return gitTokens(await this.read(owner))
+  }
+
   async getToken(owner: string | null, provider: string): Promise<GitToken | undefined> {
-    const found = ownMember(await this.read(owner), provider)
-    if (found?.token === undefined) return undefined
-    return { token: new Secret(found.token), ...(found.host === undefined ? {} : { host: found.host }) }
+    return (await this.readTokens(owner)).get(provider)
   }
 
   /** Merges into what is stored: an absent or empty token and an absent host stay as they are. */
@@ -47,4 +50,12 @@ export class GitProviders {
   async removeAll(owner: string | null): Promise<void> {
     await this.#document.update(() => ({}), owner ?? '')
   }
+}
+
+export function gitTokens(accounts: GitProviderAccounts): ReadonlyMap<string, GitToken> {
+  return new Map(
+    Object.entries(accounts).flatMap(([name, { token, host }]): [string, GitToken][] =>
+      token ? [[name, { token: new Secret(token), ...(host === undefined ? {} : { host }) }]] : [],
+    ),
+  )
 }

@@ -9,12 +9,14 @@ import {
   toRepository,
 } from './git-provider.ts'
 import { idText, type ProviderApi, textOrNull } from './provider-api.ts'
+import { githubFiles } from './repository-files.ts'
 
 type Item = Readonly<Record<string, unknown>>
 
 /** Forgejo and Gitea. */
 export function forgejoProvider(api: ProviderApi): GitProvider {
   return {
+    files: githubFiles(api),
     async user() {
       const body = asRecord((await api.get('/user')).body)
       return {

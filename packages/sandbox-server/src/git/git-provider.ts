@@ -15,6 +15,14 @@ export interface RepositorySearch {
   readonly sortOrder: RepositorySortOrder | undefined
 }
 
+/** The files of repositories at a provider, at a branch, tag or commit. */
+export interface RepositoryFiles {
+  /** Undefined for a file that does not exist. */
+  read(repository: string, path: string, ref: string | undefined): Promise<string | undefined>
+  /** The paths below a folder; none where it does not exist. */
+  list(repository: string, folder: string, ref: string | undefined): Promise<readonly string[]>
+}
+
 /** What a user may read at one Git provider. Calls and lists reject with Problems. */
 export interface GitProvider {
   user(): Promise<GitUser>
@@ -27,6 +35,8 @@ export interface GitProvider {
   getRepository(path: string): Promise<GitRepository>
   /** Those whose name contains a text; all for an empty one. */
   branches(repository: string, query: string): ProviderList<GitBranch>
+  /** Where files are read without a clone. */
+  readonly files?: RepositoryFiles
   /** Own pull requests that need work and assigned issues, where the provider is asked for such. */
   tasks?(): readonly ProviderList<SuggestedTask>[]
 }

@@ -10,6 +10,7 @@ import {
   type ProviderApi,
   textOrNull,
 } from './provider-api.ts'
+import { githubFiles } from './repository-files.ts'
 
 type Item = Readonly<Record<string, unknown>>
 
@@ -59,6 +60,7 @@ export function githubProvider(api: ProviderApi): GitProvider {
     })
   const login = async () => textOrNull(asRecord((await api.get('/user')).body).login) ?? ''
   return {
+    files: githubFiles(api),
     async user() {
       const body = asRecord((await api.get('/user')).body)
       return {

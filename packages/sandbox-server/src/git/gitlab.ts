@@ -3,6 +3,7 @@ import { asRecord } from '@slipway/shared/json'
 import { type GitProvider, splitSortOrder, toBranch, toRepository } from './git-provider.ts'
 import type { ProviderList } from './paged-list.ts'
 import { idText, integerOrNull, issuesPerPage, type ProviderApi, textOrNull } from './provider-api.ts'
+import { gitlabFiles } from './repository-files.ts'
 
 type Item = Readonly<Record<string, unknown>>
 
@@ -26,6 +27,7 @@ export function gitlabProvider(api: ProviderApi): GitProvider {
       read: ({ body, link }) => api.records(body).map((project) => readRepository(project, link)),
     })
   return {
+    files: gitlabFiles(api),
     async user() {
       const body = asRecord((await api.get('/user')).body)
       return {

@@ -1,16 +1,23 @@
 import type { Handlers } from '@slipway/http'
 import { type GitUser, Problem, type sandboxServerRoutes } from '@slipway/protocol'
-import { Secret } from '@slipway/shared/redaction'
 import type { Clock } from '@slipway/shared/time'
 import type { GitProviders, GitToken } from '../accounts/git-providers.ts'
 import type { Provider } from '../accounts/git-repository.ts'
 import { getCaller } from '../auth/authenticator.ts'
-import { listOfOne } from './git-provider.ts'
-import { isSupportedProvider, openProvider, type ProviderFetches, providerFetches } from './open-provider.ts'
+import { type GitProvider, listOfOne } from './git-provider.ts'
+import { previewMarketplaces, repositoryAddress } from './marketplace-preview.ts'
+import {
+  findRepository,
+  isSupportedProvider,
+  openProvider,
+  type ProviderAccess,
+  type ProviderFetches,
+  providerFetches,
+} from './open-provider.ts'
 import { readPage } from './paged-list.ts'
 
 interface GitHandlerDeps {
-  readonly gitProviders: Pick<GitProviders, 'read'>
+  readonly gitProviders: Pick<GitProviders, 'readTokens'>
   readonly clock: Clock
   readonly fetches?: ProviderFetches
 }
@@ -23,24 +30,16 @@ interface CallerRequest {
 /** What the stored tokens of the caller may read at Git providers. */
 export function gitHandlers(deps: GitHandlerDeps) {
   const { gitProviders, clock, fetches = providerFetches } = deps
-  /** By provider, in the order in which they were stored. */
-  const readTokens = async (request: CallerRequest): Promise<ReadonlyMap<string, GitToken>> => {
-    const stored = Object.entries(await gitProviders.read(getCaller(request).owner))
-    return new Map(
-      stored.flatMap(([name, { token, host }]): [string, GitToken][] =>
-        token ? [[name, { token: new Secret(token), ...(host === undefined ? {} : { host }) }]] : [],
-      ),
-    )
-  }
+  const readTokens = (request: CallerRequest) => gitProviders.readTokens(getCaller(request).owner)
   const requireTokens = async (request: CallerRequest) => {
     const tokens = await readTokens(request)
     if (tokens.size === 0) throw tokenRequired()
     return tokens
   }
-  const open = (request: CallerRequest, provider: Provider, token: GitToken) => {
+  const open = (request: CallerRequest, provider: Provider, access: ProviderAccess) => {
     const { isAdmin, boundOrg } = getCaller(request)
     const fetch = isAdmin && boundOrg === null ? fetches.any : fetches.public
-    return openProvider(provider, token, { fetch, clock, signal: request.signal })
+    return openProvider(provider, access, { fetch, clock, signal: request.signal })
   }
   const openOne = async (request: CallerRequest & { readonly query: { readonly provider: Provider } }) => {
     const { provider } = request.query
@@ -95,6 +94,12 @@ export function gitHandlers(deps: GitHandlerDeps) {
       if (providers.length === 0) throw unsupported([...tokens.keys()], 'information about users')
       return { json: await firstUser(providers) }
     },
+    async previewMarketplaces(request) {
+      const tokens = await readTokens(request)
+      const find = (source: string) =>
+        requireFiles(source, tokens, (provider, access) => open(request, provider, access))
+      return { json: await previewMarketplaces(request.body, find) }
+    },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
 
@@ -110,6 +115,18 @@ async function firstUser(providers: readonly (() => { user(): Promise<GitUser> }
     }
   }
   throw failure
+}
+
+/** The files of the repository that a source names. A Problem `bad_request` for one at an unknown host. */
+function requireFiles(
+  source: string,
+  tokens: ReadonlyMap<string, GitToken>,
+  open: (provider: Provider, access: ProviderAccess) => GitProvider,
+) {
+  const found = findRepository(repositoryAddress(source), tokens)
+  const files = found && open(found.provider, found.access).files
+  if (files !== undefined) return { files, path: found?.path ?? '' }
+  throw new Problem('bad_request', `Unknown Git host for ${source}; store a token together with its host`)
 }
 
 function tokenRequired(): Problem {

@@ -76,6 +76,27 @@ export function isSupportedProvider(provider: string): provider is Provider {
   return Object.hasOwn(interfaces, provider)
 }
 
+/** What is stored for a provider. Without a token only what everybody may read. */
+export type ProviderAccess = Partial<GitToken>
+
+/**
+ * The provider of a repository's address and its path there: the stored ones first, then the usual hosts.
+ * Undefined for another host.
+ */
+export function findRepository(
+  address: string,
+  stored: ReadonlyMap<string, ProviderAccess>,
+): { readonly provider: Provider; readonly access: ProviderAccess; readonly path: string } | undefined {
+  const usual = Object.keys(interfaces).map((name): [string, ProviderAccess] => [name, {}])
+  for (const [provider, access] of [...stored, ...usual]) {
+    if (!isSupportedProvider(provider)) continue
+    const site = findSite(provider, access.host)
+    const path = site && repositoryPath(site, address, interfaces[provider]?.isNested)
+    if (path !== undefined) return { provider, access, path }
+  }
+  return undefined
+}
+
 /** Where users of a provider have their repositories, and its interface. */
 export interface OpenProvider extends GitProvider {
   /** Undefined for an address of another host. */
@@ -90,7 +111,7 @@ export interface OpenProvider extends GitProvider {
  */
 export function openProvider(
   provider: Provider,
-  stored: GitToken,
+  stored: ProviderAccess,
   deps: { readonly fetch: ProviderFetch; readonly clock: Clock; readonly signal: AbortSignal },
 ): OpenProvider {
   const found = interfaces[provider]
@@ -102,9 +123,11 @@ export function openProvider(
     isNested,
     authorize = ({ token }: GitToken) => `Bearer ${passwordOf({ token })}`,
   } = found
-  const authorization = authorize(stored)
+  const { token } = stored
+  const authorization = token && authorize({ ...stored, token })
   // Also no header: its error would show the token.
-  if (!/^[\x20-\x7e]+$/.test(authorization)) throw new Problem('unauthorized', `Invalid ${provider} token`)
+  if (authorization !== undefined && !/^[\x20-\x7e]+$/.test(authorization))
+    throw new Problem('unauthorized', `Invalid ${provider} token`)
   const addresses = urls(site)
   // Bitbucket's interface is at `api.` and the host, which is no address for an IP address.
   if (!URL.canParse(addresses.url))
@@ -128,9 +151,14 @@ export function openProvider(
 
 /** `https://host` or `https://host/path`. */
 function parseSite(provider: Provider, host: string | undefined): string {
+  const site = findSite(provider, host)
+  if (site === undefined) throw new Problem('bad_request', `The host of ${provider} must be reached by https`)
+  return site
+}
+
+function findSite(provider: Provider, host: string | undefined): string | undefined {
   const url = URL.parse(resolveProviderUrl(provider, host) ?? '')
-  if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '')
-    throw new Problem('bad_request', `The host of ${provider} must be reached by https`)
+  if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '') return undefined
   return (url.origin + url.pathname).replace(/(?:\/api\/(?:v\d+|graphql))?\/*$/, '')
 }
 

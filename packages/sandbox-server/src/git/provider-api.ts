@@ -26,7 +26,8 @@ export interface ProviderApiOptions {
   /** Of the REST interface, without a slash at its end. */
   readonly url: string
   readonly graphqlUrl?: string
-  readonly authorization: string
+  /** Undefined: only what everybody may read. */
+  readonly authorization: string | undefined
   readonly fetch: ProviderFetch
   /** Of the caller. */
   readonly signal: AbortSignal
@@ -125,7 +126,7 @@ export class ProviderApi {
       response = await fetch(url, {
         ...init,
         headers: {
-          authorization,
+          ...(authorization === undefined ? {} : { authorization }),
           accept: 'application/json',
           'user-agent': 'slipway',
           ...(init.body == null ? {} : { 'content-type': 'application/json' }),

@@ -73,6 +73,13 @@ export const marketplaceEntry = z.looseObject({
 
 export type MarketplaceEntry = z.output<typeof marketplaceEntry>
 
+/** Paths of a marketplace's manifest; the first that exists is used. */
+export const marketplacePaths = [
+  '.claude-plugin/marketplace.json',
+  '.plugin/marketplace.json',
+  'marketplace.json',
+] as const
+
 /** `marketplace.json`: plugins, and skills of no plugin. Entries are judged one by one by who reads them. */
 export const marketplaceManifest = looseComponent('MarketplaceManifest', {
   name: nullAsUndefined(z.string()),

@@ -10,8 +10,8 @@ export class FakeProvider {
   readonly requests: { readonly url: URL; readonly method: string; readonly body: string }[] = []
   /** The answer to each request whose address contains the text, in place of the usual one. */
   failures: Readonly<Record<string, () => Response>> = {}
-  /** The header that is accepted. */
-  authorization = `Bearer ${fakeToken}`
+  /** The header that is accepted; null: none. */
+  authorization: string | null = `Bearer ${fakeToken}`
 
   /** `lists` by path of the interface, items or the one object; `connections` answers GraphQL. */
   constructor(

@@ -2,6 +2,7 @@ import { createApp, listen } from '@slipway/http'
 import { gitProviderRoutes } from '@slipway/protocol'
 import { systemClock } from '@slipway/shared/time'
 import { expect, onTestFinished } from 'vitest'
+import { gitTokens } from '../../accounts/git-providers.ts'
 import { issueApiKey } from '../../auth/api-keys.ts'
 import { Authenticator } from '../../auth/authenticator.ts'
 import { openTestControlPlane } from '../../testing/fixtures.ts'
@@ -34,7 +35,7 @@ export async function openGitServer(tokens: Tokens, fetch?: ProviderFetch, clock
     sandboxes: { findByKey: async () => undefined },
   })
   const handlers = gitHandlers({
-    gitProviders: { read: async () => tokens },
+    gitProviders: { readTokens: async () => gitTokens(tokens) },
     clock,
     ...(fetch && { fetches: { public: fetch, any: fetch } }),
   })
@@ -50,9 +51,10 @@ export async function openGitServer(tokens: Tokens, fetch?: ProviderFetch, clock
     expect(logged.join('\n')).not.toContain(fakeToken)
     expect(logged.filter((line) => line.startsWith('["error"'))).toEqual([])
   })
-  const call = async (path: string, who = 'ann') => {
-    const headers = { authorization: `Bearer ${keys[who] ?? 'none'}` }
-    const response = await globalThis.fetch(`${listening.url}/api/v1/${path}`, { headers })
+  const call = async (path: string, who = 'ann', sent?: unknown) => {
+    const headers = { authorization: `Bearer ${keys[who] ?? 'none'}`, 'content-type': 'application/json' }
+    const init = sent === undefined ? { headers } : { method: 'POST', headers, body: JSON.stringify(sent) }
+    const response = await globalThis.fetch(`${listening.url}/api/v1/${path}`, init)
     const text = await response.text()
     expect(text).not.toContain(fakeToken)
     const retryAfter = response.headers.get('retry-after')
