@@ -2,6 +2,7 @@ import type { CallInput } from '@slipway/client'
 import type { AppConversationStartRequest, Llm, UserSettings } from '@slipway/protocol'
 import { definedMembers, isRecord } from '@slipway/shared/json'
 import type { AccountSecrets } from '../accounts/accounts.ts'
+import type { ConversationMarketplace } from './marketplaces.ts'
 import { suggestedTaskMessage } from './suggested-task.ts'
 
 type CreateConversationBody = CallInput<'createConversation'>['body']
@@ -12,12 +13,13 @@ const toolsByAgentType = {
   plan: ['glob', 'grep', 'planning_file_editor'],
 }
 
-interface ConversationSettings {
+export interface ConversationSettings {
   readonly id: string
   readonly request: AppConversationStartRequest
   readonly model: Llm
   readonly settings: UserSettings
   readonly secrets: AccountSecrets
+  readonly marketplaces: readonly ConversationMarketplace[]
   readonly workingDir: string
   /** In the same sandbox. */
   readonly parent: string | undefined
@@ -54,7 +56,7 @@ export function createConversationBody(start: ConversationSettings): CreateConve
   }
 }
 
-function agentConfig({ request, model, settings }: ConversationSettings): Agent {
+function agentConfig({ request, model, settings, marketplaces }: ConversationSettings): Agent {
   const { agent_type, system_message_suffix } = request
   const disabled_skills = [
     ...new Set([...(settings.disabled_skills ?? []), ...(request.disabled_skills ?? [])]),
@@ -70,6 +72,7 @@ function agentConfig({ request, model, settings }: ConversationSettings): Agent 
       load_project_skills: true,
       load_user_skills: true,
       disabled_skills,
+      registered_marketplaces: [...marketplaces],
       ...(system_message_suffix === undefined ? {} : { system_message_suffix }),
     },
     condenser: condenserConfig(toRecord(settings.agent_settings.condenser)),

@@ -8,7 +8,9 @@ import {
   sandboxSpec,
   storageFullProblem,
   storageUnavailableProblem,
+  userSettings,
 } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import type { StartTaskRow } from '@slipway/storage/control-plane'
 import { expect, test } from 'vitest'
 import { readConfig } from '../config/config.ts'
@@ -355,6 +357,32 @@ async function openLossyProxy(
     },
   }
 }
+
+test('a conversation has the marketplaces of its user, with the token of their host, which stays hidden', {
+  timeout: slowTestTimeoutMs,
+}, async () => {
+  await using stage = await openTestServer()
+  const marketplaces = [
+    { name: 'own', source: 'github:acme/tools', ref: 'v1', repo_path: 'team' },
+    { name: 'far', source: 'https://git.example.org/group/tools' },
+  ]
+  stage.accounts.currentSettings = userSettings.parse({ registered_marketplaces: marketplaces })
+  stage.accounts.tokens = { github: { token: new Secret('token-canary-4711') } }
+  const task = await stage.start({})
+  expect(task.status).toBe('READY')
+  const { url, key } = stage.sandboxes.getSandbox('sb-1')
+  const response = await fetch(`${url}/api/conversations/${task.app_conversation_id}`, {
+    headers: { 'x-session-api-key': key },
+  })
+  const info = JSON.stringify(await response.json())
+  const registered = JSON.parse(info).agent.agent_context.registered_marketplaces
+  expect(registered).toMatchObject([
+    { name: 'own', source: expect.stringContaining('@github.com/acme/tools.git'), ref: 'v1' },
+    { name: 'far', source: 'https://git.example.org/group/tools', auto_load: false },
+  ])
+  const own = await stage.conversation(task.app_conversation_id)
+  expect(JSON.stringify([task, info, own]) + stage.logged.join()).not.toContain('canary')
+})
 
 test('secrets of a start are in no task, log or row', { timeout: slowTestTimeoutMs }, async () => {
   await using stage = await openTestServer()

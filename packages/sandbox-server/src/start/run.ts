@@ -24,8 +24,9 @@ import {
 } from '../conversations/records/conversation-info.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import type { AdmittedStart } from './admission.ts'
-import { createConversationBody } from './conversation-request.ts'
+import { type ConversationSettings, createConversationBody } from './conversation-request.ts'
 import { StartError } from './failures.ts'
+import { conversationMarketplaces } from './marketplaces.ts'
 import { type PrepareOptions, type PrepareTimeouts, prepareWorkspace } from './prepare-workspace.ts'
 import type { StartProgress } from './progress.ts'
 import { type SandboxChoice, type StartSandboxes, waitUntilRunning } from './select-sandbox.ts'
@@ -39,7 +40,7 @@ const consentPollMs = 1_000
 
 interface StartAccounts extends Pick<Accounts, 'model' | 'secrets'> {
   readonly userSettings: Pick<UserSettingsStore, 'read'>
-  readonly gitProviders: Pick<GitProviders, 'getToken'>
+  readonly gitProviders: Pick<GitProviders, 'getToken' | 'readTokens'>
 }
 
 export interface StartRunDeps extends ConversationContext {
@@ -88,10 +89,17 @@ export async function runStart(deps: StartRunDeps, job: StartJob): Promise<void>
     redactor.add(token?.token)
     // Before scripts of the repository run, so that their output is redacted.
     const secrets = await collectSecrets(deps, job, token?.token)
+    const marketplaces = await conversationMarketplaces(
+      job.settings.registered_marketplaces,
+      job.scope.owner,
+      {
+        ...{ gitProviders: deps.accounts.gitProviders, redactor },
+      },
+    )
     const workingDir = await prepareProject(deps, job, connection, token)
     await progress.update({ status: 'SETTING_UP_SKILLS' })
     await progress.update({ status: 'STARTING_CONVERSATION', agent_url })
-    await createConversation(deps, job, connection, { workingDir, secrets })
+    await createConversation(deps, job, connection, { workingDir, secrets, marketplaces })
   }
   deps.sandboxes.touch(choice.row.id)
   await progress.update({ status: 'READY', agent_url })
@@ -236,7 +244,7 @@ async function createConversation(
   deps: StartRunDeps,
   job: StartJob,
   connection: SandboxConnection,
-  agent: { readonly workingDir: string; readonly secrets: AccountSecrets },
+  agent: Pick<ConversationSettings, 'workingDir' | 'secrets' | 'marketplaces'>,
 ): Promise<void> {
   const { id, parent, choice, signal } = job
   const isNew = await deps.conversationMutex.runExclusive(id, () => saveRow(deps, job, agent.workingDir))

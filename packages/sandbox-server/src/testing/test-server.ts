@@ -258,6 +258,7 @@ export class TestAccounts {
   readonly userSettings = { read: async () => this.currentSettings }
   readonly gitProviders = {
     getToken: async (_owner: string | null, provider: string) => this.tokens[provider],
+    readTokens: async () => new Map(Object.entries(this.tokens)),
   }
 
   async secrets() {
