@@ -42,13 +42,10 @@ export class UserSettingsStore {
       id: ___,
       ...others
     } = change
-    const members = Object.fromEntries(
-      Object.entries(others).filter(([name, value]) => name !== 'search_api_key' || value !== redactedText),
-    )
     await this.#document.update((stored) => {
       const updated: JsonObject = {
         ...stored,
-        ...members,
+        ...restoreShown(others, stored),
         ...(agent !== undefined && {
           agent_settings: patchAgentSettings(stored.agent_settings, agent),
         }),
@@ -95,19 +92,21 @@ function parseStored(value: unknown): JsonObject {
     : withoutMember(value, 'registered_marketplaces')
 }
 
-/** A merge patch in which what answers hide stands for the stored values. */
 function patchAgentSettings(stored: unknown, diff: unknown): unknown {
-  const current = showAgentSettings(isRecord(stored) ? stored : {})
-  const restored = restoreRedacted(diff, redact(current, redactedText), current)
-  return mergePatch(stored, withoutPlaceholders(restored))
+  const restored = restoreShown(diff, showAgentSettings(isRecord(stored) ? stored : {}))
+  return mergePatch(stored, withoutEmptyTexts(restored))
 }
 
-/** Members of the model that are empty or only stars stand for a redacted value: they change nothing. */
-function withoutPlaceholders(diff: unknown): unknown {
+/** A change in which what answers hide stands for the stored values. */
+function restoreShown<T>(change: T, stored: JsonObject): T {
+  return restoreRedacted(change, redact(stored, redactedText), stored) as T // texts are left out, and nothing else
+}
+
+/** A form sends an empty text for each member of the model that its user did not fill in. */
+function withoutEmptyTexts(diff: unknown): unknown {
   if (!isRecord(diff) || !isRecord(diff.llm)) return diff
-  const members = Object.entries(diff.llm)
-  const isPlaceholder = (value: unknown) => typeof value === 'string' && /^\**$/.test(value)
-  return { ...diff, llm: Object.fromEntries(members.filter(([, value]) => !isPlaceholder(value))) }
+  const members = Object.entries(diff.llm).filter(([, value]) => value !== '')
+  return { ...diff, llm: Object.fromEntries(members) }
 }
 
 function assertValid(settings: JsonObject): void {
