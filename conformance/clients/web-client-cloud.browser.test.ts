@@ -8,7 +8,15 @@ import {
   type SandboxServerFixture,
   type User,
 } from '../support/sandbox-server/user.ts'
-import { fillInModel, findWebClientTools, userSteps } from '../support/user-steps.ts'
+import {
+  continueAfterReload,
+  fillInModel,
+  findWebClientTools,
+  openChanges,
+  openFile,
+  sendFirstMessage,
+  userSteps,
+} from '../support/user-steps.ts'
 
 const { directory: webClient, browser, skipReasons } = await findWebClientTools()
 
@@ -78,33 +86,21 @@ userStep('a model is set up, with which the first message starts a conversation 
     .poll(() => account.get('/api/v1/settings'), { timeout: 60_000 })
     .toMatchObject({ llm_api_key_set: true, agent_settings: { llm: { model: 'openai/gpt-4o' } } })
   await user.byTestId('onboarding-hello-input').fill('Make a file')
-  await user.byTestId('onboarding-hello-input-form').locator('button').first().click()
-  await user.waitForText('I look first.')
-  await user.waitForText('make a file')
-  await user.waitForText('All done: made.txt is there.')
-  await user.waitForText('A title of the model')
+  await sendFirstMessage(user, ['I look first.', 'make a file', 'All done: made.txt is there.'])
   await user.screenshot('cloud-3-conversation')
   expect(mockProvider.requests[0]?.headers.authorization).toBe(`Bearer ${modelKey}`)
 })
 
 userStep('a reload shows the list and the history, and a further message is answered', async () => {
-  await user.page.reload()
-  await user.waitForText('All done: made.txt is there.')
+  await continueAfterReload(user, mockProvider, 'All done: made.txt is there.')
   await expect.poll(() => user.page.getByTestId('conversation-card').count(), { timeout: 60_000 }).toBe(1)
-  mockProvider.replies = [{ text: 'And here is more.' }]
-  await user.sendMessage('Continue')
-  await user.waitForText('And here is more.')
   await user.screenshot('cloud-4-reload')
 })
 
 userStep('files are shown, and what changed', async () => {
-  await user.byTestId('right-panel-toggle').click()
-  await user.byTestId('file-tree-file-made.txt').click()
-  await user.waitForText('hello')
+  await openFile(user, 'made.txt', 'hello')
   await user.screenshot('cloud-5-file')
-  await user.byTestId('conversation-tab-commits').click()
-  await user.byTestId('uncommitted-changes-row-toggle').click()
-  await user.waitForText('deep.txt')
+  await openChanges(user, ['deep.txt'])
   await user.screenshot('cloud-6-changes')
 })
 

@@ -5,7 +5,15 @@ import { afterAll, beforeAll, expect } from 'vitest'
 import { startAgentServer } from '../support/agent-server.ts'
 import { BrowserUser } from '../support/browser-user.ts'
 import { MockProvider, type ScriptedReply } from '../support/mock-provider.ts'
-import { fillInModel, findWebClientTools, userSteps } from '../support/user-steps.ts'
+import {
+  continueAfterReload,
+  fillInModel,
+  findWebClientTools,
+  openChanges,
+  openFile,
+  sendFirstMessage,
+  userSteps,
+} from '../support/user-steps.ts'
 
 const { directory: webClient, browser, skipReasons } = await findWebClientTools()
 
@@ -102,11 +110,7 @@ userStep('the first message starts a conversation in which tool calls appear', a
   mockProvider.replies = firstReplies
   // A conversation gets what the page knows of the saved profiles, which it reads again.
   await user.page.waitForLoadState('networkidle', { timeout: 10_000 }).catch(() => undefined)
-  await user.byTestId('onboarding-hello-input-form').locator('button').first().click()
-  await user.waitForText('I look at the folder first.')
-  await user.waitForText('make a file')
-  await user.waitForText('All done: made.txt is there.')
-  await user.waitForText('A title of the model')
+  await sendFirstMessage(user, ['I look at the folder first.', 'make a file', 'All done: made.txt is there.'])
   await user.screenshot('3-conversation')
   expect(mockProvider.requests.every(({ headers }) => headers.authorization === `Bearer ${modelKey}`)).toBe(
     true,
@@ -114,11 +118,7 @@ userStep('the first message starts a conversation in which tool calls appear', a
 })
 
 userStep('a reload shows the history, and a further message goes over the socket', async () => {
-  await user.page.reload()
-  await user.waitForText('All done: made.txt is there.')
-  mockProvider.replies = [{ text: 'And here is more.' }]
-  await user.sendMessage('Continue')
-  await user.waitForText('And here is more.')
+  await continueAfterReload(user, mockProvider, 'All done: made.txt is there.')
   await user.screenshot('4-reload')
 })
 
@@ -144,14 +144,9 @@ userStep('files are shown, and what changed since the last commit', async () => 
   // The page caches the workspace until it is reloaded.
   await user.page.reload()
   await user.waitForText('You said no, so I stop.')
-  await user.byTestId('right-panel-toggle').click()
-  await user.byTestId('file-tree-file-one.txt').click()
-  await user.waitForText('more')
+  await openFile(user, 'one.txt', 'more')
   await user.screenshot('6-file')
-  await user.byTestId('conversation-tab-commits').click()
-  await user.waitForText('one is there')
-  await user.byTestId('uncommitted-changes-row-toggle').click()
-  await user.waitForText('zwei.txt')
+  await openChanges(user, ['one is there', 'zwei.txt'])
   await user.screenshot('7-changes')
 })
 

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { type BrowserUser, findChromium } from './browser-user.ts'
+import type { MockProvider } from './mock-provider.ts'
 import { findWebClient, webPackage } from './web-client-package.ts'
 
 /** The published web client, Chromium, and why tests with them are skipped, if they are. */
@@ -52,4 +53,37 @@ export async function fillInModel(
   await user.byTestId('llm-custom-model-input').fill(llm.model)
   await user.byTestId('base-url-input').fill(llm.base_url)
   await user.byTestId('llm-api-key-input').fill(llm.api_key)
+}
+
+/** Sends the message that the first page offers, and waits for what it is answered and for the title. */
+export async function sendFirstMessage(user: BrowserUser, answers: readonly string[]): Promise<void> {
+  await user.byTestId('onboarding-hello-input-form').locator('button').first().click()
+  for (const text of [...answers, 'A title of the model']) await user.waitForText(text)
+}
+
+/** Loads the page again, which shows the history, and sends another message. */
+export async function continueAfterReload(
+  user: BrowserUser,
+  mockProvider: MockProvider,
+  shown: string,
+): Promise<void> {
+  await user.page.reload()
+  await user.waitForText(shown)
+  mockProvider.replies = [{ text: 'And here is more.' }]
+  await user.sendMessage('Continue')
+  await user.waitForText('And here is more.')
+}
+
+/** Opens a file in the panel. */
+export async function openFile(user: BrowserUser, file: string, content: string): Promise<void> {
+  await user.byTestId('right-panel-toggle').click()
+  await user.byTestId(`file-tree-file-${file}`).click()
+  await user.waitForText(content)
+}
+
+/** Opens the list of commits and what is not committed. */
+export async function openChanges(user: BrowserUser, texts: readonly string[]): Promise<void> {
+  await user.byTestId('conversation-tab-commits').click()
+  await user.byTestId('uncommitted-changes-row-toggle').click()
+  for (const text of texts) await user.waitForText(text)
 }
