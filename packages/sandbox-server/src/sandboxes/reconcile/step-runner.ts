@@ -1,23 +1,17 @@
-import { Client } from '@slipway/client'
 import { Secret } from '@slipway/shared/redaction'
 import type { SandboxRow } from '@slipway/storage/control-plane'
 import { generateKey } from '../../auth/api-keys.ts'
 import { hashKey } from '../../auth/authenticator.ts'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
 import { type Health, probeHealth, probeKey, sendInit } from '../../network/agent-server-probe.ts'
-import { isCaughtUp } from '../../network/caught-up.ts'
 import { encodeEndpoint } from '../../network/endpoint.ts'
 import type { SandboxContext } from '../state/context.ts'
+import { readCaughtUpAt } from '../state/event-note.ts'
 import { initRequest, replaceSessionKey } from '../state/sandbox-config.ts'
 import { isPooled, type SandboxRowUpdate } from '../state/sandbox-repository.ts'
 import { type SandboxSecrets, sealSecrets } from '../state/sandbox-secrets.ts'
 import { redactDetail } from '../state/status-detail.ts'
 import type { Step } from './plan.ts'
-
-/** How long a pause waits for what its agent server says of its events. */
-const noteTimeoutMs = 3_000
-/** Sandboxes run foreign code, and an answer takes several times its length in memory. */
-const maxAnswerBytes = 8 * 1024 * 1024
 
 /** What one round of a worker has read. */
 interface Round {
@@ -116,17 +110,18 @@ export class StepRunner {
     return 'changed'
   }
 
-  /** Before a pause: whether all its events are in the log of the control plane. No answer is unknown. */
+  /**
+   * Before a pause of a sandbox that a rule may delete. Without such a rule a caller would wait for an answer
+   * that is not used; `ActivityMonitor` asks before the pauses that it makes itself.
+   */
   async #noteEvents({ row, observed, secrets }: Round): Promise<void> {
-    const { hasAllEvents, clock, fetch, signal } = this.#context
+    const { getLifetimes } = this.#context
     const url = observed?.addresses.AGENT_SERVER
     const key = secrets?.key ?? null
-    if (hasAllEvents === undefined || isPooled(row) || url === undefined || key === null) return
-    const at = clock.now() * 1000
-    const client = new Client({ url, sessionApiKey: new Secret(key), fetch, maxAnswerBytes })
-    const limit = AbortSignal.any([signal, clock.timeout(noteTimeoutMs)])
-    const isKnown = await isCaughtUp(client, (log) => hasAllEvents(row.id, log), limit).catch(() => false)
-    await this.updateRow(row, { caught_up_at: isKnown ? at : null })
+    if (getLifetimes(row.spec).deleteAfterSeconds === 0 || isPooled(row)) return
+    if (url === undefined || key === null) return
+    const note = await readCaughtUpAt(this.#context, row.id, { url, key: new Secret(key) })
+    await this.updateRow(row, note)
   }
 
   /** Durable before its first use. Undefined when the row has changed in the meantime. */
