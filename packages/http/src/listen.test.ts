@@ -49,6 +49,22 @@ function silent(options: { keys?: Secret[] } = {}) {
   return createApp({}, {}, { openapi: {}, log: () => {}, ...options })
 }
 
+test('others stop while a stop waits for requests under way', async () => {
+  const [arrived, finished] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const slow = async () => {
+    arrived.resolve()
+    await finished.promise
+    return { json: 'done' }
+  }
+  const app = createApp(routes, { ...handlers, slow }, { log: () => {} })
+  const listening = await listen(app, { host: '127.0.0.1', port: 0 })
+  const answer = fetch(`${listening.url}/slow`)
+  await arrived.promise
+  // The request ends when the others have stopped.
+  await listening.serveUntil(AbortSignal.abort(), async () => finished.resolve())
+  expect((await answer).status).toBe(200)
+})
+
 test('a public host without a key is refused with instructions', async () => {
   for (const host of ['0.0.0.0', '::', '192.168.1.1', 'example.org']) {
     await expect(listen(silent(), { host, port: 0 })).rejects.toThrow(/SLIPWAY_SESSION_API_KEY/)

@@ -13,8 +13,11 @@ export interface Listening {
    * Stops gracefully: no new connection, sockets closed with 1001, streams ended, other requests finished.
    */
   close(): Promise<void>
-  /** Resolves when the signal has aborted and the server has stopped, in the order of `Readiness`. */
-  serveUntil(signal: AbortSignal): Promise<void>
+  /**
+   * Resolves when the signal has aborted and the server has stopped, in the order of `Readiness`, and with it
+   * what `stopOthers` stops at the same time.
+   */
+  serveUntil(signal: AbortSignal, stopOthers?: () => Promise<void>): Promise<void>
 }
 
 interface StopOptions {
@@ -58,10 +61,10 @@ export async function listen(app: App, options: ListenOptions): Promise<Listenin
   }
   signal?.addEventListener('abort', () => void close(), { once: true })
   if (signal?.aborted) await close()
-  const serveUntil = async (until: AbortSignal) => {
+  const serveUntil = async (until: AbortSignal, stopOthers?: () => Promise<void>) => {
     if (!until.aborted) await once(until, 'abort')
     await app.drain(until)
-    await close()
+    await Promise.all([close(), stopOthers?.()])
   }
   return { ...address, close, serveUntil }
 }

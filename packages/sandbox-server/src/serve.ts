@@ -104,7 +104,6 @@ export async function serve(options: ServeOptions): Promise<void> {
     ...{ config, opened, directory, cipher, backends, listenAddress, clock, log, onStep: options.onStep },
     fetch: tracedFetch(sandboxFetch, telemetry.traces),
     openPort: (id) => ports.open(id),
-    onGone: (id) => void ports.close(id),
   })
   const tokens = new ConsoleTokens()
   const site =
@@ -141,7 +140,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const link = key === undefined ? '' : `#token=${tokens.create(key).token}`
   const notes = [...(await isolationNotes(backends)), ...unlimitedNotes(config.specs, config.maxDiskBytes)]
   options.ready?.({ url, consoleUrl: site && `${url}/${link}`, key, notes })
-  await listening.serveUntil(options.signal)
+  await listening.serveUntil(options.signal, () => ports[Symbol.asyncDispose]())
 }
 
 interface AppDeps {

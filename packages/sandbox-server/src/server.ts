@@ -57,7 +57,6 @@ export interface ServicesOptions {
   readonly onStep?: ((name: string) => void) | undefined
   /** See `SandboxesOptions`. */
   readonly openPort?: SandboxesOptions['openPort']
-  readonly onGone?: SandboxesOptions['onGone']
 }
 
 export type Services = Awaited<ReturnType<typeof openServices>>
@@ -67,8 +66,8 @@ export type Services = Awaited<ReturnType<typeof openServices>>
  * `startReconciling`.
  */
 export async function openServices(options: ServicesOptions) {
-  const { config, opened, directory, cipher, backends, listenAddress, fetch, clock, log, onStep } = options
-  const { openPort, onGone } = options
+  const { config, opened, directory, cipher, backends, listenAddress, fetch, clock, log, onStep, openPort } =
+    options
   await using resources = new AsyncDisposableStack()
   const { storage, controlPlane } = opened
   const { leases, users, documents } = controlPlane
@@ -77,7 +76,7 @@ export async function openServices(options: ServicesOptions) {
   const sandboxes = resources.use(
     new Sandboxes({
       ...{ ...config, clock, controlPlane, cipher, backends: [...backends.values()], specs, log, onStep },
-      ...{ openPort, onGone },
+      openPort,
       publicUrl: () => config.publicUrl ?? listenAddress.url,
       hostPort: () => listenAddress.port,
       allowedOrigins: pageOrigins(config),

@@ -10,6 +10,7 @@
  * Invariants:
  * - A port stands for one sandbox while that exists, over pauses. After a restart of the server it has the
  *   same number where that is free, and another one otherwise: `exposed_urls` says which.
+ * - Ports follow the rows: each waits until its sandbox is gone for callers, by whatever way that became so.
  * - What opens the path opens the port, by the same function (`sandboxTarget`). Cookies open nothing and are
  *   not forwarded: browsers send them to every port of a host.
  * - Requests name a loopback name, the host of the public address or one of `SLIPWAY_ALLOWED_HOSTS`, also
@@ -36,6 +37,11 @@ const documentName = 'sandbox-ports'
 
 type AuditEntry = Parameters<NonNullable<AppOptions['audit']>>[0]
 
+interface RemovableSandboxes {
+  /** Resolves when callers no longer see a sandbox. */
+  untilRemoved(id: string, signal: AbortSignal): Promise<void>
+}
+
 export interface SandboxPortsOptions {
   /** Where this server listens. */
   readonly host: string
@@ -44,7 +50,7 @@ export interface SandboxPortsOptions {
   readonly publicUrl: () => string
   /** Other servers may use the database. */
   readonly isShared: boolean
-  readonly proxy: SandboxProxyDeps
+  readonly proxy: SandboxProxyDeps & { readonly sandboxes: RemovableSandboxes }
   readonly documents: DocumentStore
   /** `identify` says that callers need keys, without which nothing listens for other machines. */
   readonly app: AppOptions & Required<Pick<AppOptions, 'allowedHosts' | 'identify'>>
@@ -54,7 +60,7 @@ export interface SandboxPortsOptions {
 export class SandboxPorts implements AsyncDisposable {
   readonly #options: SandboxPortsOptions
   readonly #listeners = new Map<string, Promise<Listening>>()
-  #isClosed = false
+  readonly #closing = new AbortController()
 
   constructor(options: SandboxPortsOptions) {
     this.#options = options
@@ -72,31 +78,24 @@ export class SandboxPorts implements AsyncDisposable {
    */
   async open(id: string): Promise<string | undefined> {
     const host = this.#host()
-    if (host === undefined || this.#isClosed) return undefined
+    if (host === undefined || this.#closing.signal.aborted) return undefined
+    const [row] = await this.#options.proxy.sandboxes.find([id])
+    if (row === undefined) {
+      await this.#store(id, undefined)
+      return undefined
+    }
     const opening = this.#listeners.get(id) ?? this.#listen(id, host)
     this.#listeners.set(id, opening)
     const listening = await opening.catch((error: unknown) => {
       if (this.#listeners.get(id) === opening) this.#listeners.delete(id)
       this.#options.app.log('warn', 'a sandbox has no port', { sandbox: id, error: errorText(error) })
+      return undefined
     })
-    // A removal that came before the port was there has not closed it.
-    const [row] = listening === undefined ? [] : await this.#options.proxy.sandboxes.find([id])
-    if (listening !== undefined && row !== undefined) return `http://${localName(host)}:${listening.port}`
-    await this.close(id)
-    return undefined
-  }
-
-  /** Its sandbox is removed. */
-  async close(id: string): Promise<void> {
-    const opening = this.#listeners.get(id)
-    this.#listeners.delete(id)
-    if (opening === undefined) return
-    await opening.then((listening) => listening.close()).catch(() => {})
-    await this.#store(id, undefined)
+    return listening && `http://${localName(host)}:${listening.port}`
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#isClosed = true
+    this.#closing.abort()
     const open = [...this.#listeners.values()]
     await Promise.all(open.map((opening) => opening.then((one) => one.close()).catch(() => {})))
   }
@@ -111,7 +110,16 @@ export class SandboxPorts implements AsyncDisposable {
     const bind = (port: number) => listen(this.#app(id, host), { host, port })
     const listening = previous === 0 ? await bind(0) : await bind(previous).catch(() => bind(0))
     if (listening.port !== previous) await this.#store(id, listening.port)
+    // Rejects when the server stops.
+    void this.#closeWithSandbox(id, listening).catch(() => {})
     return listening
+  }
+
+  async #closeWithSandbox(id: string, listening: Listening): Promise<void> {
+    await this.#options.proxy.sandboxes.untilRemoved(id, this.#closing.signal)
+    this.#listeners.delete(id)
+    await listening.close()
+    await this.#store(id, undefined)
   }
 
   #app(id: string, host: string) {

@@ -128,6 +128,13 @@ export class Sandboxes implements AsyncDisposable {
     return this.#parts.desired.waitSettled(id, signal)
   }
 
+  /** Resolves when callers no longer see it. Rejects with the reason of the signal. */
+  async untilRemoved(id: string, signal: AbortSignal): Promise<void> {
+    const isRemoved = async () => ((await this.find([id]))[0] === undefined ? true : undefined)
+    // A storage that fails says nothing: what removes the row is told later.
+    await this.#parts.repository.until(id, () => isRemoved().catch(() => undefined), signal)
+  }
+
   /** Undefined unless it is RUNNING, also as desired. */
   getConnection(row: SandboxRow): SandboxConnection | undefined {
     return this.#parts.infoReader.getConnection(row)

@@ -58,8 +58,6 @@ export interface SandboxesOptions extends Lifetimes {
   readonly onStep?: OnStep | undefined
   /** Called after a sandbox has become RUNNING, and for each that is when reconciling starts. */
   readonly onRunning?: (id: string) => void
-  /** Called when callers no longer see a sandbox, and again before its row is deleted. */
-  readonly onGone?: ((id: string) => void) | undefined
 }
 
 export type SandboxContext = ReturnType<typeof createContext>

@@ -60,23 +60,17 @@ export class SandboxRepository {
   readonly #clock: Clock
   readonly #onStep: OnStep
   readonly #onRunning: (id: string) => void
-  readonly #onGone: (id: string) => void
 
-  /**
-   * `onRunning` is called for each sandbox that has become RUNNING, `onGone` for each that is removed, and
-   * again before its row is deleted.
-   */
+  /** `onRunning` is called for each sandbox that has become RUNNING. */
   constructor(
     { sandboxes, leases }: Pick<ControlPlaneStore, 'sandboxes' | 'leases'>,
     clock: Clock,
     {
       onStep = () => {},
       onRunning = () => {},
-      onGone = () => {},
     }: {
       readonly onStep?: OnStep | undefined
       readonly onRunning?: ((id: string) => void) | undefined
-      readonly onGone?: ((id: string) => void) | undefined
     },
   ) {
     this.#clock = clock
@@ -84,7 +78,6 @@ export class SandboxRepository {
     this.#leases = leases
     this.#onStep = onStep
     this.#onRunning = onRunning
-    this.#onGone = onGone
   }
 
   async get(id: string): Promise<SandboxRow | undefined> {
@@ -107,7 +100,6 @@ export class SandboxRepository {
     if (changed === undefined) return undefined
     this.changes.notify(row.id)
     if (changed.status === 'RUNNING' && row.status !== 'RUNNING') this.#onRunning(row.id)
-    if (changed.wanted === 'gone' && row.wanted !== 'gone') this.#onGone(row.id)
     return changed
   }
 
@@ -121,9 +113,8 @@ export class SandboxRepository {
     return row
   }
 
-  /** Only of one that is removed. Tells it again: the answer to the change of `wanted` may have been lost. */
+  /** Only of one that is removed. */
   async remove(id: string): Promise<void> {
-    this.#onGone(id)
     await this.runStep('forget', () => this.#rows.remove(id))
     this.changes.notify(id)
   }
