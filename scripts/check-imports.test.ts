@@ -136,6 +136,7 @@ test.each([
   ],
   ['a cut at a number', 'agent/src/a.ts', 'const text = message.trim().slice(0, 2_000)', 'halve'],
   ['a cut at a limit', 'agent-server/src/a.ts', "return text.slice(0, maxDetail - 1) + '…'", 'halve'],
+  ['a cut in a page', 'console/src/a.ts', '<p>{detail.slice(0, 300)}</p>', 'halve'],
   ['a cut of the end', 'agent/src/a.ts', 'this.#text = text.slice(-maxStderrChars)', 'halve'],
 ])('%s is refused', (_, file, text, fault) => {
   expect(findViolations([source(file, text)])).toEqual([expect.stringContaining(fault)])

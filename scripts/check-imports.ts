@@ -3,7 +3,6 @@ import { dirname, join, posix, resolve } from 'node:path'
 import {
   bodyReaders,
   compileCacheFile,
-  cutFolders,
   cutUsers,
   environmentReaders,
   frontDoors,
@@ -95,7 +94,7 @@ function importViolations({ file, text, imports }: Source): string[] {
   if (!isTest(file)) found.push(...errorClassViolations(text).map((what) => `${file}: ${what}`))
   if (!isTest(file) && usesTimers(text) && takesClock(file))
     found.push(`${file}: takes a timer of Node; use the clock that is passed in`)
-  if (!isTest(file) && cutFolders.includes(own) && !cutUsers.includes(file))
+  if (!isTest(file) && !cutUsers.includes(file))
     found.push(
       ...cutsOfTexts(text).map((cut) => `${file}: ${cut} may halve a character; use firstChars or lastChars`),
     )

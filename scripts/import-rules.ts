@@ -254,11 +254,15 @@ export const timerUsers: Readonly<Record<string, string>> = {
   'http/src/telemetry/': 'bounds the last export of a library that has its own timers',
 }
 
-/** Packages whose texts are of users, models, programs and pages: they are cut by `@slipway/shared/text`. */
-export const cutFolders: readonly string[] = ['agent', 'agent-server']
-
-/** Files that cut in another way: one that runs in the page, where nothing is imported. */
-export const cutUsers: readonly string[] = ['agent/src/tools/browser/page-script.ts']
+/**
+ * Files that cut in another way than `@slipway/shared/text`: one that runs in the page, where nothing is
+ * imported, one that cuts lists of numbers, and one that makes what is searched for.
+ */
+export const cutUsers: readonly string[] = [
+  'agent/src/tools/browser/page-script.ts',
+  'protocol/src/confirmation/sha256.ts',
+  'shared/src/redaction/forms.ts',
+]
 
 /** Tests that wait for longer than half a second although their suffix does not say so, each with its reason. */
 export const waitingTests: Readonly<Record<string, string>> = {

@@ -12,6 +12,7 @@ import {
 } from '@slipway/cli/toolkit'
 import type { PositionedEvent } from '@slipway/client'
 import type { SandboxInfo } from '@slipway/protocol'
+import { firstChars } from '@slipway/shared/text'
 import { printCommand, printHeading, verify } from '../demo/context.ts'
 import { pollUntil, type SandboxConversation, type SandboxDemoContext } from './context.ts'
 import { showEnd, showPause } from './pause.ts'
@@ -41,7 +42,7 @@ async function showStart(stage: SandboxDemoContext): Promise<SandboxConversation
   await writeFile(secretFile, `${outsideText}\n`, { mode: 0o644 })
   const llm = { model: 'scripted/demo', script: buildScript(secretFile, isFast) }
   await client.call('changeSettings', { body: { agent_settings_diff: { llm } }, signal })
-  await printCommand(`${commandName} app start "${task.slice(0, 40)}..." --follow`)
+  await printCommand(`${commandName} app start "${firstChars(task, 40)}..." --follow`)
   const startedAt = Date.now()
   const request = { initial_message: { content: task }, title: 'Counting' }
   for await (const { status, detail, ...start } of followStartTask(client, request, signal)) {

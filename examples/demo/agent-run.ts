@@ -17,6 +17,7 @@ import {
 } from '@slipway/cli/toolkit'
 import type { PositionedEvent } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
+import { firstChars } from '@slipway/shared/text'
 import { type DemoContext, type DemoRun, printCommand, printHeading, verify } from './context.ts'
 import { buildScript, finalMessage, task } from './script.ts'
 
@@ -33,7 +34,9 @@ export async function showAgentRun(stage: DemoContext): Promise<DemoRun> {
       'The model is scripted; its tools, files and shell are real. LLM_MODEL selects another model.\n',
     )
   }
-  await printCommand(`${commandName} run "${task.slice(0, 40)}..." --model ${name} --workspace ${workspace}`)
+  await printCommand(
+    `${commandName} run "${firstChars(task, 40)}..." --model ${name} --workspace ${workspace}`,
+  )
   const build = join(workspace, 'build')
   await mkdir(build)
   await writeFile(join(build, 'old.js'), '// nobody needs this any more\n')

@@ -1,4 +1,5 @@
 import { Problem } from '@slipway/protocol/client'
+import { firstChars } from '@slipway/shared/text'
 import { sanitizeLine } from '../output/sanitize.ts'
 import type { Git } from './git.ts'
 import type { SandboxChanges } from './sandbox-tree.ts'
@@ -40,7 +41,7 @@ export async function applyToWorkingTree(
     'conflict',
     [
       'The changes do not fit your working tree, so nothing was changed. In conflict:',
-      ...(names.length > 0 ? names : [`  ${sanitizeLine(stderr).slice(0, 300)}`]),
+      ...(names.length > 0 ? names : [`  ${firstChars(sanitizeLine(stderr), 300)}`]),
       'Bring them to their own branch instead: slipway app apply ID --branch NAME',
     ].join('\n'),
   )

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { Problem } from '@slipway/protocol/client'
 import { RepositoryView } from '@slipway/shared/git'
 import { type GitCommand, gitCommand } from '@slipway/shared/process'
+import { firstChars } from '@slipway/shared/text'
 import { sanitizeLine } from '../output/sanitize.ts'
 
 export interface GitResult {
@@ -43,7 +44,7 @@ export class Git implements AsyncDisposable {
   async run(args: readonly string[], options: GitOptions = {}): Promise<string> {
     const { code, stdout, stderr } = await this.try(args, options)
     if (code === 0) return stdout.toString('utf8').replace(/\n$/, '')
-    throw new Problem('bad_request', `git ${args[0]} failed: ${sanitizeLine(stderr).trim().slice(0, 500)}`)
+    throw new Problem('bad_request', `git ${args[0]} failed: ${firstChars(sanitizeLine(stderr).trim(), 500)}`)
   }
 
   /** As `run`; undefined when it fails. */

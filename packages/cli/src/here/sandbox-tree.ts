@@ -3,6 +3,7 @@ import { openAsBlob } from 'node:fs'
 import { Client } from '@slipway/client'
 import { Problem } from '@slipway/protocol/client'
 import { maxAnswerBytes, readLimited, readText } from '@slipway/shared/async'
+import { firstChars } from '@slipway/shared/text'
 import { sameOriginFetch } from '@slipway/shared/url'
 import { sanitizeLine } from '../output/sanitize.ts'
 import type { Snapshot } from './snapshot.ts'
@@ -29,7 +30,7 @@ export async function checkOutSnapshot(
   await upload(server, pack, remote, signal)
   const { exitCode, stderr } = await runBash(server, checkOutCommand(directory, snapshot, remote), signal)
   if (exitCode === 0) return
-  throw new Problem('bad_gateway', `The folder was not copied: ${sanitizeLine(stderr).slice(0, 500)}`)
+  throw new Problem('bad_gateway', `The folder was not copied: ${firstChars(sanitizeLine(stderr), 500)}`)
 }
 
 function checkOutCommand(directory: string, snapshot: Snapshot, pack: string): string {
@@ -75,7 +76,7 @@ export async function readChanges(
   const [, file, tree] = /^(\/[\w./-]+)\n([0-9a-f]{40,64})\n/.exec(stdout) ?? []
   const [, head] = /^Slipway-Head: ([0-9a-f]{40,64})$/m.exec(stdout) ?? []
   if (exitCode !== 0 || file === undefined || tree === undefined)
-    throw new Problem('bad_gateway', `The changes cannot be read: ${sanitizeLine(stderr).slice(0, 500)}`)
+    throw new Problem('bad_gateway', `The changes cannot be read: ${firstChars(sanitizeLine(stderr), 500)}`)
   try {
     const response = await client.open('downloadFile', { query: { path: `${file}/patch` }, signal })
     const patch = await readLimited(response, maxAnswerBytes)
@@ -126,7 +127,7 @@ async function upload({ url, key }: SandboxServer, file: string, path: string, s
   if (!response.ok)
     throw new Problem(
       'bad_gateway',
-      `The folder was not copied: HTTP ${response.status} ${sanitizeLine(text).slice(0, 300)}`,
+      `The folder was not copied: HTTP ${response.status} ${firstChars(sanitizeLine(text), 300)}`,
     )
 }
 

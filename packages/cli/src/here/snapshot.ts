@@ -2,6 +2,7 @@ import { open, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { Problem } from '@slipway/protocol/client'
 import { copyIndex } from '@slipway/shared/git'
+import { firstChars } from '@slipway/shared/text'
 import { makeTemporaryFolder } from '@slipway/shared/tool-files'
 import type { Git } from './git.ts'
 
@@ -65,7 +66,7 @@ async function updateIndex(
   ]
   for (const args of lists) {
     const { code, stdout, stderr } = await git.try(args, { env, signal })
-    if (code !== 0) throw new Problem('bad_request', `git ${args[0]} failed: ${stderr.slice(0, 500)}`)
+    if (code !== 0) throw new Problem('bad_request', `git ${args[0]} failed: ${firstChars(stderr, 500)}`)
     if (stdout.length === 0) continue
     // A repository within the tree is a name with a slash at its end.
     const input = Buffer.from(stdout.toString('latin1').replaceAll('/\0', '\0'), 'latin1')

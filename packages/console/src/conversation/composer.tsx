@@ -1,4 +1,5 @@
 import type { CallOutput } from '@slipway/client'
+import { firstChars, lastChars } from '@slipway/shared/text'
 import { useMutation } from '@tanstack/react-query'
 import {
   type ClipboardEvent,
@@ -140,7 +141,7 @@ function Attachments(props: {
               aria-label={`Remove ${file.name}`}
               onClick={() => setAttached(attached.filter((one) => one !== file))}
             >
-              <Icon name="file" /> {file.name.slice(0, 60)} <Icon name="close" />
+              <Icon name="file" /> {firstChars(file.name, 60)} <Icon name="close" />
             </button>
           ))}
         </div>
@@ -149,7 +150,7 @@ function Attachments(props: {
         <div className="thumbs">
           {images.map((url, at) => (
             <button
-              key={url.slice(-40) + url.length}
+              key={lastChars(url, 40) + url.length}
               type="button"
               aria-label={`Remove picture ${at + 1}`}
               onClick={() => setImages(images.filter((one) => one !== url))}
@@ -192,7 +193,7 @@ async function uploadFiles(id: string, workspace: string, files: readonly File[]
   const paths: string[] = []
   for (const file of files) {
     // Two files of one name are two files, and no name leads out of the directory.
-    const name = `${newKey().slice(0, 6)}-${file.name.replaceAll(/[^\p{L}\p{N}._-]/gu, '_').slice(-100)}`
+    const name = `${newKey().slice(0, 6)}-${lastChars(file.name.replaceAll(/[^\p{L}\p{N}._-]/gu, '_'), 100)}`
     const path = `uploads/${name}`
     const query = new URLSearchParams({ path: `${workspace.replace(/\/+$/, '')}/${path}` })
     await postFile(`api/conversations/${id}/file/upload?${query}`, file)

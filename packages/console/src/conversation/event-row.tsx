@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import { Link } from '@tanstack/react-router'
 import { memo, use } from 'react'
 import type { LogEvent } from '../api/log.ts'
@@ -72,7 +73,7 @@ export const EventRow = memo(function EventRow(props: {
       return (
         <div className="call failed solid">
           <EntryHead item={item} icon="warn" label="Error">
-            <span className="mono">{textOf(event.code)?.slice(0, 200)}</span>
+            <span className="mono">{firstChars(textOf(event.code) ?? '', 200)}</span>
           </EntryHead>
           <LongText
             text={textOf(event.detail) ?? ''}
@@ -94,7 +95,7 @@ export const EventRow = memo(function EventRow(props: {
       const key = textOf(event.key) ?? ''
       if (key === 'leaf_event_id') return <BranchRow item={item} />
       const value = typeof event.value === 'string' ? event.value : JSON.stringify(event.value)
-      const text = `${key} ${(value ?? '').slice(0, 120)}`
+      const text = `${key} ${firstChars(value ?? '', 120)}`
       return (
         <Fold className="fold" isOpen={isExpanded} summary={<Line item={item} text={text} />}>
           <Members value={{ key, value: event.value }} />
@@ -172,7 +173,7 @@ function MessageRow({ item, isExpanded }: { readonly item: LogEvent; readonly is
         icon={isUser ? 'user' : 'spark'}
         label={isUser ? 'You' : event.source === 'agent' ? 'Agent' : String(event.source)}
       >
-        {sender && <span className="quiet">{sender.slice(0, 100)}</span>}
+        {sender && <span className="quiet">{firstChars(sender, 100)}</span>}
       </EntryHead>
       {reasoning !== '' && (
         <Fold summary="Reasoning" isOpen={isExpanded}>
@@ -181,7 +182,7 @@ function MessageRow({ item, isExpanded }: { readonly item: LogEvent; readonly is
       )}
       <RichText text={contentText(message.content)} />
       {contentImages(message.content).map((url) => (
-        <Picture key={url.slice(0, 80) + url.length} url={url} label="Picture of the message" />
+        <Picture key={firstChars(url, 80) + url.length} url={url} label="Picture of the message" />
       ))}
     </div>
   )
@@ -203,7 +204,7 @@ function resultSummary(event: LogEvent['event']): string {
 function Line({ item, text }: { readonly item: LogEvent; readonly text: string }) {
   return (
     <span className="line">
-      <strong>{kindName(item.event.kind).slice(0, 100)}</strong>
+      <strong>{firstChars(kindName(item.event.kind), 100)}</strong>
       <span className="call-summary" dir="auto">
         {text}
       </span>

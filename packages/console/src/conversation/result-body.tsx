@@ -1,4 +1,5 @@
 import { isAutomaticRejection } from '@slipway/protocol/automatic-rejections'
+import { firstChars } from '@slipway/shared/text'
 import type { WireEvent } from '../api/log.ts'
 import { contentImages, isFailure, recordOf, textOf } from '../log/event-facts.ts'
 import { observationText } from '../log/to-markdown.ts'
@@ -42,7 +43,7 @@ export function ResultBody(props: { readonly event: WireEvent; readonly action?:
     <div className="result">
       {text !== '' && <LongText text={text} render={(part) => <Ansi text={part} />} />}
       {images.map((url) => (
-        <Picture key={url.slice(0, 80) + url.length} url={url} label="Picture of the result" />
+        <Picture key={firstChars(url, 80) + url.length} url={url} label="Picture of the result" />
       ))}
     </div>
   )

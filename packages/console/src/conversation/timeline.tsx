@@ -1,4 +1,5 @@
 import type { CallOutput } from '@slipway/client'
+import { lastChars } from '@slipway/shared/text'
 import { useQuery } from '@tanstack/react-query'
 import { memo, useCallback, useDeferredValue, useEffect, useLayoutEffect, useMemo, useRef } from 'react'
 import { isTyping } from '../app/shortcuts.tsx'
@@ -202,7 +203,7 @@ function Draft({ text, reasoning }: { readonly text: string; readonly reasoning:
   return (
     <div className="entry draft" aria-live="off">
       <span className="spinner" aria-hidden="true" /> <span className="quiet">The model is writing</span>
-      {reasoning !== '' && <div className="reasoning">{reasoning.slice(-2_000)}</div>}
+      {reasoning !== '' && <div className="reasoning">{lastChars(reasoning, 2_000)}</div>}
       {text !== '' && <RichText text={text} />}
     </div>
   )

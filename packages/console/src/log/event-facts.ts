@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import type { LogEvent, WireEvent } from '../api/log.ts'
 
 /** The members of an event that may hold anything: a record, or an empty one. */
@@ -88,8 +89,8 @@ export function externalCallDiffs(event: WireEvent): { path: string; before: str
 
 /** The first line of a text, at most 200 characters. */
 export function firstLine(text: string): string {
-  const line = text.slice(0, 201).trimStart().split('\n', 1)[0] ?? ''
-  return line.length > 200 || line.length < text.trim().length ? `${line.slice(0, 200)} …` : line
+  const line = firstChars(text, 201).trimStart().split('\n', 1)[0] ?? ''
+  return line.length > 200 || line.length < text.trim().length ? `${firstChars(line, 200)} …` : line
 }
 
 /** Milliseconds since 1970; NaN when the event has no time. An instant without a zone is UTC. */

@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import { useQuery } from '@tanstack/react-query'
 import type { WireEvent } from '../api/log.ts'
 import { agentServer } from '../api/session.ts'
@@ -34,7 +35,7 @@ export function TerminalPanel({ id, info }: PanelProps) {
         return (
           <li key={String(event.id)}>
             <p className="mono command-line wrap">
-              $ {String(recordOf(event.observation).command).slice(0, 2_000)}{' '}
+              $ {firstChars(String(recordOf(event.observation).command), 2_000)}{' '}
               {code !== undefined && code !== 0 && <span className="risk high">exit {code}</span>}
             </p>
             <LongText text={observationText(event)} render={(part) => <Ansi text={part} />} />

@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useAction } from '../api/queries.ts'
@@ -76,7 +77,7 @@ function StartTasks() {
               </Link>
             ),
             <span key="detail" className="wrap">
-              {(task.detail ?? '').slice(0, 300)}
+              {firstChars(task.detail ?? '', 300)}
             </span>,
             <span key="sandbox" className="mono">
               {task.sandbox_id?.slice(0, 12)}

@@ -1,4 +1,4 @@
-import { formatBytes } from '@slipway/shared/text'
+import { firstChars, formatBytes } from '@slipway/shared/text'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useRef } from 'react'
 import { useAction } from '../api/queries.ts'
@@ -48,7 +48,9 @@ export function Sandboxes() {
             </span>,
             <span key="status">
               <StatusBadge status={box.status} />
-              {box.status_detail !== null && <p className="quiet wrap">{box.status_detail.slice(0, 300)}</p>}
+              {box.status_detail !== null && (
+                <p className="quiet wrap">{firstChars(box.status_detail, 300)}</p>
+              )}
               {box.deletes_at !== null && (
                 <p className="quiet wrap">
                   Deleted with its files on {formatDateTime(Date.parse(box.deletes_at))} unless it is resumed

@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import { useMutation } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { useAction, useAnswer } from '../api/queries.ts'
@@ -17,7 +18,7 @@ export function McpServers() {
     onSuccess: (result, { name }) =>
       showToast(
         result.ok
-          ? { text: `${name} has ${result.tools.length} tools: ${result.tools.join(', ').slice(0, 300)}` }
+          ? { text: `${name} has ${result.tools.length} tools: ${firstChars(result.tools.join(', '), 300)}` }
           : { text: `${name}: ${result.error}`, tone: 'error', duration: 15_000 },
       ),
   })

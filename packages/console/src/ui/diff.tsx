@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import { structuredPatch } from 'diff'
 import { memo } from 'react'
 import { LongText } from './long-text.tsx'
@@ -22,7 +23,7 @@ function DiffLines({ lines }: { readonly lines: readonly string[] }) {
       {lines.slice(0, most).map((line, at) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: the lines of one fixed text
         <span key={at} className={lineClass(line)}>
-          {line.length > most ? `${line.slice(0, most)} …` : line}
+          {line.length > most ? `${firstChars(line, most)} …` : line}
           {'\n'}
         </span>
       ))}

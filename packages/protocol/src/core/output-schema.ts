@@ -1,4 +1,4 @@
-import { errorText } from '@slipway/shared/text'
+import { errorText, firstChars } from '@slipway/shared/text'
 import * as z from 'zod'
 import { validationIssues } from './validation-issues.ts'
 
@@ -31,5 +31,5 @@ function describe(schema: z.ZodType, value: unknown): string | undefined {
   const issues = validationIssues(result.error, [], value)
   const parts = issues.slice(0, maxIssues).map(({ loc, msg }) => `${loc.join('.') || 'the value'}: ${msg}`)
   const more = issues.length > maxIssues ? `; and ${issues.length - maxIssues} more` : ''
-  return `${parts.join('; ')}${more}`.slice(0, 4_000)
+  return firstChars(`${parts.join('; ')}${more}`, 4_000)
 }

@@ -1,4 +1,5 @@
 import { isRecord } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import * as z from 'zod'
 import type { ValidationIssue } from '../core/problem.ts'
 import { validationIssues } from '../core/validation-issues.ts'
@@ -64,7 +65,7 @@ function actionSchema(kind: ActionKind) {
 function describeIssues(issues: readonly ValidationIssue[]): string {
   const parts = issues.slice(0, maxIssues).map(({ loc, msg }) => {
     const location =
-      loc.length === 0 ? 'the arguments' : loc.map((step) => String(step).slice(0, 80)).join('.')
+      loc.length === 0 ? 'the arguments' : loc.map((step) => firstChars(String(step), 80)).join('.')
     return `${location}: ${msg}`
   })
   const more = issues.length > maxIssues ? `; and ${issues.length - maxIssues} more` : ''

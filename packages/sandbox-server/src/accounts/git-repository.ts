@@ -1,5 +1,6 @@
 import { type AppConversationStartRequest, invalidInput } from '@slipway/protocol'
 import { isSecretName, Secret } from '@slipway/shared/redaction'
+import { firstChars } from '@slipway/shared/text'
 import type { GitToken } from './git-providers.ts'
 
 export interface Repository {
@@ -106,5 +107,5 @@ function repositoryDirectoryName(repository: string): string {
     .replace(/\.git$/, '')
     .replace(/[^\w.-]/g, '-')
     .replace(/^[.-]+/, '')
-  return name === '' ? 'project' : name.slice(0, 100)
+  return name === '' ? 'project' : firstChars(name, 100)
 }

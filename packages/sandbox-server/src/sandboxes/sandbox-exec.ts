@@ -1,6 +1,7 @@
 import { CallError, type Client } from '@slipway/client'
 import { readLimited } from '@slipway/shared/async'
 import type { Secret } from '@slipway/shared/redaction'
+import { lastChars } from '@slipway/shared/text'
 import type { Clock } from '@slipway/shared/time'
 
 export interface ExecTarget {
@@ -52,8 +53,8 @@ export async function execCommand(
     for (const item of page.items) {
       if (item.kind !== 'BashOutput') continue
       order = item.order
-      stdout = (stdout + (item.stdout ?? '')).slice(-maxOutputCharacters)
-      stderr = (stderr + (item.stderr ?? '')).slice(-maxOutputCharacters)
+      stdout = lastChars(stdout + (item.stdout ?? ''), maxOutputCharacters)
+      stderr = lastChars(stderr + (item.stderr ?? ''), maxOutputCharacters)
       if (item.exit_code !== null) return { exitCode: item.exit_code, stdout, stderr }
     }
     if (page.items.length === 0) await clock.sleep(pollMs, { signal: commandSignal })

@@ -2,7 +2,7 @@ import { posix } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import type { StartTaskStatus } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
-import { shellQuote } from '@slipway/shared/text'
+import { firstChars, shellQuote } from '@slipway/shared/text'
 import type { Clock } from '@slipway/shared/time'
 import type { Repository } from '../accounts/git-repository.ts'
 import type { RepositoryScripts } from '../accounts/script-consents.ts'
@@ -204,8 +204,8 @@ async function checkScripts(
           kind: 'script' as const,
           path,
           name: posix.basename(path, '.sh'),
-          command: (await exec(readCommand(projectDir, path), limits.stepMs)).stdout.slice(
-            0,
+          command: firstChars(
+            (await exec(readCommand(projectDir, path), limits.stepMs)).stdout,
             maxShownCharacters,
           ),
         })),

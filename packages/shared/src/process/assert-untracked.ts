@@ -2,6 +2,7 @@ import { lstat, readdir, realpath } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { errorCode } from '../fs/error-code.ts'
 import { exists } from '../fs/exists.ts'
+import { firstChars } from '../text/index.ts'
 import { gitCommand } from './git-command.ts'
 
 const timeoutMs = 30_000
@@ -71,7 +72,7 @@ async function listTracked(root: string, path: string): Promise<readonly string[
       const reason = errorCode(error) === 'ENOENT' ? 'git is not installed' : stderr.trim() || error.message
       reject(
         new Error(
-          `whether the repository ${root} tracks the data directory is unknown: ${reason.slice(0, 500)}. ` +
+          `whether the repository ${root} tracks the data directory is unknown: ${firstChars(reason, 500)}. ` +
             'Install git, or name a directory outside of the repository with --data.',
         ),
       )

@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import type { EventLog } from '../event-log/event-log.ts'
 
 const batchEvents = 500
@@ -78,7 +79,7 @@ async function* entries(options: ZipOptions): AsyncGenerator<Entry> {
 
 /** Ids are any text: other characters than ASCII letters, digits, `.`, `-` and `_` become hyphens. */
 function fileName(id: string): string {
-  return id.replace(/[^\w.-]/g, '-').slice(0, 100)
+  return firstChars(id.replace(/[^\w.-]/g, '-'), 100)
 }
 
 /** Zip files support the years 1980 to 2107. */

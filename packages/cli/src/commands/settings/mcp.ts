@@ -2,6 +2,7 @@ import { basename, resolve } from 'node:path'
 import { Problem } from '@slipway/protocol/client'
 import { exists } from '@slipway/shared/fs'
 import { isSecretName } from '@slipway/shared/redaction'
+import { firstChars } from '@slipway/shared/text'
 import type { CommandContext } from '../../context/command-context.ts'
 import { isLoopbackUrl } from '../../context/session-key.ts'
 import { listMcpServers, type McpServerInput } from '../../conversation/mcp-servers.ts'
@@ -51,7 +52,7 @@ function isOn({ disabled, enabled }: McpServerInput): boolean {
 function agentToolName(tool: string, server: string, servers: Servers): string {
   const others = Object.entries(servers).filter(([name, one]) => name !== server && isOn(one))
   const name = others.length === 0 ? tool : `${server}_${tool}`
-  return name.replace(/[^\w*-]/g, '_').slice(0, 64)
+  return firstChars(name.replace(/[^\w*-]/g, '_'), 64)
 }
 
 /** Tests an MCP server on the machine of the agent server, then adds it to the settings. */

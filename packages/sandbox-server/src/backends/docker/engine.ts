@@ -2,7 +2,7 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { raceAbort } from '@slipway/shared/async'
 import { errorCode, exists } from '@slipway/shared/fs'
-import { errorText } from '@slipway/shared/text'
+import { errorText, firstChars } from '@slipway/shared/text'
 import type Dockerode from 'dockerode'
 
 /** An answer of an engine: a value, or a refusal with its reason. No answer is an Error. */
@@ -134,12 +134,8 @@ async function sendRequest<T>(
 
 /** The message of the engine in one line, without the prefix of the library. */
 function engineText(error: unknown): string {
-  const text = errorText(error)
-  return text
-    .replace(/^\(HTTP code \d+\) .*? - /s, '')
-    .replace(/\s+/g, ' ')
-    .trim()
-    .slice(0, 1_000)
+  const text = errorText(error).replace(/^\(HTTP code \d+\) .*? - /s, '')
+  return firstChars(text.replace(/\s+/g, ' ').trim(), 1_000)
 }
 
 async function findSocketPath(): Promise<string> {

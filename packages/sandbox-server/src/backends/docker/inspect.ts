@@ -1,4 +1,5 @@
 import { stripVTControlCharacters } from 'node:util'
+import { lastChars } from '@slipway/shared/text'
 import type { ContainerInspectInfo } from 'dockerode'
 import type { ObservedSandbox } from '../backend.ts'
 import { containerPorts } from './container-options.ts'
@@ -107,12 +108,5 @@ export function decodeLastLines(frames: Buffer): string {
     .replace(/\r+\n/g, '\n')
     .replace(/[^\P{C}\n\t]/gu, '')
     .trimEnd()
-  // The first character may be half of a surrogate pair.
-  return text
-    .split('\n')
-    .slice(-maxLines)
-    .join('\n')
-    .slice(-maxCharacters)
-    .replace(/^[\udc00-\udfff]/, '')
-    .trim()
+  return lastChars(text.split('\n').slice(-maxLines).join('\n'), maxCharacters).trim()
 }

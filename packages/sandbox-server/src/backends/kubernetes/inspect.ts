@@ -5,6 +5,7 @@ import type {
   V1PersistentVolumeClaim,
   V1Pod,
 } from '@kubernetes/client-node'
+import { lastChars } from '@slipway/shared/text'
 import type { ObservedSandbox } from '../backend.ts'
 import { workingDirAnnotation } from './labels.ts'
 import { isPaused } from './objects.ts'
@@ -152,10 +153,8 @@ function timeOf({ lastTimestamp, eventTime, metadata }: CoreV1Event): number {
 
 /** The end of an output as plain text. */
 export function plainOutput(text: string): string {
-  return stripVTControlCharacters(text)
+  const plain = stripVTControlCharacters(text)
     .replace(/\r+\n/g, '\n')
     .replace(/[^\P{C}\n\t]/gu, '')
-    .slice(-4_000)
-    .replace(/^[\udc00-\udfff]/, '')
-    .trim()
+  return lastChars(plain, 4_000).trim()
 }

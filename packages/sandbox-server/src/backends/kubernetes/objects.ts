@@ -11,6 +11,7 @@ import type {
 } from '@kubernetes/client-node'
 import { isWithin } from '@slipway/shared/fs'
 import { definedMembers } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import type { SandboxConfig } from '../backend.ts'
 import {
   componentLabel,
@@ -256,10 +257,10 @@ export function validateConfig(config: SandboxConfig): string | undefined {
   const parts = workingDir.split('/').slice(1)
   const isPlain = workingDir.startsWith('/') && parts.every((part) => !['', '.', '..'].includes(part))
   if (!isPlain || workingDir.includes('\0') || workingDir.includes(':') || workingDir.length > 200) {
-    return `The working directory is not a plain absolute path of at most 200 characters: ${workingDir.slice(0, 200)}`
+    return `The working directory is not a plain absolute path of at most 200 characters: ${firstChars(workingDir, 200)}`
   }
   const odd = Object.keys(config.env).find((name) => !/^[-._a-zA-Z0-9]{1,253}$/.test(name))
   return odd === undefined
     ? undefined
-    : `The name of a variable is not one of Kubernetes: ${odd.slice(0, 200)}`
+    : `The name of a variable is not one of Kubernetes: ${firstChars(odd, 200)}`
 }

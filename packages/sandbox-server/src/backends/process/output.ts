@@ -2,24 +2,21 @@ import { open } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
+import { lastChars } from '@slipway/shared/text'
 import { ignoreErrors } from './host/files.ts'
 
 /** The supervisor writes output to `output`; a full one becomes `output.1`. */
 const outputFiles = ['output.1', 'output'] as const
 
 const maxLines = 20
-const maxLength = 2_000
+const maxCharacters = 2_000
 const tailBytes = 16_384
 
 /** The last lines that a sandbox printed, as plain text: no colours, no control characters. */
 export async function readLastOutput(root: string): Promise<string> {
   const ends = await Promise.all(outputFiles.map((name) => readTail(join(root, name))))
-  return stripControlCharacters(ends.join(''))
-    .split('\n')
-    .slice(-maxLines)
-    .join('\n')
-    .slice(-maxLength)
-    .trim()
+  const lines = stripControlCharacters(ends.join('')).split('\n').slice(-maxLines)
+  return lastChars(lines.join('\n'), maxCharacters).trim()
 }
 
 /** Text of a program that is safe to show. */

@@ -1,5 +1,6 @@
 import { executionStatus, parseInstant, patchConversationRequest } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 import type { AppConversationRow } from '@slipway/storage/control-plane'
 import { type ConversationMetadata, parseMetadata } from './conversation-info.ts'
 import { maxMetrics, parseMetrics } from './usage-metrics.ts'
@@ -34,7 +35,7 @@ export function applyReport(
     reportedAt,
     metrics,
     ...(Object.keys(merged).length <= maxTags ? { tags: merged } : {}),
-    ...(typeof model === 'string' ? { llm_model: model.slice(0, 200) } : {}),
+    ...(typeof model === 'string' ? { llm_model: firstChars(model, 200) } : {}),
     ...(agent.kind === 'ACPAgent' ? { agent_kind: 'acp' } : {}),
   }
   return {

@@ -1,4 +1,5 @@
 import { isRecord } from '@slipway/shared/json'
+import { firstChars } from '@slipway/shared/text'
 
 type JsonObject = Record<string, unknown>
 
@@ -25,7 +26,7 @@ export function parseMetrics(value: unknown): UsageMetrics | undefined {
   if (!isRecord(value)) return undefined
   const usage = value.accumulated_token_usage
   return {
-    model_name: typeof value.model_name === 'string' ? value.model_name.slice(0, 200) : 'default',
+    model_name: typeof value.model_name === 'string' ? firstChars(value.model_name, 200) : 'default',
     accumulated_cost: toAmount(value.accumulated_cost),
     max_budget_per_task: typeof value.max_budget_per_task === 'number' ? value.max_budget_per_task : null,
     accumulated_token_usage: isRecord(usage) ? parseTokenUsage(usage) : null,
@@ -70,7 +71,7 @@ function combineUsage(a: UsageMetrics, b: UsageMetrics, join: (a: number, b: num
 
 function parseTokenUsage(value: JsonObject): JsonObject {
   const counts = tokenCounts.map((name) => [name, Math.floor(toAmount(value[name]))])
-  const text = (name: string) => (typeof value[name] === 'string' ? value[name].slice(0, 200) : '')
+  const text = (name: string) => (typeof value[name] === 'string' ? firstChars(value[name], 200) : '')
   return { model: text('model'), ...Object.fromEntries(counts), response_id: text('response_id') }
 }
 

@@ -1,5 +1,6 @@
 import { stripVTControlCharacters } from 'node:util'
 import { encodedForms, findSecretTexts, Redactor } from '@slipway/shared/redaction'
+import { lastChars } from '@slipway/shared/text'
 import type { SandboxSecrets } from './sandbox-secrets.ts'
 
 const maxChars = 4_000
@@ -13,7 +14,7 @@ export function redactDetail(text: string, secrets: SandboxSecrets | undefined):
   const whole = redactor.redact(redactor.redactLineStarts(text))
   const plain = stripVTControlCharacters(whole).replace(/[^\P{Cc}\n\t]/gu, '')
   const clean = redactor.redactLineStarts(plain).trim()
-  return clean.length > maxChars ? `… ${clean.slice(-maxChars)}` : clean
+  return clean.length > maxChars ? `… ${lastChars(clean, maxChars)}` : clean
 }
 
 /** The secrets of a sandbox: its keys and the variables of its environment whose names say so. */

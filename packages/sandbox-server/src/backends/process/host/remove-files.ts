@@ -1,3 +1,4 @@
+import { firstChars } from '@slipway/shared/text'
 import { runProgram } from './run-program.ts'
 
 const timeoutMs = 600_000
@@ -11,5 +12,5 @@ export async function removeFiles(paths: readonly string[]): Promise<void> {
   await runProgram('chmod', ['-R', 'u+rwx', '--', ...paths], timeoutMs)
   await runProgram('chattr', ['-R', '-f', '-i', '-a', '--', ...paths], timeoutMs)
   const { isOk, output } = await remove()
-  if (!isOk) throw new Error(`Its files cannot be removed: ${output.slice(0, 500)}`)
+  if (!isOk) throw new Error(`Its files cannot be removed: ${firstChars(output, 500)}`)
 }
