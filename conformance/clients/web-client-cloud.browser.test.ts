@@ -155,10 +155,11 @@ userStep('the page threw nothing, and was refused what is missing alone', async 
   expect(user.errors).toEqual([])
   const refused = new Set(user.errorResponses.map((line) => line.replace(place.server.url, '')))
   expect([...refused].sort()).toEqual([
-    '404 GET /api/automation/health',
-    '404 GET /api/automation/sdk-version',
     // At the page's server: a forwarder for commits, which the client's own server lacks too.
     '404 POST /api/cloud-proxy',
+    // No scheduler.
+    '503 GET /api/automation/health',
+    '503 GET /api/automation/sdk-version',
   ])
   for (const secret of [modelKey, account.key, 'cloud-canary-4711'])
     expect(place.server.output()).not.toContain(secret)

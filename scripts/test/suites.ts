@@ -154,6 +154,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'the SDK against a sandbox server: sandbox-ports.test and control-plane-fetch.test have what it needs, f33-python-sdk.python the SDK',
   },
   {
+    file: 'conformance/clients/automation.python.test.ts',
+    why: 'a scheduler that waits for the next minute: service-keys.test and settings-handlers.test have what it asks',
+  },
+  {
     file: 'conformance/clients/web-client-cloud.browser.test.ts',
     why: 'the web client against a sandbox server: web-client.browser has the client, own-organization-handlers.test and conversations.sandbox what it asks',
   },

@@ -300,6 +300,7 @@ export const sandboxServerPaths = {
   listAllSandboxes: 'GET /api/admin/sandboxes',
   deleteAnySandbox: 'DELETE /api/admin/sandboxes/{sandbox_id}',
   listAudit: 'GET /api/admin/audit',
+  createServiceKey: 'POST /api/service/users/{user_id}/orgs/{org_id}/api-keys',
   describeAgentSettings: 'GET /api/v1/settings/agent-schema',
   describeConversationSettings: 'GET /api/v1/settings/conversation-schema',
   searchModels: 'GET /api/v1/config/models/search',

@@ -23,6 +23,7 @@ import { Authenticator, auditCaller } from './auth/authenticator.ts'
 import { consoleAccounts } from './auth/console-accounts.ts'
 import type { Backend } from './backends/backend.ts'
 import { readConfig } from './config/config.ts'
+import { automationProxyRoute } from './network/automation-proxy.ts'
 import { allowedHostNames, InternalListeners } from './network/internal-listeners.ts'
 import { sandboxFetch } from './network/sandbox-fetch.ts'
 import { SandboxPorts } from './network/sandbox-ports.ts'
@@ -178,7 +179,10 @@ function openApp({ services, backends, authenticator, identify, telemetry, token
     ...{ clock, readiness, site, identify, ...telemetry, auditCaller, log },
     openapi: sandboxServerOpenApi,
     openDocs: true,
-    proxyRoutes: [sandboxProxyRoute({ sandboxes, authenticateCaller })],
+    proxyRoutes: [
+      sandboxProxyRoute({ sandboxes, authenticateCaller }),
+      automationProxyRoute(config.automationUrl),
+    ],
     ...(basePath === '/' ? {} : { basePath }),
     allowedHosts: allowedHostNames(config.allowedHosts, backends.values()),
     isOwnHost: (host) => isHostNameOf(config.publicUrl, host),

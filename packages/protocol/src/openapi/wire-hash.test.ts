@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '6dd0308187b7db44d7e9056629e11598e9cbfc3d2b582e945882470a96280fd4'
+const expectedHash = '84389f6cd419b5a88e76c24037c5f733ee2d0400f914c04971433497bec4d774'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -12,6 +12,7 @@ import {
   nullAsUndefined,
   pageOf,
   strictComponent,
+  timestamp,
   uuid,
   withDefault,
 } from '../core/schemas.ts'
@@ -421,6 +422,27 @@ const adminRoutes = defineRoutes(
   { access: 'admin' },
 )
 
+const serviceRoutes = defineRoutes(
+  'admin',
+  {
+    createServiceKey: route.post('/api/service/users/{user_id}/orgs/{org_id}/api-keys', {
+      summary: 'Get an API key of a user for a service that works for users, such as a scheduler',
+      description:
+        "With the service's own key of an administrator, also as X-Service-API-Key. The same key on each request of a day (UTC). It may read and write, ends two days later, and ends with the service's key.",
+      params: z.object({ user_id: userParams.shape.user_id, org_id: z.string().min(1).max(100) }),
+      body: component('CreateServiceKeyRequest', { name: boundedText(1, 200) }),
+      responses: {
+        201: {
+          description: 'The key.',
+          schema: component('ServiceKey', { key: z.string(), name: z.string(), expires_at: timestamp }),
+        },
+        403: { description: 'The user is not a member of the organisation.' },
+      },
+    }),
+  },
+  { access: 'admin' },
+)
+
 /** Users, keys, quotas, settings and secrets of the control plane, and its health. */
 export const accountRoutes = {
   ...healthRoutes,
@@ -431,4 +453,5 @@ export const accountRoutes = {
   ...keyRoutes,
   ...quotaRoutes,
   ...adminRoutes,
+  ...serviceRoutes,
 }

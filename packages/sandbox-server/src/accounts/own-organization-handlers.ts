@@ -19,8 +19,7 @@ export function ownOrganizationHandlers(deps: { readonly accounts: Accounts; rea
     async listOwnOrganizations(request) {
       const caller = getCaller(request)
       const items = await listOwn(users, caller)
-      const current = items.find(({ id }) => id === caller.org) ?? items[0]
-      return { json: { items, current_org_id: current?.id ?? null } }
+      return { json: { items, current_org_id: currentOf(items, caller)?.id ?? null } }
     },
     async getOwnMembership(request) {
       const { owner, isAdmin, scopes } = getCaller(request)
@@ -44,6 +43,15 @@ export function ownOrganizationHandlers(deps: { readonly accounts: Accounts; rea
     renameOrganizationProfile: (request) => getOwn(request).then(() => profiles.renameUserProfile(request)),
     listOrganizationProviders: (request) => getOwn(request).then(() => ({ json: { connections: [] } })),
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
+}
+
+/** The organisation in which a caller works, the personal one of a user of none. */
+export async function findOwnOrganization(users: UserRows, caller: Caller) {
+  return currentOf(await listOwn(users, caller), caller)
+}
+
+function currentOf<T extends { readonly id: string }>(items: readonly T[], { org }: Caller): T | undefined {
+  return items.find(({ id }) => id === org) ?? items[0]
 }
 
 /** Its id as `X-Org-Id` means what no header means (`Authenticator`). */

@@ -4,6 +4,7 @@ import { redact, redactedText } from '@slipway/shared/redaction'
 import type { UserRows } from '@slipway/storage/control-plane'
 import { getCaller, type SandboxKeys } from '../auth/authenticator.ts'
 import type { Accounts } from './accounts.ts'
+import { findOwnOrganization } from './own-organization-handlers.ts'
 import { toUserSettingsJson } from './settings.ts'
 
 /** Settings of users. Only `/users/me` returns secrets: to a running sandbox of the user. */
@@ -31,15 +32,14 @@ export function settingsHandlers(deps: {
   }
   return {
     async me(request) {
-      const { owner, org, isAdmin, scopes } = getCaller(request)
+      const caller = getCaller(request)
+      const { owner, isAdmin, scopes } = caller
       const isExposed = request.query.expose_secrets
       if (isExposed && !scopes.includes('write'))
         throw new Problem('forbidden', 'This key may not read secrets: it needs the scope write.')
       if (isExposed) await requireRunningSandboxKey(sandboxes, owner, request.header('x-session-api-key'))
-      const [user, organisation] = await Promise.all([
-        owner === null ? undefined : users.getUser(owner),
-        org === undefined ? undefined : users.getOrg(org),
-      ])
+      const user = owner === null ? undefined : await users.getUser(owner)
+      const organisation = await findOwnOrganization(users, caller)
       const settings = await getRedactedSettings(owner, redactedText)
       return {
         json: {
@@ -48,10 +48,10 @@ export function settingsHandlers(deps: {
           id: owner,
           name: user?.name ?? null,
           email: user?.email ?? null,
-          org_id: org ?? null,
+          org_id: organisation?.id ?? null,
           org_name: organisation?.name ?? null,
           role: isAdmin ? 'admin' : 'member',
-          permissions: scopes,
+          permissions: [...scopes, ...scopes.flatMap((scope) => permissionsOf[scope] ?? [])],
         },
       }
     },
@@ -74,6 +74,12 @@ export function settingsHandlers(deps: {
       return { json: { message: 'The settings are stored.' } }
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
+}
+
+/** What programs of the reference look for before they serve a caller. */
+const permissionsOf: Readonly<Record<string, string>> = {
+  read: 'view_automations',
+  write: 'manage_automations',
 }
 
 /** Members that clients of the reference read, of what was never set or this server does not have. */

@@ -1,9 +1,16 @@
 import type { Handlers } from '@slipway/http'
-import { formatNullableInstant, type Instant, Problem, type sandboxServerRoutes } from '@slipway/protocol'
+import {
+  formatNullableInstant,
+  type Instant,
+  must,
+  Problem,
+  type sandboxServerRoutes,
+} from '@slipway/protocol'
 import type { ApiKeyRow, UserRows } from '@slipway/storage/control-plane'
 import { AdminReach, assertMayGrant } from '../auth/admin-reach.ts'
 import { issueApiKey, type KeyRequest } from '../auth/api-keys.ts'
-import { type Caller, getCaller } from '../auth/authenticator.ts'
+import { type Caller, extractKey, getCaller } from '../auth/authenticator.ts'
+import { issueServiceKey } from '../auth/service-keys.ts'
 
 /** API keys of the caller, and new ones of users in its reach. */
 export function keyHandlers({ users, now }: { readonly users: UserRows; readonly now: () => Instant }) {
@@ -47,6 +54,14 @@ export function keyHandlers({ users, now }: { readonly users: UserRows; readonly
       const { id } = await reach.findUser(caller, request.params.user_id)
       assertMayGrant(caller, request.body)
       return await createKeyReply(id, request.body, caller)
+    },
+    async createServiceKey(request) {
+      const { user_id: user, org_id: org } = request.params
+      const { name } = request.body
+      const secret = must(extractKey(request.header), 'the key of a caller')
+      const service = { ...getCaller(request), secret }
+      const { key, expires_at } = await issueServiceKey(users, service, { user, org, name }, now())
+      return { status: 201, json: { key, name, expires_at } }
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }

@@ -6,6 +6,8 @@ import { type Caller, defaultUserId, hashKey } from './authenticator.ts'
 const maxKeysPerUser = 100
 
 export interface KeyRequest {
+  /** Made unless given. */
+  readonly key?: string
   readonly name?: string | undefined
   readonly org_id?: string | undefined
   readonly scopes: readonly Scope[]
@@ -32,11 +34,10 @@ export async function issueApiKey(
   if (keys.length >= maxKeysPerUser) {
     throw new Problem('conflict', `There are ${maxKeysPerUser} keys already; revoke some first`)
   }
-  const { org_id, not_before, expires_at } = request
+  const { org_id, not_before, expires_at, key = generateKey() } = request
   if (org_id !== undefined && !(await users.listOrgsOfUser(user)).some((org) => org.id === org_id)) {
     throw new Problem('forbidden', 'The user is not a member of that organisation')
   }
-  const key = generateKey()
   const row: ApiKeyRow = {
     id: randomUUID(),
     hash: hashKey(key),

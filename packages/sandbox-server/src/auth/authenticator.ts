@@ -161,9 +161,11 @@ export function auditCaller(caller: unknown): AuditCaller {
   return { caller: owner === null ? undefined : `user:${owner}`, org, via: keyId ?? undefined }
 }
 
-function extractKey(header: Header): string | undefined {
+/** The key with which a request is made. */
+export function extractKey(header: Header): string | undefined {
   const bearer = /^Bearer +(\S+)$/i.exec(header('authorization') ?? '')?.[1]
-  const keys = [bearer, header('x-session-api-key'), header('x-access-token')]
+  const names = ['x-session-api-key', 'x-access-token', 'x-service-api-key']
+  const keys = [bearer, ...names.map(header)]
   return keys.find((key) => key !== undefined && key !== '')
 }
 

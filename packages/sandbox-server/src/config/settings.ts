@@ -47,6 +47,7 @@ export const settings = {
   expose: setting('SLIPWAY_EXPOSE', '0.1.0', z.enum(['auto', 'direct', 'relay']).default('auto'), 'How callers reach agent servers: direct by their own port, relay through this server; auto is direct when the public address is one of this machine.'),
   allowedHosts: setting('SLIPWAY_ALLOWED_HOSTS', '0.1.0', listSetting, 'Host names that requests may name besides loopback, separated by commas. Without it any; browsers on loopback may name that of `SLIPWAY_PUBLIC_URL` only.'),
   allowedOrigins: setting('SLIPWAY_ALLOWED_ORIGINS', '0.1.0', listSetting, 'Origins of web pages that may call this server and its sandboxes besides those of this server.'),
+  automationUrl: setting('SLIPWAY_AUTOMATION_URL', '0.2.0', baseUrl, 'Address of the scheduler of OpenHands (`openhands-automation`), `http://127.0.0.1:8010`: `/api/automation` leads there. See [Scheduled work](guide/automations.md).'),
   ...serverSettings,
   databaseUrl: setting('SLIPWAY_DATABASE_URL', '0.2.0', databaseSetting, 'PostgreSQL database of everything that this server stores, `postgres://user:password@host/database`; see [scale.md](scale.md). Without one it is in the data directory.', { isSecret: true }),
   leaseMs: setting('SLIPWAY_LEASE_SECONDS', '0.2.0', secondsSetting(2, 300, 8), 'With a database: a server that is silent for so long loses its work to another.'),
