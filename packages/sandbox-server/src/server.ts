@@ -88,7 +88,13 @@ export async function openServices(options: ServicesOptions) {
     }),
   )
   const accounts = new Accounts({ ...config, documents, cipher })
-  const quota = new Quota({ users, rows: controlPlane.quota, limit: config.dailyLimit, now })
+  const quota = new Quota({
+    users,
+    rows: controlPlane.quota,
+    limit: config.dailyLimit,
+    exemptOrgs: config.exemptOrgs,
+    now,
+  })
   const storageQuota = new StorageQuota({
     ...{ ...config, users, conversations: controlPlane.conversations, isShared: leases.isShared },
     records: storage.conversations,

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '84389f6cd419b5a88e76c24037c5f733ee2d0400f914c04971433497bec4d774'
+const expectedHash = 'f3ca83ffba5da1442baca4e12cf432f73d4055804d545f0016dbb50270db6776'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -84,6 +84,15 @@ export const quotaStatus = component('QuotaStatus', {
   used_today: z.int(),
   remaining: z.int().nullable(),
   reset_at: timestamp,
+  daily_limit_source: z.enum(['user', 'organization', 'exempt_organizations', 'server']).meta({
+    description: 'Whose limit it is; `exempt_organizations`: of `SLIPWAY_EXEMPT_ORGANIZATIONS`.',
+  }),
+  org_id: z.string().nullable().meta({
+    description: 'The organisation of the request: of the key, of `X-Org-Id`, or the first of the user.',
+  }),
+  unlimited_org_ids: z.array(z.string()).meta({
+    description: 'Organisations of the user without a daily limit, where this request has one.',
+  }),
   conversations: usedOfLimit.meta({ description: 'That are stored.' }),
   stored_bytes: usedOfLimit.meta({ description: 'Of the events of all conversations.' }),
   sandboxes: usedOfLimit.meta({ description: 'That run or start.' }),

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { must } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { openTestControlPlane } from '../testing/fixtures.ts'
@@ -11,7 +12,14 @@ const task = {
 }
 const midnight = Date.UTC(2026, 1, 1) * 1000
 
-async function open(limits: { server?: number; org?: number | null; user?: number | null }) {
+interface Limits {
+  readonly server?: number
+  readonly org?: number | null
+  readonly user?: number | null
+  readonly isExempt?: boolean
+}
+
+async function open(limits: Limits) {
   const fixture = await openTestControlPlane()
   const { users } = fixture.controlPlane
   const org = randomUUID()
@@ -23,18 +31,18 @@ async function open(limits: { server?: number; org?: number | null; user?: numbe
     users,
     rows: fixture.controlPlane.quota,
     limit: limits.server ?? null,
+    exemptOrgs: limits.isExempt ? [org] : [],
     now: () => clock.now,
   })
   const scope = { owner: 'u', org }
   const { startTasks } = fixture.controlPlane
   return {
-    ...{ fixture, quota, clock, scope },
-    /** Starts a conversation. Resolves with its task; null without a limit. */
+    ...{ fixture, quota, clock, scope, users },
+    /** Starts a conversation. Resolves with its task. */
     async start() {
-      const slot = await quota.slotOf(scope)
-      if (slot === null) return null
+      const slot = must(await quota.slotOf(scope), 'the slot of an owner')
       const row = { ...task, id: randomUUID(), quota_day: slot.day }
-      const { isAdded, used } = await startTasks.add(row, { dailyLimit: slot.limit })
+      const { isAdded, used } = await startTasks.add(row, { dailyLimit: slot.limit ?? undefined })
       if (!isAdded) throw quota.refusal(slot, used)
       return row
     },
@@ -55,14 +63,33 @@ test.for([
   [{ server: 1, org: 2, user: 3 }, 3],
   [{ server: 1, org: 2, user: -1 }, null],
   [{ server: 5, user: 1 }, 1],
-] as const)('of %o the limit is %s', async ([limits, limit]) => {
+  [{ server: 1, isExempt: true }, null],
+  [{ server: 1, org: 2, isExempt: true }, 2],
+  [{ server: 1, user: 3, isExempt: true }, 3],
+] as const)('of %o the limit is %s, and every start counts', async ([limits, limit]) => {
   const { fixture, quota, scope, start } = await open(limits)
   await using _ = fixture
   expect((await quota.status(scope)).limit).toBe(limit)
   const results = await Promise.allSettled(Array.from({ length: 8 }, start))
-  const days = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value?.quota_day ?? null] : []))
-  expect(days).toEqual(Array.from({ length: limit ?? 8 }, () => (limit === null ? null : '2026-01-31')))
-  expect((await quota.status(scope)).used).toBe(limit ?? 0)
+  const days = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value.quota_day] : []))
+  expect(days).toEqual(Array.from({ length: limit ?? 8 }, () => '2026-01-31'))
+  expect((await quota.status(scope)).used).toBe(limit ?? 8)
+})
+
+test('the status says whose limit it is, and in which organisations of the user there is none', async () => {
+  const { fixture, quota, scope, users } = await open({ server: 1, isExempt: true })
+  await using _ = fixture
+  await users.addMember(scope.org, 'u')
+  expect(await quota.status(scope)).toMatchObject({ source: 'exempt_organizations', unlimitedOrgs: [] })
+  const elsewhere = { owner: 'u', org: undefined }
+  expect(await quota.status(elsewhere)).toMatchObject({
+    ...{ limit: 1, source: 'server', unlimitedOrgs: [scope.org] },
+  })
+  await users.updateOrg(scope.org, { daily_conversation_limit: 4 })
+  expect(await quota.status(scope)).toMatchObject({ limit: 4, source: 'organization', unlimitedOrgs: [] })
+  expect(await quota.status(elsewhere)).toMatchObject({ unlimitedOrgs: [] })
+  await users.updateUser('u', { daily_conversation_limit: 2 })
+  expect(await quota.status(elsewhere)).toMatchObject({ limit: 2, source: 'user', unlimitedOrgs: [] })
 })
 
 test('a refusal has the limit, the slots in use, and when new ones start', async () => {

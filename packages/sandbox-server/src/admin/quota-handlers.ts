@@ -24,12 +24,15 @@ export function quotaHandlers(deps: {
       storageQuota.status(scope.owner),
       readSandboxQuota({ users, rows: sandboxes, maxSandboxes }, scope.owner),
     ])
-    const { limit, used, resetAt } = daily
+    const { limit, used, resetAt, source, unlimitedOrgs } = daily
     return {
       daily_limit: limit,
       used_today: used,
       remaining: limit === null ? null : Math.max(limit - used, 0),
       reset_at: formatInstant(resetAt),
+      daily_limit_source: source,
+      org_id: scope.org ?? null,
+      unlimited_org_ids: unlimitedOrgs,
       conversations: { limit: stored.maxConversations ?? null, used: stored.conversations },
       stored_bytes: { limit: stored.maxBytes ?? null, used: stored.bytes },
       sandboxes: { limit: running.limit ?? null, used: running.used },

@@ -25,6 +25,13 @@ const portList = listSetting
   .refine((ports) => ports.length <= 100, 'Should be 100 ports or fewer')
   .transform((ports) => ports.map(Number))
 
+const organizationIds = listSetting
+  .refine(
+    (ids) => ids.every((id) => z.guid().safeParse(id).success),
+    'Should be ids of organisations, separated by commas',
+  )
+  .transform((ids) => ids.map((id) => id.toLowerCase()))
+
 const cores = z.coerce.number({ error: 'Should be a number from 0 to 1024' }).min(0).max(1024).default(0)
 
 /** Null is not limited, 0 is none at all. */
@@ -83,6 +90,7 @@ export const settings = {
   maxSandboxes: setting('SLIPWAY_MAX_SANDBOXES', '0.1.0', numberSetting(0, 1_000_000, 0), 'Running sandboxes of one user without their own limit (`slipway quotas set --sandboxes`); 0 is not limited.', { aliases: ['OH_SANDBOX_MAX_NUM_SANDBOXES'] }),
   maxSandboxesPolicy: setting('SLIPWAY_MAX_SANDBOXES_POLICY', '0.1.0', z.enum(['refuse', 'pause_idle']).default('refuse'), 'What happens at that limit: refuse with 429, or pause_idle, which pauses one that does nothing.'),
   dailyLimit: setting('SLIPWAY_DAILY_CONVERSATION_LIMIT', '0.1.0', dailyLimit, 'Conversations that a user may start on a day (UTC), unless the user or the organisation has another limit. -1 or unset is not limited, 0 is none at all.', { aliases: ['OH_DAILY_CONVERSATION_LIMIT'] }),
+  exemptOrgs: setting('SLIPWAY_EXEMPT_ORGANIZATIONS', '0.2.0', organizationIds, 'Ids of organisations without that limit, separated by commas, for requests that work in one: with a key that is bound to it, by `X-Org-Id`, or of a user whose first organisation it is. A limit of the organisation or the user precedes.'),
   maxConversations: setting('SLIPWAY_MAX_CONVERSATIONS_PER_USER', '0.2.0', numberSetting(0, 1_000_000_000, 0), 'Conversations that a user may have, unless an administrator sets another limit for the user; 0 is not limited.'),
   maxStoredMb: setting('SLIPWAY_MAX_STORED_MB_PER_USER', '0.2.0', numberSetting(0, 1_073_741_824, 0), 'Events that a user may store, in MiB, unless an administrator sets another limit for the user; 0 is not limited.'),
   maxProfiles: setting('SLIPWAY_MAX_PROFILES_PER_USER', '0.1.0', numberSetting(1, 100_000, 50), 'Saved models of one user.', { aliases: ['MAX_LLM_PROFILES_PER_USER'] }),

@@ -193,7 +193,9 @@ export class ConversationStarter implements AsyncDisposable {
     }
     const lease = await controlPlane.leases.take(leaseName(row))
     try {
-      const { isAdded, used } = await controlPlane.startTasks.add(row, { dailyLimit: slot?.limit })
+      const { isAdded, used } = await controlPlane.startTasks.add(row, {
+        dailyLimit: slot?.limit ?? undefined,
+      })
       if (slot !== null && !isAdded) throw quota.refusal(slot, used)
     } catch (error) {
       await lease.release()

@@ -1,10 +1,11 @@
 import { stripVTControlCharacters } from 'node:util'
-import { unlimited } from '@slipway/protocol'
+import { type QuotaStatus, unlimited } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { quotaTable } from './accounts.ts'
 
 test('limits of a user are numbers, and none is unlimited', () => {
-  const status = {
+  const status: QuotaStatus = {
+    ...{ daily_limit_source: 'server', org_id: null, unlimited_org_ids: [] },
     ...{ daily_limit: 5, used_today: 3, remaining: 2, reset_at: '2026-01-02T00:00:00.000000' },
     conversations: { used: 4, limit: unlimited },
     stored_bytes: { used: 1.26 * 1024 * 1024, limit: 7 * 1024 * 1024 },
@@ -29,4 +30,21 @@ test('limits of a user are numbers, and none is unlimited', () => {
     ['MB of events stored', '0', 'unlimited'],
     ['running sandboxes', '0', 'unlimited'],
   ])
+})
+
+test('the table says why a limit is what it is', () => {
+  const free = { used: 0, limit: null }
+  const status: QuotaStatus = {
+    ...{ daily_limit: null, used_today: 3, remaining: null, reset_at: '2026-01-02T00:00:00.000000' },
+    ...{ daily_limit_source: 'exempt_organizations', org_id: 'o1', unlimited_org_ids: [] },
+    ...{ conversations: free, stored_bytes: free, sandboxes: free },
+  }
+  const shown = (changed: Partial<QuotaStatus>) =>
+    stripVTControlCharacters(quotaTable({ ...status, ...changed }))
+  expect(shown({})).toMatch(/today +3 +unlimited +the organisation is exempt/)
+  expect(shown({ daily_limit: 7, daily_limit_source: 'organization' })).toMatch(
+    /7 +again at 2026-01-02T00:00Z, set for the organisation/,
+  )
+  const member = shown({ daily_limit: 2, daily_limit_source: 'server', unlimited_org_ids: ['o2'] })
+  expect(member).toContain('No daily limit in the organisation o2: use a key that is bound to it.')
 })

@@ -126,17 +126,31 @@ export async function quotaCommand(context: SandboxServerContext, user?: string)
 /** The limits of a user, and what is used of them. */
 export function quotaTable({ daily_limit, used_today, reset_at, ...status }: QuotaStatus): string {
   const { conversations, stored_bytes, sandboxes } = status
-  const reset = daily_limit === null ? '' : `again at ${String(reset_at).slice(0, 16)}Z`
+  const reset = daily_limit === null ? [] : [`again at ${String(reset_at).slice(0, 16)}Z`]
+  const source = limitSources[status.daily_limit_source]
+  const why = [...reset, ...(source === undefined ? [] : [source])].join(', ')
+  const [exempt] = status.unlimited_org_ids
+  const hint =
+    exempt === undefined
+      ? ''
+      : `\nNo daily limit in the organisation ${sanitizeLine(exempt)}: use a key that is bound to it.\n`
   const megabytes = (bytes: number) => Number((bytes / mebibyte).toFixed(1))
   const storedLimit = stored_bytes.limit === null ? null : megabytes(stored_bytes.limit)
   const rows = [
-    ['conversations today', String(used_today), formatLimit(daily_limit), reset],
+    ['conversations today', String(used_today), formatLimit(daily_limit), why],
     ['conversations stored', String(conversations.used), formatLimit(conversations.limit), ''],
     ['MB of events stored', String(megabytes(stored_bytes.used)), formatLimit(storedLimit), ''],
     ['running sandboxes', String(sandboxes.used), formatLimit(sandboxes.limit), ''],
   ]
-  return table(rows, [22, 10, 12], ['', 'USED', 'LIMIT', ''])
+  return `${table(rows, [22, 10, 12], ['', 'USED', 'LIMIT', ''])}${hint}`
 }
+
+const limitSources = {
+  user: 'set for the user',
+  organization: 'set for the organisation',
+  exempt_organizations: 'the organisation is exempt',
+  server: undefined,
+} as const
 
 /** As the API has it: null inherits. */
 function toMember(limit: Limit | undefined): number | null | undefined {
