@@ -1,6 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { listSetting, type Setting, type SettingTable, sandboxSpec, settingRows } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
+import { parse } from 'yaml'
 import * as z from 'zod'
 import { settings as agentServer } from '../packages/agent-server/src/core/config/settings.ts'
 import { commandSettings, modelSettings } from '../packages/cli/src/context/settings.ts'
@@ -17,6 +19,50 @@ type Json = Readonly<Record<string, unknown>>
 
 const draft7 = 'http://json-schema.org/draft-07/schema#'
 const text = { type: 'string', minLength: 1 }
+
+const quantity = '^\\d+(\\.\\d+)?(m|k|[MGTPE]|[KMGTPE]i)?$'
+const size = { type: 'string', pattern: '^\\d+(\\.\\d+)?(k|[MGTPE]|[KMGTPE]i)$' }
+const texts = { type: 'object', additionalProperties: { type: 'string' } }
+const quantities = {
+  type: 'object',
+  additionalProperties: { type: ['string', 'number'], pattern: quantity, minimum: 0 },
+}
+
+/** Values of the chart of which the default says too little, by their paths. */
+const chartShapes: Json = {
+  'image.pullPolicy': { enum: ['Always', 'IfNotPresent', 'Never'] },
+  imagePullSecrets: { type: 'array', items: objectSchema({ name: text }) },
+  resources: objectSchema({ requests: quantities, limits: quantities }),
+  nodeSelector: texts,
+  tolerations: {
+    type: 'array',
+    items: objectSchema({
+      key: { type: 'string' },
+      operator: { enum: ['Exists', 'Equal'] },
+      value: { type: 'string' },
+      effect: { enum: ['NoSchedule', 'PreferNoSchedule', 'NoExecute'] },
+      tolerationSeconds: { type: 'integer' },
+    }),
+  },
+  'database.url': { type: 'string', pattern: '^($|postgres(ql)?://)' },
+  'postgresql.storage': size,
+  'persistence.size': size,
+  'service.type': { enum: ['ClusterIP', 'NodePort', 'LoadBalancer'] },
+  'service.port': { type: 'integer', minimum: 1, maximum: 65_535 },
+  'ingress.annotations': texts,
+  'serviceMonitor.interval': { type: 'string', pattern: '^(\\d+(ms|[smhdwy]))+$' },
+  'serviceMonitor.labels': texts,
+}
+
+const words = 'true|false|1|0|yes|no|on|off|y|n|enabled|disabled'.split('|')
+const uuid = '[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}'
+/** What a setting of texts of one kind takes, and the pattern of the kind. */
+const textKinds = [
+  ['https://a.example', '^(https?://.+|)$'],
+  ['a=b', '^(.*=.*|)$'],
+  ['30,31', '^( *\\d+ *(, *\\d+ *)*|)$'],
+  ['5f0c1c2e-0d3a-4a58-8a57-0f6d4c7f3b11', `^( *${uuid} *(, *${uuid} *)*|)$`],
+] as const
 
 print('packages/cli/src/context/config.schema.json', configSchema())
 print('docs/reference/settings.md', settingsPage())
@@ -81,7 +127,7 @@ function fileSchema(row: Setting): Json {
   }
 }
 
-function valueSchema({ schema, isJson }: Setting): Json {
+function valueSchema({ schema, isJson }: Pick<Setting, 'schema' | 'isJson'>): Json {
   if (schema === listSetting)
     return { type: 'array', items: { type: 'string', minLength: 1, pattern: '^[^,]*$' } }
   if (isJson) return { type: 'array', items: { type: 'object' } }
@@ -157,58 +203,60 @@ function pageRow(row: Setting): string {
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
 }
 
+/** Helm gives charts `global`; every other name at every level is one of `values.yaml`. */
 function chartSchema(): string {
-  const flag = { type: 'object', properties: { enabled: { type: 'boolean' } } }
   // They belong into a Secret; specs are a value of the chart, too.
   const rows = settingRows(sandboxServer).filter(({ isSecret, isJson }) => !isSecret || isJson)
-  const settings = Object.fromEntries(rows.map(({ name, schema }) => [name, chartValue(schema)]))
   const { definitions, ...sandboxSpecs } = z.toJSONSchema(z.array(sandboxSpec).min(1), {
     ...{ io: 'input', target: 'draft-7' },
   })
-  /** A misspelt name is refused. Helm gives charts `global`. */
-  const names = [...read('deploy/helm/slipway/values.yaml').matchAll(/^(\w+):/gm)].map(([, name]) => name)
-  return stringify({
-    $schema: draft7,
-    type: 'object',
-    propertyNames: { enum: [...names, 'global'] },
-    properties: {
-      replicas: { type: 'integer', minimum: 0 },
-      database: objectSchema({
-        url: { type: 'string', pattern: '^($|postgres(ql)?://)' },
-        existingSecret: { type: 'string' },
-      }),
-      existingSecret: { type: 'string' },
-      settings: objectSchema(settings),
-      sandboxSpecs,
-      ...{
-        postgresql: flag,
-        ingress: flag,
-        podDisruptionBudget: flag,
-        networkPolicy: flag,
-        serviceMonitor: flag,
-      },
-    },
-    definitions,
-  })
+  const known: Json = {
+    ...chartShapes,
+    settings: objectSchema(Object.fromEntries(rows.map(({ name, schema }) => [name, chartValue(schema)]))),
+    sandboxSpecs,
+    global: { type: 'object' },
+  }
+  const values: unknown = { ...parse(read('deploy/helm/slipway/values.yaml')), global: {} }
+  return stringify({ $schema: draft7, ...chartShape('', values, known), definitions })
 }
 
-/**
- * The values of an enum, a switch or a number where the server takes no other text; otherwise any, which it
- * checks.
- */
+/** What a value may be, by its path or its default; an object has the members of the default only. */
+function chartShape(path: string, value: unknown, known: Json): Json {
+  const shape = known[path]
+  if (isRecord(shape)) return shape
+  if (isRecord(value)) {
+    const members = Object.entries(value).map(([name, member]) => [
+      name,
+      chartShape(path === '' ? name : `${path}.${name}`, member, known),
+    ])
+    return objectSchema(Object.fromEntries(members))
+  }
+  if (typeof value === 'number') return { type: 'integer', minimum: 0 }
+  if (typeof value === 'string' || typeof value === 'boolean') return { type: typeof value }
+  throw new Error(`The chart has the value ${path}, and nothing says what it may be`)
+}
+
+/** What the server takes of a setting, found by trying; a number may be a text, and an empty one is unset. */
 function chartValue(schema: z.ZodType): Json {
   const inner = withoutDefault(schema)
-  if (inner instanceof z.ZodEnum) return { enum: inner.options }
+  if (inner instanceof z.ZodEnum) return { enum: [...inner.options, ''] }
   const takes = (value: string) => schema.safeParse(value).success
-  if (['lots', 'a/b', '30,31'].some(takes)) return { type: ['string', 'number', 'boolean'] }
-  const words = 'true|false|1|0|yes|no|on|off|y|n|enabled|disabled'.split('|').filter(takes)
-  if (takes('true')) return { type: ['boolean', 'string', 'number'], pattern: `^(${words.join('|')}|)$` }
-  if (!takes('30')) return { type: ['string', 'number', 'boolean'] }
-  const minimum = takes('-1') ? -1 : 0
+  if (takes('lots')) return { type: takes('30') ? ['string', 'number', 'boolean'] : 'string' }
+  if (takes('true')) return { enum: [true, false, 1, 0, ...words.filter(takes), ''] }
+  const [, pattern] = textKinds.find(([sample]) => takes(sample)) ?? []
+  if (pattern !== undefined)
+    return takes('30')
+      ? { type: ['integer', 'string'], minimum: 1, maximum: 65_535, pattern }
+      : { type: 'string', pattern }
+  if (!takes('30') && takes('0.5'))
+    return { type: ['number', 'string'], minimum: 0, maximum: 1, pattern: '^(0|1|0?\\.\\d+|)$' }
+  if (!takes('30')) return { type: 'string' }
+  const most = ['9'.repeat(15), '9'.repeat(9)].find(takes) // where the schema has no number
+  const { minimum = takes('-1') ? -1 : 0, maximum = Number(most) } = valueSchema({ schema })
   const digits = takes('30.5') ? '\\d+(\\.\\d+)?' : '\\d+'
   return {
     type: [takes('30.5') ? 'number' : 'integer', 'string'],
-    minimum,
+    ...{ minimum, maximum },
     pattern: `^(${minimum === -1 ? '-1|' : ''}${digits}|)$`,
   }
 }

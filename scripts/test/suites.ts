@@ -86,6 +86,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'an installation by Helm, on the same backend',
   },
   {
+    file: 'conformance/sandbox-server/chart-values.k8s.test.ts',
+    why: 'what Helm renders of twelve sets of values: chart-schema.test has the schema of the values',
+  },
+  {
     file: 'conformance/clients/openapi-documents.python.test.ts',
     why: 'a second generator of clients, of the documents that openapi-documents.process reads',
   },
