@@ -41,6 +41,7 @@ import { ConversationStarter } from './start/conversation-starter.ts'
 import { startTaskHandlers } from './start/handlers.ts'
 import { createModelAddressCheck } from './start/model-address.ts'
 import { defaultPrepareTimeouts } from './start/prepare-workspace.ts'
+import { renewSandbox } from './start/renew-sandbox.ts'
 
 export interface ServicesOptions {
   readonly config: Config
@@ -84,6 +85,8 @@ export async function openServices(options: ServicesOptions) {
       diskReserve: { directory, bytes: config.diskReserveBytes },
       maxDiskBytes: config.maxDiskBytes,
       hasAllEvents: (sandbox, log) => ingest.hasAll(sandbox, log),
+      onReady: (row, target, signal) =>
+        renewSandbox({ controlPlane, storage, accounts, clock, log }, row, target, signal),
       onRunning: (id) => pendingMessages.deliverToSandbox(id),
     }),
   )

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'f3ca83ffba5da1442baca4e12cf432f73d4055804d545f0016dbb50270db6776'
+const expectedHash = 'adcf751e9290fcd84a59bd6f4c89d0eca1028983dedcb1646bc5aee36ce43167'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

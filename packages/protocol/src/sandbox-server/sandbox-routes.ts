@@ -61,12 +61,15 @@ export const sandboxRoutes = defineRoutes(
     resumeSandbox: route.post('/api/v1/sandboxes/{sandbox_id}/resume', {
       summary: 'Resume a sandbox',
       description:
-        'Answers when it is on its way: poll the sandbox until it is RUNNING. One in ERROR is started again on its files.',
+        'Answers when it is on its way: poll the sandbox until it is RUNNING. One that is STARTING or RUNNING stays as it is, with its key. One in ERROR is started again on its files.',
       params: sandboxParams,
       responses: {
         ...successResponses,
-        409: { description: 'Nothing is left of it that could be resumed.' },
+        409: {
+          description: 'Nothing is left of it that could be resumed: detail has code and current_status.',
+        },
         429: { description: 'As many sandboxes of yours run as may.' },
+        502: { description: 'Its backend failed, and is tried again: detail says why.' },
       },
     }),
     deleteSandbox: route.delete('/api/v1/sandboxes/{sandbox_id}', {

@@ -1,5 +1,6 @@
 import { readLimited } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import type { Secret } from '@slipway/shared/redaction'
 import type { Clock } from '@slipway/shared/time'
 
 export type Health =
@@ -15,6 +16,7 @@ export interface ProbeContext {
 }
 
 const requestTimeoutMs = 5_000
+const clockToleranceMs = 5_000
 /** A longer answer counts as none: sandboxes are not trusted. */
 const maxAnswerBytes = 64 * 1024
 
@@ -34,9 +36,30 @@ export async function probeHealth(url: string, key: string | null, context: Prob
 }
 
 /** Whether it waits for its settings: `/ready` of such a server is 200 or, of earlier ones, 503. */
-async function isDormant(url: string, context: ProbeContext): Promise<boolean> {
+export async function isDormant(url: string, context: ProbeContext): Promise<boolean> {
   const init = await fetchJson(`${url}/api/init`, {}, context)
   return typeof init !== 'string' && init.status === 200 && readinessState(init.body) === 'dormant'
+}
+
+/** Of one start of an agent server: its id, or of those that tell none the time of it, in milliseconds. */
+export type AgentInstance = string | number
+
+/** Undefined when it does not tell. */
+export async function fetchInstance(
+  { url, key }: { readonly url: string; readonly key: Secret },
+  context: ProbeContext,
+): Promise<AgentInstance | undefined> {
+  const info = await fetchJson(`${url}/server_info`, { headers: keyHeader(key.reveal()) }, context)
+  if (typeof info === 'string' || info.status !== 200 || !isRecord(info.body)) return undefined
+  const { instance_id, uptime } = info.body
+  if (typeof instance_id === 'string') return instance_id
+  return typeof uptime === 'number' ? context.clock.now() - uptime * 1000 : undefined
+}
+
+/** Times are of whole seconds and of clocks that are set now and then. */
+export function isSameInstance(one: AgentInstance, other: AgentInstance): boolean {
+  if (typeof one !== 'number' || typeof other !== 'number') return one === other
+  return Math.abs(one - other) < clockToleranceMs
 }
 
 /** Whether it accepts the key. */

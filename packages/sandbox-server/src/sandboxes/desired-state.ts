@@ -1,10 +1,18 @@
 import { Problem } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { Reconciler } from './reconcile/reconciler.ts'
+import { failureReason, hasFailureDetail } from './reconcile/worker.ts'
 import type { SandboxContext } from './state/context.ts'
 import { isPresent, type SandboxRowUpdate } from './state/sandbox-repository.ts'
 
 type DesiredStateDeps = SandboxContext & { readonly reconciler: Reconciler }
+
+/** Why a desired change is not made yet; it is tried again. */
+interface Delay {
+  /** Its backend fails; otherwise it takes longer than requests wait. */
+  readonly isFailure: boolean
+  readonly why: string
+}
 
 /** The desired state of sandboxes: written to the row first, then the reconciler makes it true. */
 export class DesiredStateWriter {
@@ -45,30 +53,33 @@ export class DesiredStateWriter {
     await this.update(id, (row) => {
       if (row.wanted === 'paused') return undefined
       requirePausable(row)
-      return { wanted: 'paused' }
+      return { wanted: 'paused', ...(hasFailureDetail(row) && { detail: null }) }
     })
-    await this.waitFor(id, (row) => {
+    const delay = await this.waitFor(id, (row) => {
       if (row === undefined || row.wanted !== 'paused' || row.status === 'PAUSED') return true
       requirePausable(row)
       return false
     })
+    if (delay !== undefined) throw unavailableProblem(delay.why)
   }
 
-  /** Waits for a row that fits. A Problem `unavailable` when its backend fails or it takes too long. */
-  async waitFor(id: string, predicate: (row: SandboxRow | undefined) => boolean): Promise<void> {
+  /** Waits for a row that fits. Returns why there is none yet: its backend fails, or it takes too long. */
+  async waitFor(id: string, predicate: (row: SandboxRow | undefined) => boolean): Promise<Delay | undefined> {
     const { repository, answerMs, clock, signal } = this.#deps
     const limit = clock.timeout(answerMs)
     const read = async () => {
       const [row] = await this.find([id])
-      if (predicate(row)) return true
-      const failure = this.#deps.reconciler.failure(id)
-      if (failure !== undefined) throw unavailableProblem(failure)
-      return undefined
+      if (predicate(row)) return 'fits'
+      // Of another server it is in the row.
+      const why = this.#deps.reconciler.failure(id) ?? (row && failureReason(row))
+      return why === undefined ? undefined : { isFailure: true, why }
     }
     try {
-      await repository.until(id, read, AbortSignal.any([limit, signal]))
+      const found = await repository.until(id, read, AbortSignal.any([limit, signal]))
+      return found === 'fits' ? undefined : found
     } catch (error) {
-      throw limit.aborted && error === limit.reason ? unavailableProblem('it takes long') : error
+      if (limit.aborted && error === limit.reason) return { isFailure: false, why: 'it takes long' }
+      throw error
     }
   }
 
@@ -86,6 +97,13 @@ export class DesiredStateWriter {
 
 export function notFoundProblem(): Problem {
   return new Problem('not_found', 'There is no such sandbox')
+}
+
+/** For `catch`: other errors are thrown again. */
+export function ignoreProblem(code: Problem['code']): (error: unknown) => void {
+  return (error) => {
+    if (!(error instanceof Problem) || error.code !== code) throw error
+  }
 }
 
 function unavailableProblem(why: string): Problem {

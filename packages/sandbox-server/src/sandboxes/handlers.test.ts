@@ -9,6 +9,7 @@ import { sandboxHandlers } from './handlers.ts'
 import type { SandboxesOptions } from './state/context.ts'
 import { createFixture, createSpecs, eventually } from './testing/sandboxes-fixture.ts'
 
+const firstLook = ['GET /alive', 'GET /server_info', 'GET /api/init']
 const specs = [{ env: { API_TOKEN: 'canary-spec' } }, {}]
 
 function only<T extends object, K extends keyof T>(table: T, names: readonly K[]): Pick<T, K> {
@@ -65,6 +66,9 @@ async function server(options: Partial<SandboxesOptions> = {}) {
       const { body: found } = await call(who, 'GET', `/api/v1/sandboxes?id=${body.id}`)
       expect(found[0].status).toBe('RUNNING')
     })
+    // After the first look of the control plane nothing asks its agent server for a while.
+    const { requests } = at.backend.agent(body.id)
+    await eventually(() => expect(requests).toEqual(expect.arrayContaining(firstLook)))
     return (await call(who, 'GET', `/api/v1/sandboxes?id=${body.id}`)).body[0]
   }
   return { ...at, sandboxes, call, start, keys, url: listening.url, port: listening.port }
@@ -94,6 +98,30 @@ test('a sandbox is started, listed, paused, resumed and deleted by its owner, an
   expect((await call('ann', 'DELETE', `${path}?sandbox_id=${info.id}`)).body).toEqual({ success: true })
   expect((await call('ann', 'DELETE', path)).status).toBe(404)
   expect((await call('ann', 'GET', `/api/v1/sandboxes?id=${info.id}`)).body).toEqual([null])
+})
+
+test('a resume says that nothing is left, or how its backend failed', async () => {
+  const { call, start, backend } = await server()
+  const [info, other] = [await start('ann'), await start('ann')]
+  const path = `/api/v1/sandboxes/${info.id}`
+  await call('ann', 'POST', `${path}/pause`)
+  backend.before = (verb) => {
+    if (verb === 'resume') throw new Error('the engine is down')
+  }
+  const failed = await call('ann', 'POST', `${path}/resume`)
+  expect(failed).toMatchObject({
+    status: 502,
+    body: { detail: expect.stringContaining('the engine is down') },
+  })
+  backend.before = () => {}
+  expect((await call('ann', 'POST', `${path}/resume`)).status).toBe(200)
+  backend.vanish(other.id)
+  await eventually(async () =>
+    expect(await call('ann', 'POST', `/api/v1/sandboxes/${other.id}/resume`)).toMatchObject({
+      status: 409,
+      body: { detail: { code: 'runtime_not_resumable', current_status: 'MISSING' } },
+    }),
+  )
 })
 
 test('pages of sandboxes contain all of them, and invalid limits are refused', async () => {

@@ -1,14 +1,8 @@
-import { CallError, type Client } from '@slipway/client'
+import { CallError } from '@slipway/client'
 import { readLimited } from '@slipway/shared/async'
-import type { Secret } from '@slipway/shared/redaction'
 import { lastChars } from '@slipway/shared/text'
 import type { Clock } from '@slipway/shared/time'
-
-export interface ExecTarget {
-  readonly client: Pick<Client, 'call'>
-  readonly url: string
-  readonly key: Secret
-}
+import type { AgentTarget } from '../network/agent-target.ts'
 
 /** `exitCode` is -1 after the timeout. Long outputs lose their beginning. */
 export interface CommandResult {
@@ -26,7 +20,7 @@ const timeoutGraceMs = 15_000
 
 /** Runs a command by bash. Polls for its end: long connections break, and a lost answer does no harm. */
 export async function execCommand(
-  { client }: ExecTarget,
+  { client }: AgentTarget,
   command: string,
   options: {
     readonly cwd?: string
@@ -63,7 +57,7 @@ export async function execCommand(
 
 /** Writes a file in a sandbox and creates its directories. */
 export async function uploadFile(
-  { url, key }: ExecTarget,
+  { url, key }: AgentTarget,
   path: string,
   bytes: Buffer,
   options: { readonly fetch: typeof fetch; readonly clock: Clock; readonly signal: AbortSignal },
@@ -88,7 +82,7 @@ export async function uploadFile(
 
 /** A file in a sandbox; undefined when it is missing or too large. */
 export async function downloadFile(
-  { url, key }: ExecTarget,
+  { url, key }: AgentTarget,
   path: string,
   options: { readonly fetch: typeof fetch; readonly maxBytes: number; readonly signal: AbortSignal },
 ): Promise<Buffer | undefined> {

@@ -1,7 +1,9 @@
 import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { unixFetch } from '@slipway/http'
+import { must } from '@slipway/protocol'
 import { programRoot } from '@slipway/shared/process/testing'
+import { systemClock } from '@slipway/shared/time'
 import { expect, onTestFinished, test } from 'vitest'
 import { ProcessBackend } from '../backends/process/process-backend.ts'
 import { openTestControlPlane } from '../testing/fixtures.ts'
@@ -100,6 +102,49 @@ test('one of the warm pool gets its key when it is claimed, and its settings aga
   const resumed = await sandboxes.waitSettled(row.id, soon())
   expect(resumed).toMatchObject({ status: 'RUNNING', detail: null })
   expect(await sandboxes.getConnection(resumed)?.client.call('countConversations', {})).toBe(0)
+  await sandboxes[Symbol.asyncDispose]()
+}, 120_000)
+
+test('an agent server that is killed and started again in its sandbox has its key, settings and conversations', async () => {
+  // A supervisor in the sandbox, as images of others have one.
+  const loop = 'while :; do "$@"; sleep 0.1; done'
+  const main = [process.execPath, join(root, 'packages/agent-server/src/main.js')]
+  const at = await real([{ command: ['/bin/sh', '-c', loop, 'loop', ...main], warm: 1 }])
+  const skipped = { ms: 0 }
+  const told: string[] = []
+  const { sandboxes } = await at.open({
+    clock: { ...systemClock, now: () => Date.now() + skipped.ms },
+    onReady: async ({ id }) => void told.push(id),
+  })
+  await eventually(async () =>
+    expect((await at.ledger.sandboxes.listRunning(null))[0]?.status).toBe('RUNNING'),
+  )
+  const { id } = await sandboxes.start(ann)
+  const row = await sandboxes.waitSettled(id, soon())
+  const before = must(sandboxes.getConnection(row), 'a connection')
+  const body = {
+    agent: { llm: { model: 'scripted/test', usage_id: 'agent', script: [] }, tools: [] },
+    workspace: { working_dir: before.workingDir },
+    secrets: { ONE: { kind: 'StaticSecret' as const, value: 'canary' } },
+  }
+  const { id: conversation } = await before.client.call('createConversation', { body })
+  const { instance_id } = await before.client.call('serverInfo', {})
+  for (const times of [2, 3]) {
+    const end = { command: 'kill -9 $PPID; sleep 5; true' }
+    await before.client.call('executeBashCommand', { body: end }).catch(() => undefined)
+    await eventually(async () => {
+      skipped.ms += 16_000
+      expect(told).toHaveLength(times)
+      expect((await sandboxes.find([id]))[0]?.status).toBe('RUNNING')
+    })
+    const [again] = await sandboxes.find([id])
+    expect(again).toMatchObject({ epoch: row.epoch, detail: null })
+    const { client, key } = must(again && sandboxes.getConnection(again), 'a connection')
+    expect(key.reveal()).toBe(before.key.reveal())
+    expect((await client.call('serverInfo', {})).instance_id).not.toBe(instance_id)
+    const [info] = await client.call('getConversations', { query: { ids: [conversation] } })
+    expect(JSON.stringify(info?.secret_registry)).toContain('ONE')
+  }
   await sandboxes[Symbol.asyncDispose]()
 }, 120_000)
 

@@ -1,6 +1,7 @@
 import { Problem } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import type { Sandboxes } from './sandboxes.ts'
+import type { SandboxesOptions } from './state/context.ts'
 import { ann, bob, createFixture, eventually, startAndWait } from './testing/sandboxes-fixture.ts'
 
 const soon = () => AbortSignal.timeout(25_000)
@@ -76,6 +77,71 @@ test('pause freezes, resume continues with the same key and the same processes',
   expect(again.session_api_key).toBe(before.session_api_key)
   await sandboxes.resume(row)
   expect(at.backend.sandboxes.get(row.id)?.starts).toBe(1)
+})
+
+test('a resume of one that starts or runs changes nothing, however often it comes', async () => {
+  const at = await createFixture()
+  const sandboxes = await at.open()
+  const row = await startAndWait(sandboxes)
+  const { session_api_key: key } = await sandboxes.getInfo(row)
+  await sandboxes.pause(row)
+  await Promise.all([1, 2, 3, 4].map(() => sandboxes.resume(row)))
+  await sandboxes.resume(row)
+  const again = await sandboxes.getInfo(await sandboxes.waitSettled(row.id, soon()))
+  expect(again).toMatchObject({ status: 'RUNNING', session_api_key: key })
+  await sandboxes.resume(row)
+  expect(at.backend.calls.filter((call) => call.startsWith('resume'))).toHaveLength(1)
+  await sandboxes.remove(row)
+  expect(await problemCode(sandboxes.resume(row))).toBe('not_found')
+})
+
+test('a resume that its backend fails says so, is tried again by a repeat, and in the background', async () => {
+  const at = await createFixture()
+  const sandboxes = await at.open({ retryMs: [60_000, 60_000], reconcileMs: 60_000 })
+  const row = await startAndWait(sandboxes)
+  const { session_api_key: key } = await sandboxes.getInfo(row)
+  await sandboxes.pause(row)
+  at.backend.before = (verb) => {
+    if (verb === 'resume') throw new Error('the engine is down')
+  }
+  for (const attempt of [1, 2, 3]) {
+    const error = await sandboxes.resume(row).catch((error: unknown) => error)
+    expect(error).toMatchObject({
+      code: 'bad_gateway',
+      message: expect.stringContaining('the engine is down'),
+    })
+    expect(at.backend.calls.filter((call) => call.startsWith('resume'))).toHaveLength(attempt)
+    expect(await statusOf(sandboxes, row.id)).toBe('STARTING')
+  }
+  // What was asked for is kept, also by another server that was not asked.
+  const [failed] = await sandboxes.find([row.id])
+  expect(failed?.wanted).toBe('running')
+  at.backend.before = () => {}
+  await at.open()
+  const again = await sandboxes.getInfo(await sandboxes.waitSettled(row.id, soon()))
+  expect(again).toMatchObject({ status: 'RUNNING', status_detail: null, session_api_key: key })
+  await sandboxes.resume(row)
+})
+
+test('what a sandbox is told before it runs may become its detail, and a failure of it is no failure of the start', async () => {
+  const at = await createFixture()
+  const told: string[] = []
+  let isFailing = false
+  const onReady: SandboxesOptions['onReady'] = async (row, { client }) => {
+    expect(await client.call('countConversations', {})).toBe(0)
+    told.push(row.status)
+    if (isFailing) throw new Error('no answer')
+    return told.length === 1 ? 'It has lost something.' : undefined
+  }
+  const sandboxes = await at.open({ onReady })
+  const row = await startAndWait(sandboxes)
+  expect(row.detail).toBe('It has lost something.')
+  isFailing = true
+  await sandboxes.pause(row)
+  await sandboxes.resume(row)
+  expect(await sandboxes.waitSettled(row.id, soon())).toMatchObject({ status: 'RUNNING', detail: null })
+  expect(at.logged.join()).toContain('no answer')
+  expect(told).toEqual(['STARTING', 'STARTING'])
 })
 
 test('a sandbox that is deleted is out of sight at once and its things go behind', async () => {

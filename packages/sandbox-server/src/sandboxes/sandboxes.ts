@@ -12,12 +12,13 @@ import { hashKey } from '../auth/authenticator.ts'
 import type { SandboxUse } from '../backends/backend.ts'
 import { ensureCapacity } from './concurrency-limit.ts'
 import { ControlLoop } from './control-loop.ts'
-import { DesiredStateWriter, notFoundProblem } from './desired-state.ts'
+import { DesiredStateWriter, ignoreProblem, notFoundProblem } from './desired-state.ts'
 import { ActivityMonitor } from './lifetimes/activity-monitor.ts'
 import { DiskGuard } from './lifetimes/disk-guard.ts'
 import { LastUseTracker } from './lifetimes/last-use.ts'
 import { restartEpoch } from './reconcile/plan.ts'
 import { Reconciler } from './reconcile/reconciler.ts'
+import { hasFailureDetail } from './reconcile/worker.ts'
 import { createContext, type SandboxesOptions } from './state/context.ts'
 import { newSandboxConfig } from './state/sandbox-config.ts'
 import { type SandboxConnection, SandboxInfoReader } from './state/sandbox-info.ts'
@@ -89,10 +90,17 @@ export class Sandboxes implements AsyncDisposable {
     return this.#parts.desired.pause(id)
   }
 
-  /** Resolves when it is on its way. A Problem `conflict` without a rest of it, `too_many` at the limit. */
+  /**
+   * Resolves when it is on its way. While it is STARTING or RUNNING nothing changes: it keeps its key, and a
+   * start that failed is tried again now. Problems: `not_found`, `conflict` without a rest of it, `too_many`
+   * at the limit, `bad_gateway` when its backend fails, which is tried again until it runs or is paused.
+   */
   async resume({ id, owner }: SandboxRow): Promise<void> {
     await this.#parts.forOwner(owner ?? '', async () => {
-      if (!needsResume(await this.#parts.desired.get(id))) return
+      if (!needsResume(await this.#parts.desired.get(id)))
+        return await this.#parts.desired.update(id, (row) =>
+          row.status === 'STARTING' && hasFailureDetail(row) ? { detail: null } : undefined,
+        )
       await ensureCapacity(this.#parts, owner, id)
       await this.#parts.desired.update(id, (row) => {
         if (!needsResume(row)) return undefined
@@ -101,12 +109,15 @@ export class Sandboxes implements AsyncDisposable {
         return { wanted: 'running', status: 'STARTING', epoch, detail: null, used_at }
       })
     })
-    const started = this.#parts.desired.waitFor(id, (row) => {
-      if (row?.status === 'MISSING') throw notResumableProblem(row)
-      return row?.status !== 'STARTING' || (row.epoch !== null && row.epoch !== restartEpoch)
+    const delay = await this.#parts.desired.waitFor(id, (row) => {
+      if (row === undefined) throw notFoundProblem()
+      // Another request has paused it.
+      if (row.wanted !== 'running') return true
+      if (row.status === 'MISSING') throw notResumableProblem(row)
+      if (row.status === 'ERROR') throw backendProblem(row.detail ?? 'its start failed')
+      return row.status !== 'STARTING' || (row.epoch !== null && row.epoch !== restartEpoch)
     })
-    // Unavailable: it is on its way and is retried.
-    await started.catch(ignoreProblem('unavailable'))
+    if (delay?.isFailure) throw backendProblem(`${delay.why}. It is tried again.`)
   }
 
   /** Resolves when callers no longer see it; its processes and files are removed afterwards. */
@@ -242,8 +253,6 @@ function notResumableProblem({ status }: SandboxRow): Problem {
   return new Problem('conflict', message, undefined, members)
 }
 
-function ignoreProblem(code: Problem['code']): (error: unknown) => void {
-  return (error) => {
-    if (!(error instanceof Problem) || error.code !== code) throw error
-  }
+function backendProblem(why: string): Problem {
+  return new Problem('bad_gateway', `The sandbox could not be resumed: ${why}`)
 }

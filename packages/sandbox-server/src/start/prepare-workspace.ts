@@ -6,7 +6,8 @@ import { firstChars, shellQuote } from '@slipway/shared/text'
 import type { Clock } from '@slipway/shared/time'
 import type { Repository } from '../accounts/git-repository.ts'
 import type { RepositoryScripts } from '../accounts/script-consents.ts'
-import { type CommandResult, type ExecTarget, execCommand, uploadFile } from '../sandboxes/sandbox-exec.ts'
+import type { AgentTarget } from '../network/agent-target.ts'
+import { type CommandResult, execCommand, uploadFile } from '../sandboxes/sandbox-exec.ts'
 import { truncateStart } from './truncate-start.ts'
 
 export const defaultPrepareTimeouts = {
@@ -17,6 +18,11 @@ export const defaultPrepareTimeouts = {
 }
 export type PrepareTimeouts = Readonly<typeof defaultPrepareTimeouts>
 
+export interface GitIdentity {
+  readonly name?: string | null | undefined
+  readonly email?: string | null | undefined
+}
+
 export interface PrepareOptions {
   /** The project, or the parent of a repository's directory. Absolute, as seen from inside the sandbox. */
   readonly directory: string
@@ -25,7 +31,7 @@ export interface PrepareOptions {
   /** The branch to create when none is chosen. */
   readonly newBranch: string
   readonly isFullClone: boolean
-  readonly identity: { readonly name?: string | null | undefined; readonly email?: string | null | undefined }
+  readonly identity: GitIdentity
   readonly limits: PrepareTimeouts
   readonly clock: Clock
   readonly fetch: typeof fetch
@@ -50,7 +56,7 @@ const maxReportedCharacters = 2_000
  * Returns the directory of the project (wire 3.2). A failed clone is a `PrepareError`: an agent would not
  * notice it. A failed setup script or hook is a warning. Repeatable: existing work is not changed.
  */
-export async function prepareWorkspace(target: ExecTarget, options: PrepareOptions): Promise<string> {
+export async function prepareWorkspace(target: AgentTarget, options: PrepareOptions): Promise<string> {
   const { directory, repository, identity, limits, clock, signal, onStep, onWarning } = options
   const exec = (command: string, timeoutMs: number) =>
     execCommand(target, command, { timeoutMs, clock, signal })
@@ -93,10 +99,32 @@ export async function prepareWorkspace(target: ExecTarget, options: PrepareOptio
 const retryCommand = (command: string) =>
   `for i in 1 2 3 4 5 6 7 8; do ${command} && break; [ $i = 8 ] && exit 1; sleep 0.2; done`
 
-function setIdentityCommands({ name, email }: PrepareOptions['identity']): string[] {
-  return Object.entries({ 'user.name': name, 'user.email': email }).flatMap(([key, value]) =>
-    value ? [retryCommand(`git config --global ${key} ${shellQuote(value)}`)] : [],
-  )
+/**
+ * Also notes what was set: a value that differs from its note is not ours, and `keepsOthers` leaves it as it
+ * is.
+ */
+function setIdentityCommands({ name, email }: GitIdentity, { keepsOthers = false } = {}): string[] {
+  return Object.entries({ name, email }).flatMap(([key, value]) => {
+    if (!value) return []
+    const set = (of: string) => retryCommand(`git config --global ${of} ${shellQuote(value)}`)
+    const commands = `${set(`user.${key}`)}\n${set(`slipway.user${key}`)}`
+    if (!keepsOthers) return [commands]
+    return [
+      `is=$(git config --global --get user.${key})
+if [ -z "$is" ] || [ "$is" = "$(git config --global --get slipway.user${key})" ]; then
+${commands}
+fi`,
+    ]
+  })
+}
+
+/** Makes git in a sandbox what starts made it, unless something else chose another identity since. */
+export function renewGitCommand(identity: GitIdentity, projectDirs: readonly string[]): string {
+  return [
+    'command -v git >/dev/null || exit 0',
+    ...setIdentityCommands(identity, { keepsOthers: true }),
+    ...projectDirs.map(trustDirectory),
+  ].join('\n')
 }
 
 /** Git refuses directories of other users, and mounted ones often are. */
@@ -115,7 +143,7 @@ ${trustDirectory(directory)}
 type Exec = (command: string, timeoutMs: number) => Promise<CommandResult>
 type CloneOptions = PrepareOptions & { readonly repository: Repository; readonly projectDir: string }
 
-async function cloneRepository(target: ExecTarget, exec: Exec, options: CloneOptions): Promise<void> {
+async function cloneRepository(target: AgentTarget, exec: Exec, options: CloneOptions): Promise<void> {
   const { repository, limits } = options
   if (repository.login === undefined) return await runClone(exec, options, undefined)
   // The token is in a private file while the clone runs, and in no command line: the system shows those, and
@@ -270,7 +298,7 @@ printf '%s' ${shellQuote(script)} > "$hooks/pre-commit" && chmod +x "$hooks/pre-
 }
 
 /** The end of an output, without terminal control sequences. */
-function describeOutput({ stdout, stderr }: CommandResult): string {
+export function describeOutput({ stdout, stderr }: CommandResult): string {
   const text = stripVTControlCharacters(`${stdout}\n${stderr}`).replace(/[^\P{Cc}\n\t]/gu, '')
   return truncateStart(text.trim(), maxReportedCharacters)
 }

@@ -11,7 +11,7 @@ import type { Redactor, Secret } from '@slipway/shared/redaction'
 import type { AppConversationRow } from '@slipway/storage/control-plane'
 import type { AccountSecrets, Accounts } from '../accounts/accounts.ts'
 import type { GitProviders, GitToken } from '../accounts/git-providers.ts'
-import { defaultProvider, isUrl, type Repository, resolveRepository } from '../accounts/git-repository.ts'
+import { defaultProvider, type Repository, resolveRepository } from '../accounts/git-repository.ts'
 import { providerTokenName } from '../accounts/lookup-secrets.ts'
 import type { ScriptConsents } from '../accounts/script-consents.ts'
 import type { UserSettingsStore } from '../accounts/settings.ts'
@@ -26,6 +26,7 @@ import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import type { AdmittedStart } from './admission.ts'
 import { type ConversationSettings, createConversationBody } from './conversation-request.ts'
 import { StartError } from './failures.ts'
+import { findGitToken, gitTokenDescription, gitTokenVariable } from './git-token.ts'
 import { conversationMarketplaces } from './marketplaces.ts'
 import { type PrepareOptions, type PrepareTimeouts, prepareWorkspace } from './prepare-workspace.ts'
 import type { StartProgress } from './progress.ts'
@@ -67,7 +68,7 @@ export interface StartJob extends AdmittedStart {
 
 /** Everything between WORKING and READY (wire 3.1). Rejects on failure, without undoing earlier steps. */
 export async function runStart(deps: StartRunDeps, job: StartJob): Promise<void> {
-  const { progress, choice, signal, redactor, id } = job
+  const { progress, choice, signal, redactor, id, scope, request } = job
   await progress.update({ status: 'WAITING_FOR_SANDBOX', sandbox: choice.row.id })
   const connection = await waitUntilRunning(deps.sandboxes, choice.row, {
     waitMs: deps.waitMs,
@@ -85,7 +86,7 @@ export async function runStart(deps: StartRunDeps, job: StartJob): Promise<void>
       AbortSignal.any([signal, deps.clock.timeout(lookupTimeoutMs)]),
     ))
   if (!isStarted) {
-    const token = await findGitToken(deps, job)
+    const token = await findGitToken(deps.accounts, scope.owner, request)
     redactor.add(token?.token)
     // Before scripts of the repository run, so that their output is redacted.
     const secrets = await collectSecrets(deps, job, token?.token)
@@ -112,13 +113,6 @@ async function existsOnAgentServer(
 ): Promise<boolean> {
   const [info] = await client.call('getConversations', { query: { ids: [id] }, signal })
   return info !== null && info !== undefined
-}
-
-async function findGitToken({ accounts }: StartRunDeps, { scope, request }: StartJob) {
-  const { selected_repository, git_provider } = request
-  if (git_provider !== undefined) return await accounts.gitProviders.getToken(scope.owner, git_provider)
-  const isNamed = selected_repository !== undefined && !isUrl(selected_repository)
-  return isNamed ? await accounts.gitProviders.getToken(scope.owner, defaultProvider) : undefined
 }
 
 async function prepareProject(
@@ -233,10 +227,10 @@ async function collectSecrets(
   const provider = request.git_provider ?? defaultProvider
   const granted = token === undefined ? names : [...names, providerTokenName(provider)]
   await controlPlane.sandboxes.grantSecrets(choice.row.id, granted)
-  const name = `${provider.toUpperCase()}_TOKEN`
+  const name = gitTokenVariable(provider)
   return token === undefined || Object.hasOwn(stored, name)
     ? stored
-    : { ...stored, [name]: { value: token, description: 'Token of the provider of the repository' } }
+    : { ...stored, [name]: { value: token, description: gitTokenDescription } }
 }
 
 /** Writes the row first, so that event ingest finds it, and then creates the conversation. */

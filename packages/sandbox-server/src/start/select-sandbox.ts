@@ -6,6 +6,7 @@ import {
   type Scope,
 } from '@slipway/storage/control-plane'
 import { visibleSandboxStatus } from '../conversations/records/conversation-info.ts'
+import { ignoreProblem } from '../sandboxes/desired-state.ts'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import { StartError, sandboxError } from './failures.ts'
 import { chooseByStrategy, isGroupingStrategy } from './grouping.ts'
@@ -106,7 +107,8 @@ export async function waitUntilRunning(
       }
       if (wasResumed) throw new StartError(`The sandbox ${row.id} was paused during the start.`)
       wasResumed = true
-      await sandboxes.resume(row)
+      // A failure of its backend may pass within `waitMs`.
+      await sandboxes.resume(row).catch(ignoreProblem('bad_gateway'))
     }
   } catch (error) {
     if (!timeout.aborted || options.signal.aborted) throw error

@@ -1,9 +1,13 @@
+import { randomUUID } from 'node:crypto'
 import { availableToolNames, type BrowserSearch } from '@slipway/agent'
 import type { Handlers, Readiness, Reply } from '@slipway/http'
 import type { agentServerRoutes, InitState, Problem } from '@slipway/protocol'
 
 /** The version of the contract that clients look for in `/server_info` (not our own). */
 const contractVersion = '1.58.2'
+
+/** Of this start of the process: control planes see by it that something started the server again. */
+const instanceId = randomUUID()
 
 /** `getLastActivityMs` answers when the server was last used. */
 export function healthHandlers(options: {
@@ -36,6 +40,7 @@ export function healthHandlers(options: {
   const serverInfoReply = async () => ({
     json: {
       uptime: secondsSince(startedAt),
+      instance_id: instanceId,
       idle_time: secondsSince(options.getLastActivityMs()),
       title: 'Slipway Agent Server',
       version: contractVersion,

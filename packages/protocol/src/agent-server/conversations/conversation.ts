@@ -380,6 +380,7 @@ export const importResult = component('ImportResult', { conversation_id: id, imp
 /** `uptime` and `idle_time` are whole seconds; `version` is that of the contract. */
 export const serverInfo = looseComponent('ServerInfo', {
   uptime: z.int(),
+  instance_id: z.string().meta({ description: 'Differs for each start of the server.' }),
   idle_time: z.int(),
   title: z.string(),
   version: z.string(),

@@ -18,6 +18,9 @@ export class FakeAgentServer {
   isFailing = false
   /** Ids of the events of its conversations, oldest first. */
   readonly logs = new Map<string, string[]>()
+  /** Undefined: it tells its uptime alone, as others do. */
+  instance: string | undefined = 'first'
+  uptimeSeconds = 0
   inits: unknown[] = []
   requests: string[] = []
   onRequest: (request: IncomingMessage) => void = () => {}
@@ -48,6 +51,14 @@ export class FakeAgentServer {
 
   get isDormant(): boolean {
     return this.#isDormant
+  }
+
+  /** As if something in the sandbox had started it again: it has its environment alone. */
+  startAgain(instance: string | undefined = this.instance && `${this.instance} again`): void {
+    this.instance = instance
+    this.uptimeSeconds = 0
+    this.#isDormant = this.env.SLIPWAY_DEFERRED_INIT === 'true'
+    this.#keys = this.env.SLIPWAY_SESSION_API_KEY === undefined ? [] : [this.env.SLIPWAY_SESSION_API_KEY]
   }
 
   /** As if it had never waited for its settings. */
@@ -86,7 +97,8 @@ export class FakeAgentServer {
       return [200, { state: this.#isDormant ? 'dormant' : 'ready', error: null }]
     if (url === '/api/init' && headers['x-init-api-key'] !== this.env.SLIPWAY_INIT_API_KEY) return [401, {}]
     if (url === '/api/init' && method === 'POST') return this.#init(body)
-    if (url === '/server_info') return [200, { idle_time: this.idleSeconds }]
+    if (url === '/server_info')
+      return [200, { idle_time: this.idleSeconds, uptime: this.uptimeSeconds, instance_id: this.instance }]
     if (this.#isDormant) return [503, { detail: 'dormant' }]
     if (!this.#keys.includes(String(headers['x-session-api-key']))) return [401, { detail: 'Unauthorized' }]
     if (this.isFailing) return [500, { detail: 'Internal Server Error' }]

@@ -28,7 +28,7 @@ test('an unused sandbox is paused only when its agent server confirms it', async
   }
   await new Promise((resolve) => setTimeout(resolve, 300))
   for (const { id } of [working, silent, used, busy]) expect(await statusOf(sandboxes, id)).toBe('RUNNING')
-  expect(at.backend.agent(used.id).requests).not.toContain('GET /server_info')
+  expect(at.backend.agent(used.id).requests.join()).not.toContain('status=running')
   at.backend.agent(working.id).running = 0
   await eventually(async () => expect(await statusOf(sandboxes, working.id)).toBe('PAUSED'))
   // What it says of the time before it was resumed does not count.
@@ -177,4 +177,63 @@ test('a sandbox that does not answer for long stays RUNNING with a detail, until
     at.clock.skipMs += 61_000
     expect(await detail()).toBeNull()
   })
+})
+
+test('an agent server that something in its sandbox started again gets its settings and is told again', async () => {
+  const at = await createFixture([{}, { warm: 1 }])
+  const told: string[] = []
+  const sandboxes = await at.open({ onReady: async ({ id }) => void told.push(id) })
+  await eventually(async () => {
+    const [pooled] = await at.controlPlane.sandboxes.listRunning(null)
+    expect(pooled?.status).toBe('RUNNING')
+  })
+  const spare = [...at.backend.sandboxes.keys()][0]
+  const [plain, claimed] = [await startAndWait(sandboxes), await startAndWait(sandboxes, ann, 'spec-1')]
+  expect(claimed.id).toBe(spare)
+  for (const [{ id }, instance] of [
+    [claimed, 'another'],
+    [plain, 'another'],
+    // Others tell their uptime alone.
+    [plain, undefined],
+    [plain, undefined],
+  ] as const) {
+    const agent = at.backend.agent(id)
+    const keyOf = async () => (await sandboxes.getInfo(await sandboxes.get(ann, id))).session_api_key
+    const [key, inits, times] = [await keyOf(), agent.inits.length, told.length]
+    // Of the next look.
+    at.clock.skipMs += 16_000
+    const looks = agent.requests.length
+    await eventually(() => expect(agent.requests.slice(looks)).toContain('GET /server_info'))
+    agent.startAgain(instance)
+    await eventually(async () => {
+      at.clock.skipMs += 16_000
+      expect(told.length).toBeGreaterThan(times)
+      expect(await statusOf(sandboxes, id)).toBe('RUNNING')
+    })
+    expect(told.at(-1)).toBe(id)
+    expect(await keyOf()).toBe(key)
+    expect(agent.isDormant).toBe(false)
+    expect(agent.inits.slice(inits)).toMatchObject(
+      id === claimed.id ? [{ session_api_keys: [key], webhooks: [{ base_url: expect.any(String) }] }] : [],
+    )
+    expect(at.logged.join()).toContain('was started again')
+  }
+})
+
+test('one that was started again while no control plane ran is found by its lack of settings', async () => {
+  const at = await createFixture([{ warm: 1 }])
+  const first = await at.open({}, { isClosed: false })
+  await eventually(async () => {
+    const [pooled] = await at.controlPlane.sandboxes.listRunning(null)
+    expect(pooled?.status).toBe('RUNNING')
+  })
+  const { id } = await startAndWait(first)
+  expect(at.backend.agent(id).inits).toHaveLength(1)
+  await first[Symbol.asyncDispose]()
+  const agent = at.backend.agent(id)
+  agent.startAgain()
+  const second = await at.open()
+  await eventually(() => expect(agent.isDormant).toBe(false))
+  await eventually(async () => expect(await statusOf(second, id)).toBe('RUNNING'))
+  expect(agent.inits).toHaveLength(2)
 })

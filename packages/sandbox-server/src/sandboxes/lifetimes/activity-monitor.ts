@@ -1,7 +1,13 @@
 import { formatInstant } from '@slipway/protocol'
 import { Semaphore } from '@slipway/shared/async'
 import type { SandboxRow } from '@slipway/storage/control-plane'
-import { fetchJson } from '../../network/agent-server-probe.ts'
+import {
+  type AgentInstance,
+  fetchInstance,
+  fetchJson,
+  isDormant,
+  isSameInstance,
+} from '../../network/agent-server-probe.ts'
 import type { Reconciler } from '../reconcile/reconciler.ts'
 import type { SandboxContext } from '../state/context.ts'
 import { readCaughtUpAt } from '../state/event-note.ts'
@@ -22,14 +28,20 @@ interface ActivityState {
   nextHealth: number
   nextIdle: number
   missedAnswers: number
+  instance: AgentInstance | undefined
 }
 
+const restartedDetail = 'Its agent server was started again in the sandbox.'
 const notAnsweringDetail = 'Its agent server does not answer.'
 /** An agent server that misses fewer may be busy. */
-const maxMissedAnswers = 3
-const healthIntervalMs = 60_000
+const maxMissedAnswers = 12
+const healthIntervalMs = 15_000
 
-/** Applies the lifetimes of `lifetimes.ts` to sandboxes, and checks the health of those that run. */
+/**
+ * Applies the lifetimes of `lifetimes.ts` to sandboxes, and checks the health of those that run. An agent
+ * server that something in the sandbox started again is STARTING again: it gets its settings, is told what
+ * starts told it, and RUNNING says that it has them.
+ */
 export class ActivityMonitor {
   readonly #deps: ActivityMonitorDeps
   readonly #semaphore = new Semaphore(16)
@@ -44,7 +56,7 @@ export class ActivityMonitor {
     const previous = this.#states
     this.#states = new Map()
     for (const { id, status } of rows) {
-      const initial = { nextHealth: this.#deps.clock.now() + healthIntervalMs, nextIdle: 0, missedAnswers: 0 }
+      const initial = { nextHealth: 0, nextIdle: 0, missedAnswers: 0, instance: undefined }
       if (status === 'RUNNING') this.#states.set(id, previous.get(id) ?? initial)
     }
     await Promise.all(rows.map((row) => this.#check(row)))
@@ -63,7 +75,7 @@ export class ActivityMonitor {
     if (isIdleDue && clock.now() >= state.nextIdle) {
       await this.#semaphore.run(() => this.#checkIdle(row, connection, lifetimes, state))
     } else if (clock.now() >= state.nextHealth) {
-      await this.#semaphore.run(() => this.#checkHealth(row, connection.url, state))
+      await this.#semaphore.run(() => this.#checkHealth(row, connection, state))
     }
   }
 
@@ -117,15 +129,29 @@ export class ActivityMonitor {
   }
 
   /** A sandbox that does not answer keeps its status, as it may be busy; its detail says it. */
-  async #checkHealth(row: SandboxRow, url: string, state: ActivityState): Promise<void> {
+  async #checkHealth(row: SandboxRow, connection: SandboxConnection, state: ActivityState): Promise<void> {
     const { clock, repository } = this.#deps
     state.nextHealth = clock.now() + healthIntervalMs
-    const answer = await fetchJson(`${url}/alive`, {}, this.#deps)
-    state.missedAnswers = typeof answer === 'string' ? state.missedAnswers + 1 : 0
+    const isAlive = typeof (await fetchJson(`${connection.url}/alive`, {}, this.#deps)) !== 'string'
+    state.missedAnswers = isAlive ? 0 : state.missedAnswers + 1
     if (state.missedAnswers >= maxMissedAnswers && row.detail === null)
       await repository.update(row, { detail: notAnsweringDetail })
-    if (state.missedAnswers === 0 && row.detail === notAnsweringDetail)
-      await repository.update(row, { detail: null })
+    if (!isAlive) return
+    if (row.detail === notAnsweringDetail) await repository.update(row, { detail: null })
+    await this.#checkInstance(row, connection, state)
+  }
+
+  /** The first look may come after a restart: one that waits for its settings was started again. */
+  async #checkInstance(row: SandboxRow, connection: SandboxConnection, state: ActivityState): Promise<void> {
+    const { repository, reconciler, log } = this.#deps
+    const before = state.instance
+    const instance = await fetchInstance(connection, this.#deps)
+    state.instance = instance ?? before
+    const isKnown = before !== undefined && (instance === undefined || isSameInstance(instance, before))
+    if (isKnown || (before === undefined && !(await isDormant(connection.url, this.#deps)))) return
+    log('info', 'the agent server of a sandbox was started again', { sandbox: row.id })
+    const changed = await repository.update(row, { status: 'STARTING', detail: restartedDetail })
+    if (changed !== undefined) reconciler.notify(row.id)
   }
 
   /** A row that has changed in the meantime stays as it is. */

@@ -4,6 +4,7 @@ import { generateKey } from '../../auth/api-keys.ts'
 import { hashKey } from '../../auth/authenticator.ts'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
 import { type Health, probeHealth, probeKey, sendInit } from '../../network/agent-server-probe.ts'
+import type { AgentTarget } from '../../network/agent-target.ts'
 import { encodeEndpoint } from '../../network/endpoint.ts'
 import type { SandboxContext } from '../state/context.ts'
 import { readCaughtUpAt } from '../state/event-note.ts'
@@ -174,7 +175,8 @@ export class StepRunner {
     const health = await this.#checkHealth(row, observed?.addresses.AGENT_SERVER, secrets)
     if (health.kind === 'ready') {
       const endpoint = observed && { addresses: encodeEndpoint(observed) }
-      await this.updateRow(row, { status: 'RUNNING', detail: null, ...endpoint })
+      const detail = await this.#tellReady(row, observed?.addresses.AGENT_SERVER, secrets)
+      await this.updateRow(row, { status: 'RUNNING', detail, ...endpoint })
       return 'changed'
     }
     if (!isLast) return 'pending'
@@ -182,6 +184,29 @@ export class StepRunner {
     const seconds = Math.round(startMs / 1000)
     const text = `The agent server was not ready after ${seconds} s: ${reason}. ${observed?.detail ?? ''}`
     return await this.#fail(round, text)
+  }
+
+  async #tellReady(
+    row: SandboxRow,
+    url: string | undefined,
+    secrets: SandboxSecrets,
+  ): Promise<string | null> {
+    const { onReady, signal, log } = this.#context
+    if (onReady === undefined || isPooled(row) || url === undefined || secrets.key === null) return null
+    try {
+      const note = await onReady(row, this.#connect(url, secrets.key), signal)
+      return note === undefined ? null : redactDetail(note, secrets)
+    } catch (error) {
+      signal.throwIfAborted()
+      log('warn', 'a sandbox was not told its settings again', { sandbox: row.id, error: String(error) })
+      return null
+    }
+  }
+
+  #connect(url: string, key: string): AgentTarget & { readonly client: Client } {
+    const sessionApiKey = new Secret(key)
+    const client = new Client({ url, sessionApiKey, fetch: this.#context.fetch, maxAnswerBytes })
+    return { client, url, key: sessionApiKey }
   }
 
   async #checkHealth(row: SandboxRow, url: string | undefined, secrets: SandboxSecrets): Promise<Health> {

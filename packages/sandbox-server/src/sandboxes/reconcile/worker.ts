@@ -184,6 +184,11 @@ export class Worker {
 const failurePrefix = 'It cannot continue and is tried again: '
 
 /** Whether its detail reports a failure of its backend, which is over when nothing is left to do. */
-export function hasFailureDetail({ detail }: Pick<SandboxRow, 'detail'>): boolean {
-  return detail?.startsWith(failurePrefix) ?? false
+export function hasFailureDetail(row: Pick<SandboxRow, 'detail'>): boolean {
+  return failureReason(row) !== undefined
+}
+
+/** The failure of its backend that its detail reports. */
+export function failureReason({ detail }: Pick<SandboxRow, 'detail'>): string | undefined {
+  return detail?.startsWith(failurePrefix) ? detail.slice(failurePrefix.length) : undefined
 }

@@ -4,6 +4,7 @@ import { type Clock, systemClock } from '@slipway/shared/time'
 import type { Cipher } from '@slipway/storage'
 import type { ControlPlaneStore, SandboxRow } from '@slipway/storage/control-plane'
 import type { Backend } from '../../backends/backend.ts'
+import type { AgentTarget } from '../../network/agent-target.ts'
 import type { AgentLog } from '../../network/caught-up.ts'
 import type { Expose } from '../../network/exposed-urls.ts'
 import { sandboxFetch } from '../../network/sandbox-fetch.ts'
@@ -56,6 +57,13 @@ export interface SandboxesOptions extends Lifetimes {
   /** That of the machine unless given. */
   readonly clock?: Clock
   readonly onStep?: OnStep | undefined
+  /**
+   * Called with a claimed sandbox whose agent server has begun to answer, before it becomes RUNNING. Returns
+   * what its detail then says. It may be repeated; a failure is only logged.
+   */
+  readonly onReady?:
+    | ((row: SandboxRow, target: AgentTarget, signal: AbortSignal) => Promise<string | undefined>)
+    | undefined
   /** Called after a sandbox has become RUNNING, and for each that is when reconciling starts. */
   readonly onRunning?: (id: string) => void
 }
