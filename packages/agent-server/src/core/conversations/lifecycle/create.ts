@@ -8,6 +8,7 @@ import {
   type WireVersion,
 } from '@slipway/protocol'
 import { RepositoryViewError } from '@slipway/shared/git'
+import { definedMembers } from '@slipway/shared/json'
 import { makeDirectory } from '@slipway/shared/tool-files'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import type { ConversationParts } from '../parts.ts'
@@ -33,8 +34,9 @@ export interface CreateConversationDeps extends StartSettingsDeps {
 
 /**
  * Creates a conversation and its working directory (a git repository unless it is in one), or returns the
- * existing one of the id unchanged. Stores the initial message and runs it unless it says otherwise. Without
- * a free run slot nothing is created: a Problem `too_many`, unless the request is `admitted` already.
+ * existing one of the id unchanged. An imported one gets the agent and the settings of the request, and
+ * continues with its log. Stores the initial message and runs it unless it says otherwise. Without a free run
+ * slot nothing is created: a Problem `too_many`, unless the request is `admitted` already.
  */
 export async function createConversation(
   deps: CreateConversationDeps,
@@ -46,7 +48,11 @@ export async function createConversation(
   const { repository_consent: decision, title, ...input } = request
   const { conversation_id: id = randomUUID(), tags = {}, parent_conversation_id } = input
   const [existing] = await storage.conversations.get([id])
-  if (existing !== undefined) return { record: await sendInitialMessage(deps, existing), created: false }
+  if (existing !== undefined && existing.request !== null)
+    return { record: await sendInitialMessage(deps, existing), created: false }
+  // Its id is that of the message that began the log: a repeat could not be told from the first.
+  if (existing !== undefined && existing.head > 0 && input.initial_message !== undefined)
+    throw invalidInput(['body', 'initial_message'], 'The imported conversation has events: send the message')
   using own = admitted === undefined ? registry.admitRun(input.initial_message?.run === true) : undefined
   if (parent_conversation_id !== undefined)
     await assertParentFits(storage, parent_conversation_id, id, input.workspace.working_dir)
@@ -63,14 +69,30 @@ export async function createConversation(
   if (decision !== undefined) await decideConsent(deps, decision, settings.workspace.working_dir)
   const names = resolved.origin.launched_agent_profile?.secret_refs ?? undefined
   const bound = await deps.parts.credentials?.takePending(id, settings.agent, names)
-  const { record, created } = await storage.conversations.create({
-    ...{ id, tags, title, parent: parent_conversation_id },
-    ...registry.settings.seal(
-      bound === undefined ? settings : withoutSecret(settings, bound),
-      wire === 'seed' ? resolved.origin : { ...resolved.origin, wire },
-    ),
-  })
+  const sealed = registry.settings.seal(
+    bound === undefined ? settings : withoutSecret(settings, bound),
+    wire === 'seed' ? resolved.origin : { ...resolved.origin, wire },
+  )
+  const adopted =
+    existing &&
+    (await adopt(storage, existing, { ...sealed, ...definedMembers({ tags: input.tags, title }) }))
+  const { record, created } =
+    adopted ??
+    (await storage.conversations.create({
+      ...{ id, tags, title, parent: parent_conversation_id },
+      ...sealed,
+    }))
   return { record: await sendInitialMessage(deps, record, own ?? admitted), created }
+}
+
+/** Undefined when it was removed in the meantime. */
+async function adopt(
+  { conversations }: Storage,
+  { id }: ConversationRecord,
+  update: Parameters<Storage['conversations']['patch']>[1],
+): Promise<{ record: ConversationRecord; created: boolean } | undefined> {
+  const record = await conversations.patch(id, update)
+  return record && { record, created: true }
 }
 
 function withoutSecret(settings: ResolvedSettings, name: string): ResolvedSettings {
