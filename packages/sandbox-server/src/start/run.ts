@@ -1,5 +1,6 @@
 import { posix } from 'node:path'
-import { ConnectionError } from '@slipway/client'
+import { Readable } from 'node:stream'
+import { CallError, ConnectionError } from '@slipway/client'
 import {
   type AppConversationStartRequest,
   must,
@@ -7,7 +8,9 @@ import {
   type RepositoryTrust,
   type UserSettings,
 } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 import type { Redactor, Secret } from '@slipway/shared/redaction'
+import { type ConversationRecord, exportEvents } from '@slipway/storage'
 import type { AppConversationRow } from '@slipway/storage/control-plane'
 import type { AccountSecrets, Accounts } from '../accounts/accounts.ts'
 import type { GitProviders, GitToken } from '../accounts/git-providers.ts'
@@ -33,6 +36,7 @@ import type { StartProgress } from './progress.ts'
 import { type SandboxChoice, type StartSandboxes, waitUntilRunning } from './select-sandbox.ts'
 
 const createTimeoutMs = 120_000
+const copyTimeoutMs = 600_000
 const lookupTimeoutMs = 10_000
 const maxCreateAttempts = 3
 const retryDelayMs = 1_000
@@ -80,11 +84,7 @@ export async function runStart(deps: StartRunDeps, job: StartJob): Promise<void>
   const agent_url = connection.publicUrl
   const isStarted =
     job.existing?.sandbox === choice.row.id &&
-    (await existsOnAgentServer(
-      connection,
-      id,
-      AbortSignal.any([signal, deps.clock.timeout(lookupTimeoutMs)]),
-    ))
+    (await hasAgent(connection, id, AbortSignal.any([signal, deps.clock.timeout(lookupTimeoutMs)])))
   if (!isStarted) {
     const token = await findGitToken(deps.accounts, scope.owner, request)
     redactor.add(token?.token)
@@ -106,13 +106,12 @@ export async function runStart(deps: StartRunDeps, job: StartJob): Promise<void>
   await progress.update({ status: 'READY', agent_url })
 }
 
-async function existsOnAgentServer(
-  { client }: SandboxConnection,
-  id: string,
-  signal: AbortSignal,
-): Promise<boolean> {
+/** Whether its agent server has the conversation, and not only its log. */
+async function hasAgent({ client }: SandboxConnection, id: string, signal: AbortSignal): Promise<boolean> {
   const [info] = await client.call('getConversations', { query: { ids: [id] }, signal })
-  return info !== null && info !== undefined
+  const { llm } = info?.agent ?? {}
+  // Info of a log without an agent names a model that does not exist.
+  return info !== null && info !== undefined && !(isRecord(llm) && llm.model === 'none')
 }
 
 async function prepareProject(
@@ -233,45 +232,105 @@ async function collectSecrets(
     : { ...stored, [name]: { value: token, description: gitTokenDescription } }
 }
 
-/** Writes the row first, so that event ingest finds it, and then creates the conversation. */
+/**
+ * Writes the row first, so that event ingest finds it, and then creates the conversation. One that has a log
+ * here and another sandbox than before takes it along.
+ */
 async function createConversation(
   deps: StartRunDeps,
   job: StartJob,
   connection: SandboxConnection,
   agent: Pick<ConversationSettings, 'workingDir' | 'secrets' | 'marketplaces'>,
 ): Promise<void> {
-  const { id, parent, choice, signal } = job
+  const { id, parent, choice, signal, progress } = job
+  const [record] = await deps.storage.conversations.get([id])
+  const log = record === undefined || record.head === 0 ? undefined : record
   const isNew = await deps.conversationMutex.runExclusive(id, () => saveRow(deps, job, agent.workingDir))
-  const body = createConversationBody({
+  const { initial_message, ...body } = createConversationBody({
     ...job,
     ...agent,
     parent: parent?.sandbox === choice.row.id ? parent.id : undefined,
   })
   try {
-    for (let tries = 1; ; tries++) {
-      const within = AbortSignal.any([signal, deps.clock.timeout(createTimeoutMs)])
-      try {
-        return void (await connection.client.call('createConversation', { body, signal: within }))
-      } catch (error) {
-        // Idempotent: a repeated request returns the conversation of the lost answer.
-        if (!(error instanceof ConnectionError) || tries === maxCreateAttempts) throw error
-        await deps.clock.sleep(retryDelayMs, { signal })
-      }
-    }
+    const isContinued = log !== undefined && (await copyLog(deps, job, connection, log))
+    await repeatCall(deps, signal, createTimeoutMs, (within) =>
+      connection.client.call('createConversation', {
+        body: isContinued ? body : { ...body, initial_message },
+        signal: within,
+      }),
+    )
+    if (!isContinued || !initial_message) return
+    // A log has its first message already, so this one is sent as any other, once.
+    const params = { conversation_id: id }
+    const headers = { 'idempotency-key': progress.row.id }
+    await repeatCall(deps, signal, createTimeoutMs, (within) =>
+      connection.client.call('sendMessage', { params, body: initial_message, headers, signal: within }),
+    )
   } catch (error) {
     if (isNew) await deps.conversationMutex.runExclusive(id, () => removeEmptyRow(deps, id))
     throw error
   }
 }
 
+/**
+ * Gives the agent server the log of the conversation, byte for byte; what it has already is skipped. False
+ * where agent servers take none: then it begins another log, which follows this one here.
+ */
+async function copyLog(
+  { storage, clock, controlPlane, conversationMutex }: StartRunDeps,
+  { id, signal, existing }: StartJob,
+  { client }: SandboxConnection,
+  record: ConversationRecord,
+): Promise<boolean> {
+  const meta = { conversation_id: id, title: existing?.title }
+  const chunks = async function* () {
+    yield Buffer.from(`${JSON.stringify(meta)}\n`)
+    yield* exportEvents(storage.log, record, { meta: false })
+  }
+  try {
+    await repeatCall({ clock }, signal, copyTimeoutMs, (within) =>
+      client.importEvents(Readable.toWeb(Readable.from(chunks())) as ReadableStream<Uint8Array>, {
+        unknown: 'keep',
+        signal: within,
+      }),
+    )
+    return true
+  } catch (error) {
+    if (!(error instanceof CallError) || ![404, 405, 501].includes(error.status)) throw error
+    await conversationMutex.runExclusive(id, async () => {
+      const [row] = await controlPlane.conversations.get([id])
+      if (row === undefined) return
+      const members: ConversationMetadata = { ...parseMetadata(row), offset: record.head }
+      await controlPlane.conversations.update(id, { members: JSON.stringify(members) })
+    })
+    return false
+  }
+}
+
+/** Repeats an idempotent call whose answer was lost. */
+async function repeatCall(
+  { clock }: Pick<StartRunDeps, 'clock'>,
+  signal: AbortSignal,
+  timeoutMs: number,
+  call: (signal: AbortSignal) => Promise<unknown>,
+): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await call(AbortSignal.any([signal, clock.timeout(timeoutMs)]))
+      return
+    } catch (error) {
+      if (!(error instanceof ConnectionError) || tries === maxCreateAttempts) throw error
+      await clock.sleep(retryDelayMs, { signal })
+    }
+  }
+}
+
 /** Whether the row is new. */
 async function saveRow(deps: StartRunDeps, job: StartJob, projectDir: string): Promise<boolean> {
-  const { controlPlane, storage, removedConversations, clock } = deps
+  const { controlPlane, removedConversations, clock } = deps
   const { id, scope, request, choice, existing, parent, model } = job
   await removedConversations.forget(id, choice.row.id)
-  const [record] = await storage.conversations.get([id])
   const previous = existing === undefined ? {} : parseMetadata(existing)
-  const isMoved = existing !== undefined && existing.sandbox !== choice.row.id
   const members: ConversationMetadata = {
     ...previous,
     selected_repository: request.selected_repository ?? null,
@@ -284,7 +343,8 @@ async function saveRow(deps: StartRunDeps, job: StartJob, projectDir: string): P
     tags: { ...previous.tags, ...request.tags },
     isTitleChosen: request.title !== undefined || previous.isTitleChosen,
     projectDir,
-    offset: isMoved ? (record?.head ?? 0) : previous.offset,
+    // Its agent server gets the whole log.
+    offset: undefined,
   }
   const title = request.title ?? existing?.title ?? defaultTitle(id)
   const at = clock.now() * 1000
