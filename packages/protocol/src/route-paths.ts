@@ -229,6 +229,7 @@ export const sandboxServerPaths = {
   deleteSandbox: 'DELETE /api/v1/sandboxes/{sandbox_id}',
   searchSandboxSpecs: 'GET /api/v1/sandbox-specs/search',
   getSandboxSpecs: 'GET /api/v1/sandbox-specs',
+  archiveSandbox: 'POST /api/v1/sandboxes/{sandbox_id}/archive',
   startAppConversation: 'POST /api/v1/app-conversations',
   streamStartAppConversation: 'POST /api/v1/app-conversations/stream-start',
   listAppConversations: 'GET /api/v1/app-conversations',

@@ -83,7 +83,9 @@ function addServerCommand(slipway: Command, config: Config, signal: AbortSignal)
 
 function addSandboxCommands(slipway: Command, run: RunWithClient): void {
   addSandboxList(slipway.command('sandboxes', { hidden: true }), run)
-  const sandbox = slipway.command('sandbox').description('list, start, pause, resume and delete sandboxes')
+  const sandbox = slipway
+    .command('sandbox')
+    .description('list, start, pause, resume, archive and delete sandboxes')
   addSandboxList(sandbox.command('ls'), run)
   sandbox
     .command('start')
@@ -99,6 +101,11 @@ function addSandboxCommands(slipway: Command, run: RunWithClient): void {
   const verbs = [
     ['pause', 'pauseSandboxCommand', 'pause a sandbox'],
     ['resume', 'resumeSandboxCommand', 'resume a sandbox and wait until it runs'],
+    [
+      'archive',
+      'archiveSandboxCommand',
+      'delete the files of a sandbox and keep its row; its conversations continue in others',
+    ],
     [
       'rm',
       'removeSandboxCommand',
@@ -145,6 +152,7 @@ interface StartFlags {
   readonly spec?: string
   readonly model?: string
   readonly title?: string
+  readonly conversation?: string
   readonly here: boolean
   readonly follow: boolean
 }
@@ -166,6 +174,7 @@ function addAppCommands(slipway: Command, run: RunWithClient, config: Config): v
     .option('--spec <id>', 'sandbox spec')
     .option('--model <provider/name>', 'model; default: the one of your settings')
     .option('--title <title>', 'title of the conversation')
+    .option('--conversation <id>', 'continue this one, whose sandbox is gone or archived, in another')
     .option('--follow', 'follow until nothing runs', false)
     .addHelpText('after', '\nExit codes: 0 done, 1 failed, 3 waits for confirmation.')
     .action(async (message: string, flags: StartFlags, command: Command) => {
@@ -175,7 +184,7 @@ function addAppCommands(slipway: Command, run: RunWithClient, config: Config): v
         return await run(async (context) =>
           (await startCommands()).startAppCommand(context, request, { isFollowing }),
         )
-      const other = ['repository', 'branch', 'sandbox'].find((name) => name in others)
+      const other = ['repository', 'branch', 'sandbox', 'conversation'].find((name) => name in others)
       if (other !== undefined) command.error(`--here and --${other} exclude each other.`)
       await run(async (context) =>
         (await hereCommands()).startHereCommand(context, request, { ...here(config), isFollowing }),

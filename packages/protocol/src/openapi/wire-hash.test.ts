@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'adcf751e9290fcd84a59bd6f4c89d0eca1028983dedcb1646bc5aee36ce43167'
+const expectedHash = 'f0f28734d3eeef65ce49b4223e89138763451edbe72ba74d178a6dc91a0659a2'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -96,6 +96,19 @@ export const sandboxRoutes = defineRoutes(
       query: idsQuery('specs'),
       responses: listed(sandboxSpecInfo),
     }),
+    archiveSandbox: route.post('/api/v1/sandboxes/{sandbox_id}/archive', {
+      summary: 'Delete the files of a sandbox and keep the histories of its conversations',
+      description:
+        'A running one is paused first. It is MISSING from then on and stays in lists until it is deleted; a resume answers 409. A start with the conversation_id of one of its conversations continues that in another sandbox, with its history.',
+      params: sandboxParams,
+      responses: {
+        ...successResponses,
+        409: {
+          description:
+            'Something runs in it, or events of it are not here yet: nothing is deleted. Detail says what to do.',
+        },
+      },
+    }),
   },
   { access: 'user' },
 )

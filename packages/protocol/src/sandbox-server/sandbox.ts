@@ -59,6 +59,9 @@ export const sandboxInfo = component('SandboxInfo', {
   deletes_at: timestamp.nullable().meta({
     description: 'When it is deleted with its workspace unless it is used before; null: not announced.',
   }),
+  archived: z.boolean().meta({
+    description: 'Its files were deleted on request, and the histories of its conversations kept.',
+  }),
 })
 export type SandboxInfo = z.infer<typeof sandboxInfo>
 

@@ -3,7 +3,7 @@ import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { Reconciler } from './reconcile/reconciler.ts'
 import { failureReason, hasFailureDetail } from './reconcile/worker.ts'
 import type { SandboxContext } from './state/context.ts'
-import { isPresent, type SandboxRowUpdate } from './state/sandbox-repository.ts'
+import { isPresent, type SandboxRowUpdate, shownStatus } from './state/sandbox-repository.ts'
 
 type DesiredStateDeps = SandboxContext & { readonly reconciler: Reconciler }
 
@@ -46,7 +46,8 @@ export class DesiredStateWriter {
 
   /** Resolves when it is paused. A Problem `conflict` in ERROR and MISSING, `unavailable` for a retry. */
   async pause(id: string): Promise<void> {
-    const requirePausable = ({ status }: SandboxRow) => {
+    const requirePausable = (row: SandboxRow) => {
+      const status = shownStatus(row)
       if (status === 'ERROR' || status === 'MISSING')
         throw new Problem('conflict', `A sandbox in ${status} cannot be paused`)
     }
@@ -89,7 +90,7 @@ export class DesiredStateWriter {
     const read = async () => {
       const row = await this.get(id)
       const desired = row.wanted === 'running' ? 'RUNNING' : 'PAUSED'
-      return [desired, 'ERROR', 'MISSING'].includes(row.status) ? row : undefined
+      return [desired, 'ERROR', 'MISSING'].includes(shownStatus(row)) ? row : undefined
     }
     return await repository.until(id, read, AbortSignal.any([signal, stopping]))
   }

@@ -100,8 +100,8 @@ test('a sandbox is started, listed, paused, resumed and deleted by its owner, an
   expect((await call('ann', 'GET', `/api/v1/sandboxes?id=${info.id}`)).body).toEqual([null])
 })
 
-test('a resume says that nothing is left, or how its backend failed', async () => {
-  const { call, start, backend } = await server()
+test('a resume says that nothing is left, that it was archived, or how its backend failed', async () => {
+  const { call, start, backend } = await server({ hasAllEvents: async () => true })
   const [info, other] = [await start('ann'), await start('ann')]
   const path = `/api/v1/sandboxes/${info.id}`
   await call('ann', 'POST', `${path}/pause`)
@@ -115,11 +115,18 @@ test('a resume says that nothing is left, or how its backend failed', async () =
   })
   backend.before = () => {}
   expect((await call('ann', 'POST', `${path}/resume`)).status).toBe(200)
+  expect((await call('bob', 'POST', `${path}/archive`)).status).toBe(404)
+  await eventually(async () => expect((await call('ann', 'POST', `${path}/archive`)).status).toBe(200))
+  const refusal = { code: 'runtime_not_resumable', current_status: 'MISSING' }
+  expect(await call('ann', 'POST', `${path}/resume`)).toMatchObject({
+    status: 409,
+    body: { detail: { ...refusal, message: expect.stringContaining('archived') } },
+  })
   backend.vanish(other.id)
   await eventually(async () =>
     expect(await call('ann', 'POST', `/api/v1/sandboxes/${other.id}/resume`)).toMatchObject({
       status: 409,
-      body: { detail: { code: 'runtime_not_resumable', current_status: 'MISSING' } },
+      body: { detail: refusal },
     }),
   )
 })

@@ -11,7 +11,7 @@ import type { LookupSecrets } from '../accounts/lookup-secrets.ts'
 import { isWithinReach } from '../auth/admin-reach.ts'
 import { getCaller, hideSessionKey } from '../auth/authenticator.ts'
 import type { Sandboxes } from './sandboxes.ts'
-import { parseSandboxStatus } from './state/sandbox-repository.ts'
+import { shownStatus } from './state/sandbox-repository.ts'
 import type { SandboxSpecs } from './state/specs.ts'
 
 const success = { json: { success: true } }
@@ -23,9 +23,17 @@ function ownedSandboxInfo(row: SandboxRow): OwnedSandbox {
     user_id: row.owner,
     org_id: row.org,
     sandbox_spec_id: row.spec,
-    status: parseSandboxStatus(row),
+    status: shownStatus(row),
     status_detail: row.detail,
     created_at: formatInstant(row.created_at),
+  }
+}
+
+/** A handler that changes a sandbox of the caller. */
+function changeOwn(sandboxes: Pick<Sandboxes, 'get'>, change: (row: SandboxRow) => Promise<void>) {
+  return async (request: { readonly caller: unknown; readonly params: { readonly sandbox_id: string } }) => {
+    await change(await sandboxes.get(getCaller(request), request.params.sandbox_id))
+    return success
   }
 }
 
@@ -79,14 +87,9 @@ export function sandboxHandlers(deps: {
       await lookupSecrets.grantAll(row)
       return { json: await sandboxes.getInfo(row) }
     },
-    async pauseSandbox(request) {
-      await sandboxes.pause(await sandboxes.get(getCaller(request), request.params.sandbox_id))
-      return success
-    },
-    async resumeSandbox(request) {
-      await sandboxes.resume(await sandboxes.get(getCaller(request), request.params.sandbox_id))
-      return success
-    },
+    pauseSandbox: changeOwn(sandboxes, (row) => sandboxes.pause(row)),
+    resumeSandbox: changeOwn(sandboxes, (row) => sandboxes.resume(row)),
+    archiveSandbox: changeOwn(sandboxes, (row) => sandboxes.archive(row)),
     async deleteSandbox(request) {
       const { sandbox_id } = request.params
       const other = request.query.sandbox_id

@@ -144,6 +144,76 @@ test('what a sandbox is told before it runs may become its detail, and a failure
   expect(told).toEqual(['STARTING', 'STARTING'])
 })
 
+test('an archived sandbox keeps its row, has no files, and is not resumed', async () => {
+  const at = await createFixture()
+  const sandboxes = await at.open({ hasAllEvents: async () => true })
+  const [running, paused] = [await startAndWait(sandboxes), await startAndWait(sandboxes)]
+  await sandboxes.pause(paused)
+  for (const row of [running, paused]) {
+    await Promise.all([sandboxes.archive(row), sandboxes.archive(row)])
+    await sandboxes.archive(row)
+    const info = await sandboxes.getInfo(await sandboxes.get(ann, row.id))
+    expect(info).toMatchObject({ status: 'MISSING', archived: true, session_api_key: null })
+    expect(info.status_detail).toContain('It was archived')
+    const error = await sandboxes.resume(row).catch((error: unknown) => error)
+    expect(error).toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining('archived'),
+      members: { code: 'runtime_not_resumable', current_status: 'MISSING' },
+    })
+    expect(await problemCode(sandboxes.pause(row))).toBe('conflict')
+  }
+  await eventually(() => expect(at.backend.sandboxes.size).toBe(0))
+  await eventually(async () => expect(await statusOf(sandboxes, paused.id)).toBe('MISSING'))
+  expect((await sandboxes.find([paused.id]))[0]?.detail).toContain('It was archived')
+  expect((await sandboxes.search(ann, { limit: 10 })).items).toHaveLength(2)
+  await sandboxes.remove(paused)
+  await eventually(async () => expect(await at.controlPlane.sandboxes.get([paused.id])).toEqual([undefined]))
+})
+
+test('nothing is archived while something runs in it, or while events of it are not here', async () => {
+  const at = await createFixture()
+  let hasAll = false
+  const sandboxes = await at.open({ hasAllEvents: async () => hasAll })
+  const row = await startAndWait(sandboxes)
+  at.backend.agent(row.id).logs.set('a', ['e1'])
+  const refused = { code: 'conflict', members: { code: 'events_not_received' } }
+  await expect(sandboxes.archive(row)).rejects.toMatchObject(refused)
+  hasAll = true
+  at.backend.agent(row.id).running = 1
+  await expect(sandboxes.archive(row)).rejects.toMatchObject(refused)
+  expect(await statusOf(sandboxes, row.id)).toBe('RUNNING')
+  at.backend.agent(row.id).running = 0
+  at.backend.crash(row.id)
+  await eventually(async () => expect(await statusOf(sandboxes, row.id)).toBe('ERROR'))
+  await expect(sandboxes.archive(row)).rejects.toMatchObject(refused)
+  expect(at.backend.sandboxes.size).toBe(1)
+  await sandboxes.resume(row)
+  await sandboxes.waitSettled(row.id, soon())
+  await sandboxes.archive(row)
+  await eventually(() => expect(at.backend.sandboxes.size).toBe(0))
+})
+
+test('an archive that a kill or a failing backend interrupts is completed by the next server', async () => {
+  const at = await createFixture()
+  const hasAllEvents = async () => true
+  const first = await at.open({ hasAllEvents }, { isClosed: false })
+  const row = await startAndWait(first)
+  at.backend.before = (verb) => {
+    if (verb === 'remove') throw new Error('the engine is down')
+  }
+  await first.archive(row)
+  await first[Symbol.asyncDispose]()
+  expect(at.backend.sandboxes.size).toBe(1)
+  at.backend.before = () => {}
+  const second = await at.open({ hasAllEvents })
+  await eventually(() => expect(at.backend.sandboxes.size).toBe(0))
+  await eventually(async () => expect(await statusOf(second, row.id)).toBe('MISSING'))
+  expect((await second.find([row.id]))[0]).toMatchObject({
+    detail: expect.stringContaining('It was archived'),
+  })
+})
+
 test('a sandbox that is deleted is out of sight at once and its things go behind', async () => {
   const at = await createFixture()
   const sandboxes = await at.open()

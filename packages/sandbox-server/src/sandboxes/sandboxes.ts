@@ -10,6 +10,7 @@ import {
 } from '@slipway/storage/control-plane'
 import { hashKey } from '../auth/authenticator.ts'
 import type { SandboxUse } from '../backends/backend.ts'
+import { isCaughtUp as hasReceivedAll } from '../network/caught-up.ts'
 import { ensureCapacity } from './concurrency-limit.ts'
 import { ControlLoop } from './control-loop.ts'
 import { DesiredStateWriter, ignoreProblem, notFoundProblem } from './desired-state.ts'
@@ -20,9 +21,10 @@ import { restartEpoch } from './reconcile/plan.ts'
 import { Reconciler } from './reconcile/reconciler.ts'
 import { hasFailureDetail } from './reconcile/worker.ts'
 import { createContext, type SandboxesOptions } from './state/context.ts'
+import { isCaughtUp } from './state/lifetimes.ts'
 import { newSandboxConfig } from './state/sandbox-config.ts'
 import { type SandboxConnection, SandboxInfoReader } from './state/sandbox-info.ts'
-import { isPresent, type StepMetrics } from './state/sandbox-repository.ts'
+import { isPresent, type StepMetrics, shownStatus } from './state/sandbox-repository.ts'
 import { sealSecrets } from './state/sandbox-secrets.ts'
 import type { ResolvedSpec } from './state/specs.ts'
 import { newSandboxId, newSandboxRow, WarmPool } from './warm-pool.ts'
@@ -39,6 +41,11 @@ interface StartSandboxOptions {
   /** 1 to 63 lower-case letters, digits and hyphens; never one of the warm pool. */
   readonly id?: string | undefined
 }
+
+/** How long an archive waits for what the agent server says of its events. */
+const eventsTimeoutMs = 10_000
+const archivedDetail =
+  'It was archived: its files are deleted, and the histories of its conversations are kept. Start a conversation again with its conversation_id to continue it in another sandbox.'
 
 const idPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
@@ -112,12 +119,37 @@ export class Sandboxes implements AsyncDisposable {
     const delay = await this.#parts.desired.waitFor(id, (row) => {
       if (row === undefined) throw notFoundProblem()
       // Another request has paused it.
-      if (row.wanted !== 'running') return true
-      if (row.status === 'MISSING') throw notResumableProblem(row)
+      if (row.wanted === 'paused') return true
+      if (shownStatus(row) === 'MISSING') throw notResumableProblem(row)
       if (row.status === 'ERROR') throw backendProblem(row.detail ?? 'its start failed')
       return row.status !== 'STARTING' || (row.epoch !== null && row.epoch !== restartEpoch)
     })
     if (delay?.isFailure) throw backendProblem(`${delay.why}. It is tried again.`)
+  }
+
+  /**
+   * Deletes its processes and files and keeps its row; callers see it as MISSING from then on. One that runs
+   * is paused first. A Problem `conflict`, with nothing deleted, unless all events of its conversations are
+   * here and nothing runs in it.
+   */
+  async archive({ id, owner }: SandboxRow): Promise<void> {
+    const { desired, forOwner, lastUse } = this.#parts
+    const row = await desired.get(id)
+    if (row.wanted === 'archived') return
+    if (row.status === 'ERROR') throw notArchivableProblem('ended on its own')
+    if (row.status !== 'MISSING') {
+      await this.#requireCaughtUp(row)
+      await desired.pause(id)
+    }
+    await forOwner(owner ?? '', () =>
+      desired.update(id, (current) => {
+        if (current.wanted === 'archived') return undefined
+        const isPaused = current.wanted === 'paused' && current.status === 'PAUSED'
+        if (current.status !== 'MISSING' && !(isPaused && isCaughtUp(current, lastUse.lastUse(current))))
+          throw notArchivableProblem(isPaused ? 'was paused before all were known to be here' : 'is in use')
+        return { wanted: 'archived', detail: archivedDetail }
+      }),
+    )
   }
 
   /** Resolves when callers no longer see it; its processes and files are removed afterwards. */
@@ -194,6 +226,18 @@ export class Sandboxes implements AsyncDisposable {
     await this.#parts.lastUse[Symbol.asyncDispose]()
   }
 
+  /** Of one that runs, before it is paused for nothing. */
+  async #requireCaughtUp(row: SandboxRow): Promise<void> {
+    const { infoReader, hasAllEvents, clock, signal } = this.#parts
+    const connection = infoReader.getConnection(row)
+    if (connection === undefined || hasAllEvents === undefined) return
+    const limit = AbortSignal.any([signal, clock.timeout(eventsTimeoutMs)])
+    const isKnown = await hasReceivedAll(connection.client, (log) => hasAllEvents(row.id, log), limit).catch(
+      () => false,
+    )
+    if (!isKnown) throw notArchivableProblem('works, or does not answer')
+  }
+
   async #createSandbox(id: string, scope: Scope, spec: ResolvedSpec): Promise<SandboxRow> {
     const { repository, cipher, clock, getEnvironment, reconciler } = this.#parts
     const secrets = newSandboxConfig(spec, id, getEnvironment({ spec: spec.id, backend: spec.backend }))
@@ -243,14 +287,22 @@ function requireSameSandbox(row: SandboxRow, scope: Scope, spec: ResolvedSpec): 
 /** False while it is starting or running. A Problem `conflict` when nothing is left of it. */
 function needsResume(row: SandboxRow): boolean {
   if (row.wanted === 'running' && (row.status === 'STARTING' || row.status === 'RUNNING')) return false
-  if (row.status === 'MISSING') throw notResumableProblem(row)
+  if (shownStatus(row) === 'MISSING') throw notResumableProblem(row)
   return true
 }
 
-function notResumableProblem({ status }: SandboxRow): Problem {
-  const message = 'Nothing is left of the sandbox that could be resumed'
-  const members = { code: 'runtime_not_resumable', current_status: status }
+function notResumableProblem(row: SandboxRow): Problem {
+  const message =
+    row.wanted === 'archived'
+      ? `The sandbox cannot be resumed. ${archivedDetail}`
+      : 'Nothing is left of the sandbox that could be resumed'
+  const members = { code: 'runtime_not_resumable', current_status: shownStatus(row) }
   return new Problem('conflict', message, undefined, members)
+}
+
+function notArchivableProblem(why: string): Problem {
+  const message = `Events of the sandbox may not be here yet: it ${why}. Resume it, wait until nothing runs in it, and archive it again.`
+  return new Problem('conflict', message, undefined, { code: 'events_not_received' })
 }
 
 function backendProblem(why: string): Problem {

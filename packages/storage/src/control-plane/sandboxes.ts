@@ -1,8 +1,11 @@
 import type { Instant } from '@slipway/protocol'
 import type { AdminScope, PageQuery, RowPage, Rows, Scope } from './rows.ts'
 
-/** The desired state of a sandbox, written before any step towards it. */
-type DesiredState = 'running' | 'paused' | 'gone'
+/**
+ * The desired state of a sandbox, written before any step towards it. `archived`: nothing of it is left but
+ * the row, and the logs of its conversations in the control plane.
+ */
+type DesiredState = 'running' | 'paused' | 'archived' | 'gone'
 
 /** A sandbox. The row is written before its backend creates anything and removed after everything else. */
 export interface SandboxRow {

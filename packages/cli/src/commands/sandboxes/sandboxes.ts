@@ -134,6 +134,15 @@ export async function resumeSandboxCommand(context: SandboxServerContext, id: st
   return await waitAndReport(context, id)
 }
 
+/** Deletes the files of a sandbox; the histories of its conversations stay, and they continue in others. */
+export async function archiveSandboxCommand(context: SandboxServerContext, id: string): Promise<void> {
+  const { client, signal } = context
+  await client.call('archiveSandbox', { params: { sandbox_id: id }, signal })
+  await reportStatus(context, id, 'archived')
+  if (!context.isJson)
+    printNote('Continue a conversation of it: slipway app start --conversation ID "your message"')
+}
+
 /** Deletes a sandbox and its files; the history of its conversations stays. */
 export async function removeSandboxCommand(context: SandboxServerContext, id: string): Promise<void> {
   const { client, signal } = context

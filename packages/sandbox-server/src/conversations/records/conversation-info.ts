@@ -41,9 +41,9 @@ export function defaultTitle(id: string): string {
   return `Conversation ${toHexId(id).slice(0, 5)}`
 }
 
-/** MISSING also while a sandbox is being removed. */
+/** MISSING also while a sandbox is being removed or archived. */
 export function visibleSandboxStatus(sandbox: SandboxRow | undefined): SandboxStatus {
-  if (sandbox === undefined || sandbox.wanted === 'gone') return 'MISSING'
+  if (sandbox === undefined || sandbox.wanted === 'gone' || sandbox.wanted === 'archived') return 'MISSING'
   return sandboxStatus.safeParse(sandbox.status).data ?? 'MISSING'
 }
 

@@ -10,7 +10,7 @@ import { plan, restartEpoch, type Step } from './plan.ts'
 type State = ObservedSandbox['state'] | 'absent'
 
 const states: readonly State[] = ['absent', 'starting', 'running', 'paused', 'stopped', 'broken']
-const desiredStates = ['running', 'paused', 'gone'] as const
+const desiredStates = ['running', 'paused', 'archived', 'gone'] as const
 const soon = false
 const late = true
 
@@ -41,6 +41,11 @@ const table: Record<string, string> = {
   'paused PAUSED': 'MISSING idle pause idle idle ERROR',
   'paused ERROR': 'MISSING idle pause PAUSED PAUSED idle',
   'paused MISSING': 'idle idle pause PAUSED PAUSED ERROR',
+  'archived STARTING': 'MISSING remove remove remove remove remove',
+  'archived RUNNING': 'MISSING remove remove remove remove remove',
+  'archived PAUSED': 'MISSING remove remove remove remove remove',
+  'archived ERROR': 'MISSING remove remove remove remove remove',
+  'archived MISSING': 'idle remove remove remove remove remove',
   'gone STARTING': 'deleteRow remove remove remove remove remove',
   'gone RUNNING': 'deleteRow remove remove remove remove remove',
   'gone PAUSED': 'deleteRow remove remove remove remove remove',

@@ -29,6 +29,8 @@ const idle: Step = { kind: 'idle' }
 export function plan(row: Row | undefined, observed: ObservedSandbox | undefined, isOverdue: boolean): Step {
   if (row === undefined) return observed === undefined ? idle : { kind: 'remove' }
   if (row.wanted === 'gone') return { kind: observed === undefined ? 'deleteRow' : 'remove' }
+  if (row.wanted === 'archived')
+    return observed === undefined ? setIfDifferent(row.status, 'MISSING') : { kind: 'remove' }
   return row.wanted === 'paused'
     ? planPaused(row, observed, isOverdue)
     : planRunning(row, observed, isOverdue)

@@ -84,6 +84,8 @@ export class Reconciler implements AsyncDisposable {
 
 /** Whether the row alone shows no difference. */
 function isRowSettled({ wanted, status }: SandboxRow): boolean {
-  if (status === 'ERROR' || status === 'MISSING') return wanted !== 'gone'
-  return status === (wanted === 'running' ? 'RUNNING' : 'PAUSED') && wanted !== 'gone'
+  if (wanted === 'gone') return false
+  if (wanted === 'archived') return status === 'MISSING'
+  if (status === 'ERROR' || status === 'MISSING') return true
+  return status === (wanted === 'running' ? 'RUNNING' : 'PAUSED')
 }

@@ -138,7 +138,8 @@ export class StepRunner {
     if (status === 'MISSING') {
       // A single look that finds nothing may have come at a bad moment.
       if (!isRepeat) return 'pending'
-      const detail = row.status === 'ERROR' ? row.detail : 'Nothing is left of it.'
+      const keepsDetail = row.status === 'ERROR' || row.wanted === 'archived'
+      const detail = keepsDetail ? row.detail : 'Nothing is left of it.'
       await this.updateRow(row, { status, detail })
       return 'changed'
     }

@@ -104,11 +104,12 @@ function isRunning(row: SandboxRow): boolean {
 }
 
 function isAtRest(row: SandboxRow): boolean {
-  if (!isPresent(row)) return false
+  if (!isPresent(row) || row.wanted === 'archived') return false
   return row.status === 'ERROR' || (row.status === 'PAUSED' && row.wanted === 'paused')
 }
 
-function isCaughtUp({ epoch, status, caught_up_at }: SandboxRow, lastUse: Instant): boolean {
+/** Whether it is known that the control plane has all its events. */
+export function isCaughtUp({ epoch, status, caught_up_at }: SandboxRow, lastUse: Instant): boolean {
   if (epoch === null && status === 'PAUSED') return true
   return caught_up_at !== null && caught_up_at >= lastUse
 }

@@ -7,7 +7,7 @@ import { decodeEndpoint } from '../../network/endpoint.ts'
 import { type ExposedUrl, exposedUrls } from '../../network/exposed-urls.ts'
 import type { SandboxContext } from './context.ts'
 import { findDeletion } from './lifetimes.ts'
-import { isPooled, parseSandboxStatus } from './sandbox-repository.ts'
+import { isPooled, shownStatus } from './sandbox-repository.ts'
 import { openSecrets } from './sandbox-secrets.ts'
 import { secretValues } from './status-detail.ts'
 
@@ -74,7 +74,7 @@ export class SandboxInfoReader {
       id: row.id,
       created_by_user_id: row.owner,
       sandbox_spec_id: row.spec,
-      status: parseSandboxStatus(row),
+      status: shownStatus(row),
       working_dir: connection?.workingDir ?? (spec?.working_dir || decodeEndpoint(row).workingDir || null),
       session_api_key: connection?.key.reveal() ?? null,
       exposed_urls: connection === undefined ? null : await this.#findExposedUrls(row),
@@ -85,6 +85,7 @@ export class SandboxInfoReader {
       paused_after_idle_seconds: lifetimes.idleSeconds || null,
       paused_after_seconds: lifetimes.maxSessionSeconds || null,
       deleted_after_paused_seconds: lifetimes.deleteAfterSeconds || null,
+      archived: row.wanted === 'archived',
       deletes_at: deletion?.isAnnounced ? formatInstant(deletion.at) : null,
     }
   }

@@ -163,6 +163,11 @@ export function parseSandboxStatus({ status }: Pick<SandboxRow, 'status'>): Sand
   return sandboxStatus.parse(status)
 }
 
+/** As callers see it: nothing is left of an archived one, also while it is being removed. */
+export function shownStatus(row: Pick<SandboxRow, 'status' | 'wanted'>): SandboxStatus {
+  return row.wanted === 'archived' ? 'MISSING' : parseSandboxStatus(row)
+}
+
 /** Whether callers may see it: claimed and not removed. */
 export function isPresent(row: SandboxRow | undefined): row is SandboxRow {
   return row !== undefined && !isPooled(row) && row.wanted !== 'gone'
