@@ -44,8 +44,8 @@ export class DesiredStateWriter {
     this.#deps.reconciler.notify(id)
   }
 
-  /** Resolves when it is paused. A Problem `conflict` in ERROR and MISSING, `unavailable` for a retry. */
-  async pause(id: string): Promise<void> {
+  /** Resolves when it is paused, which is stored with `note`. A Problem `conflict` in ERROR and MISSING, `unavailable` for a retry. */
+  async pause(id: string, note: SandboxRowUpdate = {}): Promise<void> {
     const requirePausable = (row: SandboxRow) => {
       const status = shownStatus(row)
       if (status === 'ERROR' || status === 'MISSING')
@@ -54,7 +54,7 @@ export class DesiredStateWriter {
     await this.update(id, (row) => {
       if (row.wanted === 'paused') return undefined
       requirePausable(row)
-      return { wanted: 'paused', ...(hasFailureDetail(row) && { detail: null }) }
+      return { ...note, wanted: 'paused', ...(hasFailureDetail(row) && { detail: null }) }
     })
     const delay = await this.waitFor(id, (row) => {
       if (row === undefined || row.wanted !== 'paused' || row.status === 'PAUSED') return true

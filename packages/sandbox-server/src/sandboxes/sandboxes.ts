@@ -10,7 +10,6 @@ import {
 } from '@slipway/storage/control-plane'
 import { hashKey } from '../auth/authenticator.ts'
 import type { SandboxUse } from '../backends/backend.ts'
-import { isCaughtUp as hasReceivedAll } from '../network/caught-up.ts'
 import { ensureCapacity } from './concurrency-limit.ts'
 import { ControlLoop } from './control-loop.ts'
 import { DesiredStateWriter, ignoreProblem, notFoundProblem } from './desired-state.ts'
@@ -21,10 +20,16 @@ import { restartEpoch } from './reconcile/plan.ts'
 import { Reconciler } from './reconcile/reconciler.ts'
 import { hasFailureDetail } from './reconcile/worker.ts'
 import { createContext, type SandboxesOptions } from './state/context.ts'
+import { readCaughtUpAt } from './state/event-note.ts'
 import { isCaughtUp } from './state/lifetimes.ts'
 import { newSandboxConfig } from './state/sandbox-config.ts'
 import { type SandboxConnection, SandboxInfoReader } from './state/sandbox-info.ts'
-import { isPresent, type StepMetrics, shownStatus } from './state/sandbox-repository.ts'
+import {
+  isPresent,
+  type SandboxRowUpdate,
+  type StepMetrics,
+  shownStatus,
+} from './state/sandbox-repository.ts'
 import { sealSecrets } from './state/sandbox-secrets.ts'
 import type { ResolvedSpec } from './state/specs.ts'
 import { newSandboxId, newSandboxRow, WarmPool } from './warm-pool.ts'
@@ -42,8 +47,6 @@ interface StartSandboxOptions {
   readonly id?: string | undefined
 }
 
-/** How long an archive waits for what the agent server says of its events. */
-const eventsTimeoutMs = 10_000
 const archivedDetail =
   'It was archived: its files are deleted, and the histories of its conversations are kept. Start a conversation again with its conversation_id to continue it in another sandbox.'
 
@@ -138,8 +141,7 @@ export class Sandboxes implements AsyncDisposable {
     if (row.wanted === 'archived') return
     if (row.status === 'ERROR') throw notArchivableProblem('ended on its own')
     if (row.status !== 'MISSING') {
-      await this.#requireCaughtUp(row)
-      await desired.pause(id)
+      await desired.pause(id, await this.#readNote(row))
     }
     await forOwner(owner ?? '', () =>
       desired.update(id, (current) => {
@@ -227,15 +229,12 @@ export class Sandboxes implements AsyncDisposable {
   }
 
   /** Of one that runs, before it is paused for nothing. */
-  async #requireCaughtUp(row: SandboxRow): Promise<void> {
-    const { infoReader, hasAllEvents, clock, signal } = this.#parts
-    const connection = infoReader.getConnection(row)
-    if (connection === undefined || hasAllEvents === undefined) return
-    const limit = AbortSignal.any([signal, clock.timeout(eventsTimeoutMs)])
-    const isKnown = await hasReceivedAll(connection.client, (log) => hasAllEvents(row.id, log), limit).catch(
-      () => false,
-    )
-    if (!isKnown) throw notArchivableProblem('works, or does not answer')
+  async #readNote(row: SandboxRow): Promise<SandboxRowUpdate> {
+    const connection = this.#parts.infoReader.getConnection(row)
+    if (connection === undefined) return {}
+    const note = await readCaughtUpAt(this.#parts, row.id, connection)
+    if (note.caught_up_at === null) throw notArchivableProblem('works, or does not answer')
+    return note
   }
 
   async #createSandbox(id: string, scope: Scope, spec: ResolvedSpec): Promise<SandboxRow> {

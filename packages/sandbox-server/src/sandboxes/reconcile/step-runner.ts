@@ -1,3 +1,4 @@
+import { Client } from '@slipway/client'
 import { Secret } from '@slipway/shared/redaction'
 import type { SandboxRow } from '@slipway/storage/control-plane'
 import { generateKey } from '../../auth/api-keys.ts'
@@ -13,6 +14,9 @@ import { isPooled, type SandboxRowUpdate } from '../state/sandbox-repository.ts'
 import { type SandboxSecrets, sealSecrets } from '../state/sandbox-secrets.ts'
 import { redactDetail } from '../state/status-detail.ts'
 import type { Step } from './plan.ts'
+
+/** Sandboxes run foreign code, and an answer takes several times its length in memory. */
+const maxAnswerBytes = 8 * 1024 * 1024
 
 /** What one round of a worker has read. */
 interface Round {
@@ -121,7 +125,7 @@ export class StepRunner {
     const key = secrets?.key ?? null
     if (getLifetimes(row.spec).deleteAfterSeconds === 0 || isPooled(row)) return
     if (url === undefined || key === null) return
-    const note = await readCaughtUpAt(this.#context, row.id, { url, key: new Secret(key) })
+    const note = await readCaughtUpAt(this.#context, row.id, this.#connect(url, key))
     await this.updateRow(row, note)
   }
 
