@@ -47,6 +47,8 @@ interface StartSandboxOptions {
   readonly id?: string | undefined
 }
 
+/** How long an archive waits for what the agent server says of its events. */
+const eventsTimeoutMs = 10_000
 const archivedDetail =
   'It was archived: its files are deleted, and the histories of its conversations are kept. Start a conversation again with its conversation_id to continue it in another sandbox.'
 
@@ -232,7 +234,7 @@ export class Sandboxes implements AsyncDisposable {
   async #readNote(row: SandboxRow): Promise<SandboxRowUpdate> {
     const connection = this.#parts.infoReader.getConnection(row)
     if (connection === undefined) return {}
-    const note = await readCaughtUpAt(this.#parts, row.id, connection)
+    const note = await readCaughtUpAt(this.#parts, row.id, connection, eventsTimeoutMs)
     if (note.caught_up_at === null) throw notArchivableProblem('works, or does not answer')
     return note
   }

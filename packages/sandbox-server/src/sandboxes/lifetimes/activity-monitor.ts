@@ -10,10 +10,8 @@ import {
 } from '../../network/agent-server-probe.ts'
 import type { Reconciler } from '../reconcile/reconciler.ts'
 import type { SandboxContext } from '../state/context.ts'
-import { readCaughtUpAt } from '../state/event-note.ts'
 import { decide, findDeletion, type Lifetimes, needsIdleTime } from '../state/lifetimes.ts'
 import type { SandboxConnection, SandboxInfoReader } from '../state/sandbox-info.ts'
-import type { SandboxRowUpdate } from '../state/sandbox-repository.ts'
 import { fetchIdleSeconds } from './idle-time.ts'
 import type { LastUseTracker } from './last-use.ts'
 
@@ -115,17 +113,14 @@ export class ActivityMonitor {
         await repository.update(row, { deletes_at: deletion.at })
       } else if (action === 'delete') {
         log('info', 'delete a sandbox: it has not run for long', { sandbox: id })
-        await this.#setDesired(row, { wanted: 'gone' })
+        await this.#setDesired(row, 'gone')
       }
     })
   }
 
-  /** No caller waits: whether its events are here is asked now, for a rule that may be set later. */
   async #pause(row: SandboxRow, reason: string): Promise<void> {
-    const connection = this.#deps.infoReader.getConnection(row)
-    const note = connection === undefined ? {} : await readCaughtUpAt(this.#deps, row.id, connection)
     this.#deps.log('info', `pause a sandbox: ${reason}`, { sandbox: row.id })
-    await this.#setDesired(row, { ...note, wanted: 'paused' })
+    await this.#setDesired(row, 'paused')
   }
 
   /** A sandbox that does not answer keeps its status, as it may be busy; its detail says it. */
@@ -155,7 +150,8 @@ export class ActivityMonitor {
   }
 
   /** A row that has changed in the meantime stays as it is. */
-  async #setDesired(row: SandboxRow, desired: SandboxRowUpdate): Promise<void> {
-    if ((await this.#deps.repository.update(row, desired)) !== undefined) this.#deps.reconciler.notify(row.id)
+  async #setDesired(row: SandboxRow, wanted: 'paused' | 'gone'): Promise<void> {
+    if ((await this.#deps.repository.update(row, { wanted })) !== undefined)
+      this.#deps.reconciler.notify(row.id)
   }
 }

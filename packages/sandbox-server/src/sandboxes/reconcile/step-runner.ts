@@ -15,6 +15,10 @@ import { type SandboxSecrets, sealSecrets } from '../state/sandbox-secrets.ts'
 import { redactDetail } from '../state/status-detail.ts'
 import type { Step } from './plan.ts'
 
+/** How long a pause waits for what its agent server says of its events, where a rule deletes by it. */
+const noteTimeoutMs = 3_000
+/** Elsewhere: an archive, and a rule that is set later, have that answer without another start. */
+const optionalNoteTimeoutMs = 300
 /** Sandboxes run foreign code, and an answer takes several times its length in memory. */
 const maxAnswerBytes = 8 * 1024 * 1024
 
@@ -115,18 +119,14 @@ export class StepRunner {
     return 'changed'
   }
 
-  /**
-   * Before a pause of a sandbox that a rule may delete. Without such a rule a caller would wait for an answer
-   * that is not used; `ActivityMonitor` asks before the pauses that it makes itself.
-   */
+  /** Before a pause: whether all its events are in the log of the control plane. No answer is unknown. */
   async #noteEvents({ row, observed, secrets }: Round): Promise<void> {
-    const { getLifetimes } = this.#context
     const url = observed?.addresses.AGENT_SERVER
     const key = secrets?.key ?? null
-    if (getLifetimes(row.spec).deleteAfterSeconds === 0 || isPooled(row)) return
-    if (url === undefined || key === null) return
-    const note = await readCaughtUpAt(this.#context, row.id, this.#connect(url, key))
-    await this.updateRow(row, note)
+    if (isPooled(row) || url === undefined || key === null) return
+    const isNeeded = this.#context.getLifetimes(row.spec).deleteAfterSeconds > 0
+    const timeoutMs = isNeeded ? noteTimeoutMs : optionalNoteTimeoutMs
+    await this.updateRow(row, await readCaughtUpAt(this.#context, row.id, this.#connect(url, key), timeoutMs))
   }
 
   /** Durable before its first use. Undefined when the row has changed in the meantime. */

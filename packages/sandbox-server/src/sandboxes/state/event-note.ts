@@ -3,17 +3,15 @@ import type { SandboxRow } from '@slipway/storage/control-plane'
 import { isCaughtUp } from '../../network/caught-up.ts'
 import type { SandboxContext } from './context.ts'
 
-/** How long a pause waits for what its agent server says of its events. */
-const timeoutMs = 3_000
-
 /**
  * What a pause writes into the row: when all events of the sandbox were in the log of the control plane. Null
- * without an answer, and while something runs.
+ * without an answer in that time, and while something runs.
  */
 export async function readCaughtUpAt(
   { hasAllEvents, clock, signal }: SandboxContext,
   sandbox: string,
   { client }: { readonly client: Client },
+  timeoutMs: number,
 ): Promise<Partial<Pick<SandboxRow, 'caught_up_at'>>> {
   if (hasAllEvents === undefined) return {}
   const at = clock.now() * 1000

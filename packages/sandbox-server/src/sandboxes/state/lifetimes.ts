@@ -15,9 +15,7 @@
  *   What a backend does not show is never asked about here, and MISSING is never deleted: it may come back.
  * - Time counts from the last change of status and the last use, so a paused hour is no idle hour.
  * - A deletion needs the note of the pause that all events are in the log of the control plane, from after
- *   the last use (`caught_up_at`). A sandbox that was never created has no events. The note is taken where a
- *   deletion is set, and before every pause by the server itself. A sandbox that its user paused while none
- *   was set lacks the note: a caller does not wait for that question, and the sandbox stays until it runs.
+ *   the last use (`caught_up_at`). A sandbox that was never created has no events.
  * - A deletion is announced for a tenth of its time at least, also when the limit was lowered or no server
  *   ran meanwhile. An announcement from before a use, or before a higher limit, does not count.
  * - A sandbox in ERROR waits for two more idle periods: its owner may be about to repair it.
