@@ -76,6 +76,7 @@ export const bodies: Readonly<Record<string, object>> = {
   'PUT /api/admin/quota/users/{user_id}/quota': { daily_conversation_limit: 1 },
   'PATCH /api/admin/users/{user_id}': { name: 'Taken over' },
   'PUT /api/v1/repository-consents/{consent_id}': { decision: 'allow' },
+  'POST /api/service/users/{user_id}/orgs/{org_id}/api-keys': { name: 'of-nobody' },
 }
 /** Routes whose query names an object. */
 export const identifyingQueries: Readonly<Record<string, (things: OwnedResources) => string>> = {
