@@ -1,3 +1,4 @@
+import { isRecord, withoutMember } from '@slipway/shared/json'
 import * as z from 'zod'
 import { llm, strictLlm } from '../agent-server/llm/llm.ts'
 import {
@@ -187,9 +188,16 @@ export type UserSettings = z.output<typeof userSettings>
 
 export const messageResponse = component('MessageAnswer', { message: z.string() })
 
+/** Web clients send null in each model; a value is refused, because this server has no such connections. */
+function withoutConnection(value: unknown): unknown {
+  return isRecord(value) && value.provider_connection_id === null
+    ? withoutMember(value, 'provider_connection_id')
+    : value
+}
+
 export const saveUserProfileRequest = component('SaveUserProfileRequest', {
   include_secrets: trueByDefault,
-  llm: nullAsUndefined(strictLlm),
+  llm: nullAsUndefined(z.preprocess(withoutConnection, strictLlm)),
   preserve_existing_api_key: withDefault(z.boolean(), false),
 })
 

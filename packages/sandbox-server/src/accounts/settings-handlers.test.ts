@@ -111,6 +111,9 @@ test('marketplaces have their defaults and the scope of a user; an invalid one o
 test('a profile refuses members that no server knows, and takes those of other servers', async () => {
   const { ask } = await openServer()
   const save = (llm: object) => ask('POST', '/settings/profiles/p', { llm: { model: 'a/b', ...llm } })
+  // As the form of the web client sends it.
+  expect((await save({ provider_connection_id: null })).status).toBe(201)
+  expect((await save({ provider_connection_id: 'c' })).status).toBe(422)
   expect(await save({ custom_header: 'x' })).toMatchObject({
     status: 422,
     body: { detail: [{ type: 'extra_forbidden', loc: ['body', 'llm', 'custom_header'] }] },
