@@ -124,6 +124,8 @@ userStep('a stopped sandbox is started again when its conversation is opened', a
   await expect.poll(sandboxStatuses, { timeout: 60_000 }).toEqual(['PAUSED'])
   await user.page.goto(address)
   await expect.poll(sandboxStatuses, { timeout: 60_000 }).toEqual(['RUNNING'])
+  // Before it has read the conversation, the page knows no server to send to.
+  await user.waitForText('And here is more.')
   mockProvider.replies = [{ text: 'Awake again.' }]
   await user.sendMessage('Are you there?')
   await user.waitForText('Awake again.')
@@ -149,6 +151,12 @@ userStep('secrets and LLM profiles are saved and listed', async () => {
   expect(await account.get('/api/v1/settings/profiles')).toMatchObject({
     profiles: [{ name: 'fast', model: 'openai-compatible/demo', api_key_set: true }],
   })
+})
+
+userStep('automations are reported as unavailable without a scheduler', async () => {
+  await user.visit('/automations')
+  await user.waitForText('Automations Unavailable')
+  await user.screenshot('cloud-10-automations')
 })
 
 userStep('the page threw nothing, and was refused what is missing alone', async () => {
