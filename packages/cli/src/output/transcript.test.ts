@@ -231,6 +231,10 @@ test.each([
     'HTTP 500 from model.example: over␛[31m loaded, trying again in 8 s (1 of 5)\n',
   ],
   [{ status: 429, detail: '', code: 'LLMError' }, 'HTTP 429: LLMError, trying again in 8 s (1 of 5)\n'],
+  [
+    { status: 429, code: 'LLMError', wait_seconds: undefined, attempt: undefined },
+    'HTTP 429: LLMError, trying again\n',
+  ],
 ])('a model that is asked again: %j', (members, text) => {
   const value = { wait_seconds: 8, attempt: 1, attempts: 5, ...members }
   const update = { kind: 'ConversationStateUpdateEvent', key: 'model_retry', value } as const

@@ -313,6 +313,7 @@ function retryLine(value: unknown): string {
     typeof status === 'number'
       ? `HTTP ${status}${server === '' ? '' : ` from ${server}`}: ${cause}`
       : `${isNamed ? '' : `${server}: `}${cause}`
-  const seconds = Math.round(Number(wait_seconds) * 10) / 10
-  return `${reason}, trying again in ${seconds} s (${attempt} of ${attempts})`
+  const wait = typeof wait_seconds === 'number' ? ` in ${Math.round(wait_seconds * 10) / 10} s` : ''
+  const isCounted = typeof attempt === 'number' && typeof attempts === 'number'
+  return `${reason}, trying again${wait}${isCounted ? ` (${attempt} of ${attempts})` : ''}`
 }

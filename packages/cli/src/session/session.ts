@@ -121,7 +121,7 @@ export class Session {
     if (typeof per_turn_token === 'number' && typeof context_window === 'number' && context_window > 0)
       facts.push(`context ${Math.round((100 * per_turn_token) / context_window)} %`)
     if (typeof prompt_tokens === 'number' && prompt_tokens > 0)
-      facts.push(`${prompt_tokens} in, ${completion_tokens} out`)
+      facts.push(`${prompt_tokens} in, ${typeof completion_tokens === 'number' ? completion_tokens : 0} out`)
     if (this.#id !== undefined) facts.push(this.#id.slice(0, 8))
     return facts.filter((fact) => fact !== '')
   }

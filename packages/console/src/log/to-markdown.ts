@@ -31,7 +31,7 @@ function eventBody(event: LogEvent['event']): string {
         JSON.stringify(event.action ?? recordOf(event.tool_call).arguments, undefined, 2),
         'json',
       )
-      return [thought, `\`${event.tool_name}\` ${callSummary(event)}`, call]
+      return [thought, `\`${textOf(event.tool_name) ?? 'tool'}\` ${callSummary(event)}`, call]
         .filter((part) => part !== '')
         .join('\n\n')
     }
@@ -43,7 +43,7 @@ function eventBody(event: LogEvent['event']): string {
     case 'AgentErrorEvent':
       return fence(textOf(event.error) ?? '')
     case 'ConversationErrorEvent':
-      return `${event.code}\n\n${fence(textOf(event.detail) ?? '')}`
+      return `${textOf(event.code) ?? 'Error'}\n\n${fence(textOf(event.detail) ?? '')}`
     case 'UserRejectObservation':
       return textOf(event.rejection_reason) ?? ''
     case 'ACPToolCallEvent':

@@ -182,6 +182,6 @@ async function readRunFailure(log: EventLog, id: string): Promise<string> {
   const [item] = (await log.search(id, query)).items
   const { code, detail }: { code?: unknown; detail?: unknown } = JSON.parse(item?.bytes.toString() ?? '{}')
   return typeof detail === 'string'
-    ? `The run ended in an error. ${code}: ${detail}`
+    ? `The run ended in an error. ${typeof code === 'string' ? `${code}: ` : ''}${detail}`
     : 'The run ended in an error.'
 }

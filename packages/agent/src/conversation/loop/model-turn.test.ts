@@ -255,6 +255,7 @@ test('an answer closes the work when it is a finish or words alone', () => {
   expect(finalText(answer({ content: textContent('Done.') }))).toBe('Done.')
   expect(finalText(answer({}, [['a', 'finish', '{"message":"ok"}']]))).toBe('ok')
   expect(finalText(answer({}, [['a', 'finish', '{"mess']]))).toBe('')
+  expect(finalText(answer({}, [['a', 'finish', '{"message":null}']]))).toBe('')
   expect(finalText(answer({}, [['a', 'think', '{}']]))).toBeUndefined()
   expect(finalText(answer({ content: textContent('  ') }))).toBeUndefined()
   expect(finalText(answer({ content: textContent('No.') }, [], { stop: 'refusal' }))).toBeUndefined()

@@ -69,7 +69,7 @@ export function finalText({ message, stop }: ModelReply): string | undefined {
   if (finish !== undefined) {
     const args = parseJsonObject(finish.arguments)
     if (args !== undefined && 'output' in args) return JSON.stringify(args.output)
-    return args !== undefined && 'message' in args ? String(args.message) : ''
+    return typeof args?.message === 'string' ? args.message : ''
   }
   if ((message.tool_calls ?? []).length > 0 || stop === 'refusal') return undefined
   const text = replyText({ message })

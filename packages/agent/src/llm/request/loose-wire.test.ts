@@ -252,6 +252,7 @@ test.each([
   [1026, 'input new_sensitive', 'LLMContentPolicyViolationError'],
   [2013, 'invalid params', 'LLMBadRequestError'],
   [1000, 'unknown error', 'LLMServiceUnavailableError'],
+  [1000, undefined, 'LLMServiceUnavailableError'],
 ])('%i with the status 200 is a failure that says why', async (status_code, status_msg, code) => {
   const body = { id: 'x', choices: null, base_resp: { status_code, status_msg } }
   for (const [text, type] of [
@@ -259,7 +260,8 @@ test.each([
     [sse(body), 'text/event-stream'],
   ]) {
     const { result } = await answerTo(text ?? '', type)
-    expect(result).toMatchObject({ kind: 'failure', code, detail: expect.stringContaining(status_msg) })
+    const detail = expect.stringContaining(status_msg ?? `Error ${status_code}`)
+    expect(result).toMatchObject({ kind: 'failure', code, detail })
   }
 })
 

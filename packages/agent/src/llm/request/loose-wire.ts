@@ -90,7 +90,8 @@ function errorOf(chunk: Record<string, unknown>): object | undefined {
   const { status_code: code, status_msg } = asRecord(base_resp)
   const isAnswered = Array.isArray(choices) && choices.length > 0
   if (typeof code !== 'number' || code === 0 || isAnswered) return undefined
-  return { message: `${status_msg} (${code})`, type: errorTypes[code] ?? 'server_error' }
+  const said = typeof status_msg === 'string' ? `${status_msg} (${code})` : `Error ${code}`
+  return { message: said, type: errorTypes[code] ?? 'server_error' }
 }
 
 class ChunkReader {

@@ -110,6 +110,12 @@ test('a notebook is its cells with outputs as text and pictures; a range is line
   expect((await view('c.ipynb', '{"cells": 1}')).outputText).toContain('{"cells": 1}')
 })
 
+test('members that a notebook lacks are left out', async () => {
+  const cells = [{ source: 'x' }, { cell_type: 'code', outputs: [{ ename: 'E' }, { ename: 'E', evalue: 1 }] }]
+  const { outputText } = await view('d.ipynb', JSON.stringify({ cells }))
+  expect(outputText).toContain('--- Cell 1 ---\nx\n--- Cell 2: code ---\n\n[output]\nE\n[output]\nE')
+})
+
 test.each([
   ['no PDF but its mark', Buffer.from('%PDF-1.7\nnothing')],
   [

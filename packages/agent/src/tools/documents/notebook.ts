@@ -22,7 +22,8 @@ export async function readNotebook(text: string): Promise<NotebookView | undefin
   const parts = cells.map((value, index) => {
     const { cell_type, source, outputs, execution_count } = asRecord(value)
     const run = typeof execution_count === 'number' ? `, run ${execution_count}` : ''
-    const lines = [`--- Cell ${index + 1}: ${String(cell_type)}${run} ---`, joined(source)]
+    const kind = typeof cell_type === 'string' ? `: ${cell_type}` : ''
+    const lines = [`--- Cell ${index + 1}${kind}${run} ---`, joined(source)]
     for (const output of Array.isArray(outputs) ? outputs : []) {
       const data = asRecord(asRecord(output).data)
       const picture = joined(data['image/png'] ?? data['image/jpeg'])
@@ -43,8 +44,7 @@ export async function readNotebook(text: string): Promise<NotebookView | undefin
 }
 
 function outputText({ text, data, ename, evalue, traceback }: Readonly<Record<string, unknown>>): string {
-  const error =
-    [joined(traceback, '\n'), `${String(ename)}: ${String(evalue)}`].find((one) => one !== '') ?? ''
+  const error = joined(traceback, '\n') || [ename, evalue].filter((one) => typeof one === 'string').join(': ')
   const plain = isRecord(data) ? joined(data['text/markdown'] ?? data['text/plain']) : joined(text)
   const shown = (ename === undefined ? plain : error).replaceAll(colours, '').trimEnd()
   return shown.length <= maxOutput
