@@ -15,3 +15,4 @@ export {
   type TransientUpdate,
 } from './events/follow.ts'
 export { readPendingActions, type WaitingActions } from './events/pending-actions.ts'
+export { SseParser } from './events/sse-parser.ts'

@@ -135,6 +135,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   })
   await ports.restore()
   await sandboxes.startReconciling()
+  services.eventPull.start()
   log('debug', 'listening', { url: listening.url })
   void hideFromDebuggers()
   const url = publicUrl()

@@ -32,6 +32,7 @@ import { timelineHandlers } from './conversations/timeline-handlers.ts'
 import { workspaceHandlers } from './conversations/workspace-handlers.ts'
 import { gitHandlers } from './git/handlers.ts'
 import { EventIngest } from './ingest/event-ingest.ts'
+import { EventPull } from './ingest/event-pull.ts'
 import { webhookHandlers } from './ingest/handlers.ts'
 import { sandboxHandlers } from './sandboxes/handlers.ts'
 import { Sandboxes } from './sandboxes/sandboxes.ts'
@@ -125,18 +126,20 @@ export async function openServices(options: ServicesOptions) {
     ...common,
     onRemoved: (conversation, sandbox) => void conversations.removeFromSandbox(conversation, sandbox),
   })
+  const eventPull = resources.use(new EventPull({ ...common, ingest, leases }))
   const disposables = resources.move()
   return {
-    ...{ config, common, specs, quota, pendingMessages, starter, conversations, ingest, now },
+    ...{ config, common, specs, quota, pendingMessages, starter, conversations, ingest, eventPull, now },
     lookupSecrets: new LookupSecrets(accounts, controlPlane.sandboxes),
     [Symbol.asyncDispose]: () => disposables.disposeAsync(),
   }
 }
 
 /** What agent servers in sandboxes call. */
-export function sandboxFacingHandlers({ common, ingest, pendingMessages, lookupSecrets }: Services) {
+export function sandboxFacingHandlers(services: Services) {
+  const { common, ingest, pendingMessages, eventPull, lookupSecrets } = services
   return {
-    ...webhookHandlers({ ingest, pendingMessages }),
+    ...webhookHandlers({ ingest, pendingMessages, eventPull }),
     ...secretHandlers({ accounts: common.accounts, lookupSecrets }),
   }
 }

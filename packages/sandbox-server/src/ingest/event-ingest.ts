@@ -34,7 +34,7 @@ import { type Moment, Problem, parseInstant } from '@slipway/protocol'
 import { ByteBudget, ByteBudgetError, type ByteBudgetOptions, type ByteLease } from '@slipway/shared/async'
 import { LruMap } from '@slipway/shared/collections'
 import { createCounter } from '@slipway/shared/metrics'
-import { type StoredEvent, toReceivedEvent } from '@slipway/storage'
+import { cursorAt, type StoredEvent, toReceivedEvent } from '@slipway/storage'
 import type { AppConversationRow, SandboxRow } from '@slipway/storage/control-plane'
 import { applyReport } from '../conversations/records/apply-report.ts'
 import type { ConversationContext } from '../conversations/records/conversation-context.ts'
@@ -148,6 +148,27 @@ export class EventIngest {
     // Another log may be as long.
     const [found] = await storage.log.get(conversation, [last])
     return found !== undefined
+  }
+
+  /**
+   * Up to where the log of an agent server is here: its position, and the cursor to continue after. Undefined
+   * for conversations that were removed, and those of other sandboxes.
+   */
+  async findPosition(
+    sandbox: string,
+    conversation: string,
+  ): Promise<{ readonly position: number; readonly cursor: string } | undefined> {
+    const { removedConversations, controlPlane, storage } = this.#deps
+    if (await removedConversations.has(conversation, sandbox)) return undefined
+    const [row] = await controlPlane.conversations.get([conversation])
+    if (row === undefined) return { position: 0, cursor: '0' }
+    if (row.sandbox !== sandbox) return undefined
+    const [record] = await storage.conversations.get([conversation])
+    const offset = parseMetadata(row).offset ?? 0
+    const position = Math.max(0, (record?.head ?? 0) - offset)
+    // With an offset the last event here may be of another log.
+    const cursor = offset > 0 ? String(position) : await cursorAt(storage.log, conversation, position)
+    return { position, cursor }
   }
 
   #countDuplicates(conversation: string, events: readonly IncomingEvent[]): void {

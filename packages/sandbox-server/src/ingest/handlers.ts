@@ -3,18 +3,22 @@ import { invalidInput, type sandboxServerRoutes } from '@slipway/protocol'
 import { getCallingSandbox } from '../auth/authenticator.ts'
 import type { PendingMessages } from '../conversations/pending-messages.ts'
 import type { EventIngest } from './event-ingest.ts'
+import type { EventPull } from './event-pull.ts'
 
 const success = { json: { success: true } }
 
 export function webhookHandlers(deps: {
   readonly ingest: EventIngest
   readonly pendingMessages: Pick<PendingMessages, 'deliver'>
+  readonly eventPull?: Pick<EventPull, 'noteWebhook'>
 }) {
-  const { ingest, pendingMessages } = deps
+  const { ingest, pendingMessages, eventPull } = deps
   return {
     async receiveConversation(request) {
       const { body } = request
-      await ingest.receiveConversation(getCallingSandbox(request), body.id, body)
+      const sandbox = getCallingSandbox(request)
+      eventPull?.noteWebhook(sandbox.id)
+      await ingest.receiveConversation(sandbox, body.id, body)
       // It runs, perhaps again after a pause: pending messages can be delivered.
       pendingMessages.deliver(body.id)
       return success
@@ -23,6 +27,7 @@ export function webhookHandlers(deps: {
       const { params, stream } = request
       const after = parsePosition(request.header('x-slipway-after'))
       const sandbox = getCallingSandbox(request)
+      eventPull?.noteWebhook(sandbox.id)
       const isCompressed = (request.header('content-encoding') ?? 'identity') !== 'identity'
       const length = Number(request.header('content-length') ?? 0)
       const body = { stream, isCompressed, length, after }

@@ -187,6 +187,17 @@ export class Sandboxes implements AsyncDisposable {
     return this.#parts.infoReader.getConnection(row)
   }
 
+  /** Those that run, of all owners. */
+  async *listRunning(): AsyncIterable<SandboxRow> {
+    for await (const row of this.#parts.rows.iterateAll())
+      if (isPresent(row) && row.status === 'RUNNING') yield row
+  }
+
+  /** Whether its agent server knows an address of this server for its events. */
+  hasWebhooks(row: SandboxRow): boolean {
+    return this.#parts.getEnvironment(row).webhooks !== undefined
+  }
+
   /** Its addresses from this machine, by name of the wire; empty unless it runs. */
   addresses(row: SandboxRow): Readonly<Record<string, string>> {
     return this.#parts.infoReader.addresses(row)

@@ -21,7 +21,7 @@ import {
 import { KeyedMutex } from '@slipway/shared/async'
 import { agentServerMain } from '@slipway/shared/process/testing'
 import { Secret } from '@slipway/shared/redaction'
-import { systemClock } from '@slipway/shared/time'
+import { type Clock, systemClock } from '@slipway/shared/time'
 import { Cipher, openStorage } from '@slipway/storage'
 import {
   type ControlPlaneStore,
@@ -44,6 +44,7 @@ import { RemovedConversations } from '../conversations/records/removed-conversat
 import { timelineHandlers } from '../conversations/timeline-handlers.ts'
 import { workspaceHandlers } from '../conversations/workspace-handlers.ts'
 import { type BodyLimits, EventIngest } from '../ingest/event-ingest.ts'
+import { EventPull } from '../ingest/event-pull.ts'
 import { webhookHandlers } from '../ingest/handlers.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import { ConversationStarter } from '../start/conversation-starter.ts'
@@ -416,6 +417,26 @@ export async function openTestServer(
     quota,
     starter,
     ingest,
+    /** Looks at running sandboxes as soon as it is made. */
+    pull(hasWebhooks: boolean, clock: Clock = systemClock): EventPull {
+      const listRunning = async function* () {
+        for (const { row } of sandboxes.entries.values()) if (row.status === 'RUNNING') yield row
+      }
+      const running = {
+        listRunning,
+        hasWebhooks: () => hasWebhooks,
+        getConnection: sandboxes.getConnection.bind(sandboxes),
+      }
+      const pull = new EventPull({
+        ...common,
+        clock,
+        sandboxes: running,
+        ingest,
+        leases: controlPlane.leases,
+      })
+      pull.start()
+      return pull
+    },
     logged,
     url: listening.url,
     open,

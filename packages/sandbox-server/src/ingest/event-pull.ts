@@ -1,0 +1,296 @@
+/**
+ * Fetches events from agent servers whose webhooks do not arrive.
+ *
+ * Problem: a sandbox may have no way to the control plane (no network, a policy, another network behind a
+ * tunnel) while the control plane reaches it. Its history would stay in the sandbox, and end with it.
+ *
+ * Idea: the log of the agent server is the queue, as it is for webhooks, and what is stored here is the
+ * cursor. A look compares the two for conversations that changed since the last one, and reads what is
+ * missing from the stream of the agent server into the same ingest.
+ *
+ * Invariants:
+ * - Each event is stored once and in order, also beside webhooks, other servers and after a kill: a batch
+ *   names the position before its first event, and the ingest skips or refuses.
+ * - A sandbox without an address of the control plane is read at each look. With one, what webhooks had the
+ *   time between two looks for is read; so an append is here within two looks and the transfer.
+ * - A sandbox whose webhooks arrive is looked at rarely, and often again when something was missing.
+ * - What a sandbox answers is not trusted: events are bounded one by one, and a look by its time.
+ * - A look that fails is repeated; it forgets nothing that it has not stored.
+ *
+ * If you change this: gaps in histories of sandboxes without a way here, or every event sent twice.
+ * `event-pull.process.test.ts` has agent servers whose webhooks go nowhere.
+ *
+ * Decision pages: docs/decisions/0021-cursors.md, docs/decisions/0011-control-plane.md
+ */
+
+import { CallError, type Client, SseParser } from '@slipway/client'
+import type { LogFunction } from '@slipway/protocol'
+import { parseCursor } from '@slipway/protocol/client'
+import { Semaphore } from '@slipway/shared/async'
+import { errorText } from '@slipway/shared/text'
+import type { Clock, Timer } from '@slipway/shared/time'
+import type { Leases, SandboxRow } from '@slipway/storage/control-plane'
+import { parseUuid, toHexId } from '../conversations/records/conversation-ids.ts'
+import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
+import type { EventIngest } from './event-ingest.ts'
+
+/** Two of them and a transfer are less than ten seconds. */
+const lookMs = 3_000
+const rareLookMs = 60_000
+const lookTimeoutMs = 60_000
+const maxConcurrentLooks = 8
+/** Infos of conversations of one request. */
+const pageSize = '20'
+const batchEvents = 500
+const batchBytes = 4 * 1024 * 1024
+/** Of one event with its frame; the ingest refuses larger ones. */
+const maxEventBytes = 72 * 1024 * 1024
+
+interface EventPullDeps {
+  readonly sandboxes: {
+    /** Those that run. */
+    listRunning(): AsyncIterable<SandboxRow>
+    getConnection(row: SandboxRow): SandboxConnection | undefined
+    /** Whether it knows an address of the control plane. */
+    hasWebhooks(row: SandboxRow): boolean
+  }
+  readonly ingest: Pick<EventIngest, 'receiveEvents' | 'receiveConversation' | 'findPosition'>
+  readonly leases: Pick<Leases, 'tryAcquire'>
+  readonly fetch: typeof fetch
+  readonly clock: Clock
+  readonly log: LogFunction
+}
+
+interface PullState {
+  nextLook: number
+  /** `updated_at` of the newest conversation whose events are here or in `lagging`. */
+  since: string
+  /** A request of its webhooks came since the last look. */
+  isHeard: boolean
+  /** Conversations that were behind at the last look, and how many events they had. */
+  readonly lagging: Map<string, number>
+}
+
+type ConversationInfo = Awaited<ReturnType<typeof Client.prototype.call<'searchConversations'>>>['items'][0]
+
+/** Looks at running sandboxes until it is disposed. */
+export class EventPull implements AsyncDisposable {
+  readonly #deps: EventPullDeps
+  readonly #semaphore = new Semaphore(maxConcurrentLooks)
+  readonly #stopping = new AbortController()
+  #states = new Map<string, PullState>()
+  #round: Promise<void> = Promise.resolve()
+  #timer: Timer | undefined
+
+  constructor(deps: EventPullDeps) {
+    this.#deps = deps
+  }
+
+  start(): void {
+    this.#timer = this.#deps.clock.schedule(lookMs, () => {
+      this.#round = this.#lookAtAll()
+        .catch((error: unknown) => this.#logFailure(error))
+        .then(() => {
+          if (!this.#stopping.signal.aborted) this.start()
+        })
+    })
+  }
+
+  /** Its webhooks arrive. */
+  noteWebhook(sandbox: string): void {
+    const state = this.#states.get(sandbox)
+    if (state !== undefined) state.isHeard = true
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stopping.abort()
+    this.#timer?.cancel()
+    await this.#round
+  }
+
+  async #lookAtAll(): Promise<void> {
+    const { sandboxes, clock } = this.#deps
+    const previous = this.#states
+    const states = new Map<string, PullState>()
+    const looks: Promise<void>[] = []
+    for await (const row of sandboxes.listRunning()) {
+      const initial = { nextLook: 0, since: '', isHeard: false, lagging: new Map<string, number>() }
+      const state = previous.get(row.id) ?? initial
+      states.set(row.id, state)
+      if (clock.now() >= state.nextLook) looks.push(this.#semaphore.run(() => this.#look(row, state)))
+    }
+    this.#states = states
+    await Promise.all(looks)
+  }
+
+  async #look(row: SandboxRow, state: PullState): Promise<void> {
+    const { sandboxes, leases, clock } = this.#deps
+    const connection = sandboxes.getConnection(row)
+    const lease = connection && (await leases.tryAcquire(`pull ${row.id}`))
+    if (connection === undefined || lease === undefined) return
+    const signal = AbortSignal.any([this.#stopping.signal, clock.timeout(lookTimeoutMs)])
+    try {
+      const isHeard = state.isHeard
+      state.isHeard = false
+      await lease.run(() => this.#compare(row, connection, state, signal))
+      const isRare = isHeard && state.lagging.size === 0 && sandboxes.hasWebhooks(row)
+      state.nextLook = clock.now() + (isRare ? rareLookMs : 0)
+    } catch (error) {
+      this.#logFailure(error, row.id)
+    } finally {
+      await lease.release()
+    }
+  }
+
+  async #compare(
+    row: SandboxRow,
+    connection: SandboxConnection,
+    state: PullState,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const hasWebhooks = this.#deps.sandboxes.hasWebhooks(row)
+    const changed = await listChanged(connection.client, state.since, signal)
+    const infos = new Map(changed.map((info) => [parseUuid(info.id) ?? '', info]))
+    for (const id of new Set([...infos.keys(), ...state.lagging.keys()])) {
+      const seen = state.lagging.get(id)
+      const at = await this.#deps.ingest.findPosition(row.id, id)
+      const count = at && (await countEvents(connection.client, id, signal))
+      const info = infos.get(id)
+      if (at !== undefined && count !== undefined && count > at.position) {
+        // Webhooks get the time until the next look.
+        if (hasWebhooks && !(seen !== undefined && at.position < seen)) {
+          state.lagging.set(id, count)
+          continue
+        }
+        await this.#deps.ingest.receiveConversation(
+          row,
+          id,
+          info ?? (await getInfo(connection.client, id, signal)),
+        )
+        await this.#read(row, connection, { id, ...at, count }, signal)
+      } else if (info !== undefined && at !== undefined && !hasWebhooks)
+        await this.#deps.ingest.receiveConversation(row, id, info)
+      state.lagging.delete(id)
+    }
+    state.since = changed[0]?.updated_at ?? state.since
+  }
+
+  /** Stores the events from a position to the end that was counted. */
+  async #read(
+    row: SandboxRow,
+    { url, key }: SandboxConnection,
+    missing: {
+      readonly id: string
+      readonly cursor: string
+      readonly position: number
+      readonly count: number
+    },
+    outerSignal: AbortSignal,
+  ): Promise<void> {
+    const end = new AbortController()
+    const signal = AbortSignal.any([outerSignal, end.signal])
+    const path = `/api/conversations/${toHexId(missing.id)}/events/stream?after=${missing.cursor}`
+    const headers = { 'x-session-api-key': key.reveal(), accept: 'text/event-stream' }
+    const response = await this.#deps.fetch(url + path, { headers, redirect: 'error', signal })
+    try {
+      if (!response.ok || response.body === null)
+        throw new Error(`its agent server answers ${response.status} for the events of a conversation`)
+      let batch: string[] = []
+      let sizeBytes = 0
+      let after = missing.position
+      let position = after
+      for await (const frame of readFrames(response.body)) {
+        if (frame.type === 'resync') after = position = parseAfter(frame.data)
+        if (frame.type !== 'message') continue
+        batch.push(frame.data)
+        sizeBytes += frame.data.length
+        position = parseCursor(frame.id)?.position ?? position + 1
+        const isLast = position >= missing.count
+        if (!isLast && batch.length < batchEvents && sizeBytes < batchBytes) continue
+        if (!(await this.#store(row, missing.id, batch, after)) || isLast) return
+        after = position
+        batch = []
+        sizeBytes = 0
+      }
+    } finally {
+      end.abort()
+      await response.body?.cancel().catch(() => {})
+    }
+  }
+
+  /** False when earlier ones are missing: the next look begins there. */
+  async #store(row: SandboxRow, id: string, events: readonly string[], after: number): Promise<boolean> {
+    const bytes = Buffer.from(`[${events.join(',')}]`)
+    const stream = (async function* () {
+      yield bytes
+    })()
+    const body = { stream, isCompressed: false, length: bytes.length, after }
+    return (await this.#deps.ingest.receiveEvents(row, id, body)) === undefined
+  }
+
+  #logFailure(error: unknown, sandbox?: string): void {
+    if (this.#stopping.signal.aborted) return
+    this.#deps.log('debug', 'events of a sandbox could not be fetched', { sandbox, error: errorText(error) })
+  }
+}
+
+/** Conversations that changed at this time or later, the newest first. */
+async function listChanged(
+  client: Pick<Client, 'call'>,
+  since: string,
+  signal: AbortSignal,
+): Promise<ConversationInfo[]> {
+  const found: ConversationInfo[] = []
+  for (let page_id: string | undefined; ; ) {
+    const query = {
+      limit: pageSize,
+      sort_order: 'UPDATED_AT_DESC' as const,
+      include_skills: 'false',
+      page_id,
+    }
+    const page = await client.call('searchConversations', { query, signal })
+    const changed = page.items.filter(({ updated_at }) => updated_at >= since)
+    found.push(...changed)
+    if (page.next_page_id === null || changed.length < page.items.length) return found
+    page_id = page.next_page_id
+  }
+}
+
+/** Undefined for a conversation that was removed. */
+async function countEvents(
+  client: Pick<Client, 'call'>,
+  id: string,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  try {
+    return await client.call('countEvents', { params: { conversation_id: id }, query: {}, signal })
+  } catch (error) {
+    if (error instanceof CallError && error.status === 404) return undefined
+    throw error
+  }
+}
+
+async function getInfo(
+  client: Pick<Client, 'call'>,
+  id: string,
+  signal: AbortSignal,
+): Promise<Readonly<Record<string, unknown>>> {
+  const [info] = await client.call('getConversations', { query: { ids: [toHexId(id)] }, signal })
+  return { ...info, id }
+}
+
+async function* readFrames(body: AsyncIterable<Uint8Array>) {
+  const parser = new SseParser()
+  let pendingBytes = 0
+  for await (const chunk of body) {
+    const frames = parser.push(chunk)
+    pendingBytes = frames.length > 0 ? 0 : pendingBytes + chunk.length
+    if (pendingBytes > maxEventBytes) throw new Error('an event of its agent server is too long')
+    yield* frames
+  }
+}
+
+function parseAfter(data: string): number {
+  const after: unknown = JSON.parse(data).after
+  return typeof after === 'number' && after >= 0 ? after : 0
+}
