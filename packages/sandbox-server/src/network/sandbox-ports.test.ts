@@ -11,7 +11,13 @@ import { expect, onTestFinished, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { issueApiKey } from '../auth/api-keys.ts'
 import { Authenticator, hashKey } from '../auth/authenticator.ts'
-import { ann, bob, createFixture, startAndWait } from '../sandboxes/testing/sandboxes-fixture.ts'
+import {
+  ann,
+  bob,
+  createFixture,
+  startAndWait,
+  waitForFirstLook,
+} from '../sandboxes/testing/sandboxes-fixture.ts'
 import { portHost, SandboxPorts, type SandboxPortsOptions } from './sandbox-ports.ts'
 
 interface Answer {
@@ -64,8 +70,11 @@ async function openFixture(by: Pick<SandboxPortsOptions, 'expose' | 'publicUrl'>
     expect(at.logged.filter((line) => line.startsWith('error'))).toEqual([])
   })
   const server = await begin()
-  const start = async (scope = ann): Promise<SandboxInfo> =>
-    await server.sandboxes.getInfo(await startAndWait(server.sandboxes, scope))
+  const start = async (scope = ann): Promise<SandboxInfo> => {
+    const row = await startAndWait(server.sandboxes, scope)
+    await waitForFirstLook(at.backend, row.id)
+    return await server.sandboxes.getInfo(row)
+  }
   return { ...at, ...server, begin, start, keys, documents }
 }
 

@@ -7,9 +7,8 @@ import { Authenticator } from '../auth/authenticator.ts'
 import { sandboxProxyRoute } from '../network/sandbox-proxy.ts'
 import { sandboxHandlers } from './handlers.ts'
 import type { SandboxesOptions } from './state/context.ts'
-import { createFixture, createSpecs, eventually } from './testing/sandboxes-fixture.ts'
+import { createFixture, createSpecs, eventually, waitForFirstLook } from './testing/sandboxes-fixture.ts'
 
-const firstLook = ['GET /alive', 'GET /server_info', 'GET /api/init']
 const specs = [{ env: { API_TOKEN: 'canary-spec' } }, {}]
 
 function only<T extends object, K extends keyof T>(table: T, names: readonly K[]): Pick<T, K> {
@@ -66,9 +65,7 @@ async function server(options: Partial<SandboxesOptions> = {}) {
       const { body: found } = await call(who, 'GET', `/api/v1/sandboxes?id=${body.id}`)
       expect(found[0].status).toBe('RUNNING')
     })
-    // After the first look of the control plane nothing asks its agent server for a while.
-    const { requests } = at.backend.agent(body.id)
-    await eventually(() => expect(requests).toEqual(expect.arrayContaining(firstLook)))
+    await waitForFirstLook(at.backend, body.id)
     return (await call(who, 'GET', `/api/v1/sandboxes?id=${body.id}`)).body[0]
   }
   return { ...at, sandboxes, call, start, keys, url: listening.url, port: listening.port }

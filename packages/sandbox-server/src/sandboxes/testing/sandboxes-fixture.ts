@@ -104,6 +104,12 @@ export async function eventually(check: () => void | Promise<void>): Promise<voi
   }
 }
 
+/** Waits for the first look of the control plane: nothing asks its agent server for a while after that. */
+export async function waitForFirstLook(backend: FakeBackend, id: string): Promise<void> {
+  const look = ['GET /alive', 'GET /server_info', 'GET /api/init']
+  await eventually(() => expect(backend.agent(id).requests).toEqual(expect.arrayContaining(look)))
+}
+
 /** Starts one and waits until it runs. */
 export async function startAndWait(sandboxes: Sandboxes, scope = ann, spec?: string) {
   const started = await sandboxes.start(scope, { spec })
