@@ -86,6 +86,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'an installation by Helm, on the same backend',
   },
   {
+    file: 'packages/sandbox-server/src/sandboxes/lifetimes/disk-limits.sandbox.test.ts',
+    why: '4 GB of real writes: disk-guard.test has writers of all speeds on a clock of the test',
+  },
+  {
     file: 'conformance/sandbox-server/chart-values.k8s.test.ts',
     why: 'what Helm renders of twelve sets of values: chart-schema.test has the schema of the values',
   },

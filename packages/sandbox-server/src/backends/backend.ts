@@ -108,8 +108,16 @@ export interface Backend {
   pause(id: string): Promise<void>
   /** Continues its processes, or starts them again. */
   resume(config: SandboxConfig): Promise<void>
-  /** Bytes that it keeps on the file system of the sandboxes. Absent when they are kept elsewhere. */
+  /**
+   * Bytes that it keeps on the file system of the sandboxes, with deleted files that its processes hold open.
+   * Absent when they are kept elsewhere.
+   */
   diskUsage?(id: string): Promise<number | undefined>
+  /**
+   * Freezes its processes, and measures what it keeps as `diskUsage`. More than the limit: it is paused then;
+   * otherwise its processes continue, and `list` never shows it as paused. Undefined when it does not run.
+   */
+  pauseAbove?(id: string, limitBytes: number): Promise<number | undefined>
   /** What its processes use, also while they are frozen; undefined without any. Absent where it is unknown. */
   measureUse?(id: string): Promise<SandboxUse | undefined>
   /** Ends its processes and removes all of its objects. */

@@ -268,7 +268,11 @@ export class Sandboxes implements AsyncDisposable {
 }
 
 function assemble(options: SandboxesOptions) {
-  const context = createContext(options)
+  const onRunning = (id: string) => {
+    diskGuard.notify()
+    options.onRunning?.(id)
+  }
+  const context = createContext({ ...options, onRunning })
   const reconciler = new Reconciler(context)
   const infoReader = new SandboxInfoReader(context)
   const lastUse = new LastUseTracker(context)
@@ -276,7 +280,8 @@ function assemble(options: SandboxesOptions) {
   const pool = new WarmPool(deps)
   const activityMonitor = new ActivityMonitor(deps)
   const parts = { ...deps, desired: new DesiredStateWriter(deps), pool, activityMonitor }
-  return { ...parts, loop: new ControlLoop(parts), diskGuard: new DiskGuard(deps) }
+  const diskGuard = new DiskGuard(deps)
+  return { ...parts, loop: new ControlLoop(parts), diskGuard }
 }
 
 function requestedId(scope: Scope, { id, idempotencyKey }: StartSandboxOptions): string | undefined {

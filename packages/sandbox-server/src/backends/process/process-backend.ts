@@ -9,7 +9,6 @@ import { removeCgroups } from './cgroups/sandbox-cgroups.ts'
 import { CodeCache } from './code-cache.ts'
 import { unmountAllBelow } from './host/disk-image.ts'
 import { removeFiles } from './host/remove-files.ts'
-import { runProgram } from './host/run-program.ts'
 import { detectHostCapabilities, type HostCapabilities, type IsolationMode } from './host-capabilities.ts'
 import { inspectSandbox } from './inspect.ts'
 import { SandboxLauncher } from './sandbox-launcher.ts'
@@ -19,6 +18,7 @@ import {
   killAll,
   listRootFiles,
   listSupervisors,
+  measureDisk,
   measureUse,
   pauseAll,
   resumeAll,
@@ -65,6 +65,9 @@ export class ProcessBackend implements Backend {
   readonly #mutex = new KeyedMutex()
   readonly #code: CodeCache | undefined
   readonly #sockets: AgentSockets
+  /** Sandboxes that are frozen to be measured, and how often each was. */
+  readonly #frozen = new Set<string>()
+  readonly #freezes = new Map<string, number>()
   /** Known when the capabilities of the host have been detected. */
   #isNetworkShared = false
   #capabilities: Promise<HostCapabilities> | undefined
@@ -117,12 +120,20 @@ export class ProcessBackend implements Backend {
 
   async list(id?: string): Promise<readonly ObservedSandbox[]> {
     const records = id === undefined ? await this.#records.list() : [await this.#records.find(id)]
-    const inspected = records.map(async (record) => {
-      if (record === undefined) return undefined
-      const isStarting = this.#launcher.starting.has(record.id)
-      return await inspectSandbox(this.#sockets, this.#paths(record.id), record, isStarting)
-    })
+    const inspected = records.map((record) => record && this.#inspect(record))
     return (await Promise.all(inspected)).filter((one) => one !== undefined)
+  }
+
+  /** One that is frozen to be measured runs, as far as others see it. */
+  async #inspect(record: SandboxRecord): Promise<ObservedSandbox> {
+    const { id } = record
+    const freezes = this.#freezes.get(id)
+    const isStarting = this.#launcher.starting.has(id)
+    const observed = await inspectSandbox(this.#sockets, this.#paths(id), record, isStarting)
+    const wasFrozen = this.#frozen.has(id) || this.#freezes.get(id) !== freezes
+    if (observed.state !== 'paused' || !wasFrozen) return observed
+    await this.#runExclusive(id, async () => {})
+    return await this.#inspect(record)
   }
 
   watchStart({ id, epoch }: ObservedSandbox, onChange: () => void): Disposable {
@@ -139,11 +150,33 @@ export class ProcessBackend implements Backend {
   }
 
   async diskUsage(id: string): Promise<number | undefined> {
-    if (!idPattern.test(id)) return undefined
-    const { output } = await runProgram('du', ['-s', '--block-size=1', this.#paths(id).files])
-    // The total is printed last, also when files vanish meanwhile.
-    const bytes = Number.parseInt(output.split('\n').at(-1) ?? '', 10)
-    return Number.isNaN(bytes) ? undefined : bytes
+    const record = idPattern.test(id) ? await this.#records.read(id) : undefined
+    return record && (await measureDisk(this.#paths(id), record))
+  }
+
+  async pauseAbove(id: string, limitBytes: number): Promise<number | undefined> {
+    let bytes: number | undefined
+    await this.#runExclusive(id, async () => {
+      const record = await this.#records.read(id)
+      if (record === undefined || !(await this.#isRunning(record))) return
+      const paths = this.#paths(id)
+      if (await isPaused(paths, record, true)) return
+      // Its writes fail at the limit.
+      if (record.diskBytes !== null) {
+        bytes = await measureDisk(paths, record)
+        return
+      }
+      this.#freezes.set(id, (this.#freezes.get(id) ?? 0) + 1)
+      this.#frozen.add(id)
+      try {
+        await pauseAll(paths, record)
+        bytes = await measureDisk(paths, record)
+      } finally {
+        if (bytes === undefined || bytes <= limitBytes) await resumeAll(paths, record)
+        this.#frozen.delete(id)
+      }
+    })
+    return bytes
   }
 
   async measureUse(id: string): Promise<SandboxUse | undefined> {
@@ -172,6 +205,7 @@ export class ProcessBackend implements Backend {
       await this.#records.remove(id)
       await removeSocketLinks(paths.sockets, socketLinkFolders(this.#records.directory))
       this.#sockets.forget(id)
+      this.#freezes.delete(id)
     })
   }
 

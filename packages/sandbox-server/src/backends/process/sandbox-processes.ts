@@ -1,4 +1,4 @@
-import { readdir } from 'node:fs/promises'
+import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SandboxUse } from '../backend.ts'
 import { isFrozen, killCgroups, listCgroupProcesses, setFrozen } from './cgroups/sandbox-cgroups.ts'
@@ -7,20 +7,29 @@ import {
   hasHomeBelow,
   listDescendants,
   listProcesses,
+  measureDeletedFiles,
   type Process,
   readBootId,
   readUse,
   sendSignal,
   signalUntilNone,
 } from './host/processes.ts'
+import { runProgram } from './host/run-program.ts'
 import type { SandboxPaths } from './sandbox-paths.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
 import { findSupervisor } from './supervisor.ts'
 
 const signalTimeoutMs = 15_000
 
-/** All processes of a sandbox, without the supervisors. */
-async function listSandboxProcesses(paths: SandboxPaths, record: SandboxRecord): Promise<readonly Process[]> {
+/**
+ * All processes of a sandbox, without the supervisors. `isQuick`: without looking at the environment of each
+ * process of the host, by which those are found that have left the others.
+ */
+async function listSandboxProcesses(
+  paths: SandboxPaths,
+  record: SandboxRecord,
+  isQuick = false,
+): Promise<readonly Process[]> {
   const [everything, supervisors, inCgroups] = await Promise.all([
     listProcesses(),
     listSupervisors(paths, record),
@@ -32,7 +41,7 @@ async function listSandboxProcesses(paths: SandboxPaths, record: SandboxRecord):
   for (const pid of await listNetworkProcesses(paths)) pids.add(pid)
   // The number of a session is surely of this sandbox while its leader runs.
   const unjailed = record.isJailed ? [] : everything
-  const isMarked = await Promise.all(unjailed.map((each) => hasHomeBelow(each, paths.files)))
+  const isMarked = isQuick ? [] : await Promise.all(unjailed.map((each) => hasHomeBelow(each, paths.files)))
   for (const [index, { pid, session }] of unjailed.entries())
     if (isMarked[index] || leaders.includes(session)) pids.add(pid)
   return everything.filter(({ pid }) => pids.has(pid) && !leaders.includes(pid))
@@ -80,11 +89,32 @@ export async function measureUse(
   }
 }
 
+/** Bytes of its files, with deleted ones that its processes hold open; undefined when they cannot be read. */
+export async function measureDisk(paths: SandboxPaths, record: SandboxRecord): Promise<number | undefined> {
+  const folder = await ignoreErrors(['ENOENT'], stat(paths.files))
+  if (folder === undefined) return undefined
+  const deleted = async () => {
+    const pids = (await listSandboxProcesses(paths, record)).map(({ pid }) => pid)
+    return await measureDeletedFiles(pids, folder.dev)
+  }
+  const [{ output }, deletedBytes] = await Promise.all([
+    runProgram('du', ['-s', '--block-size=1', paths.files]),
+    deleted(),
+  ])
+  // Besides errors about files that vanish meanwhile.
+  const total = /^\d+(?=\t)/m.exec(output)?.[0]
+  return total === undefined ? undefined : Number(total) + deletedBytes
+}
+
 /** Whether all processes are stopped. False when nothing runs. */
-export async function isPaused(paths: SandboxPaths, record: SandboxRecord): Promise<boolean> {
+export async function isPaused(
+  paths: SandboxPaths,
+  record: SandboxRecord,
+  isQuick = false,
+): Promise<boolean> {
   const frozen = await isFrozen(record.groups)
   if (frozen !== undefined) return frozen
-  const all = await listSandboxProcesses(paths, record)
+  const all = await listSandboxProcesses(paths, record, isQuick)
   return all.length > 0 && all.every(isProcessStopped)
 }
 
@@ -122,8 +152,17 @@ export async function killAll(paths: SandboxPaths, record: SandboxRecord): Promi
 }
 
 function stopAll(paths: SandboxPaths, record: SandboxRecord): Promise<boolean> {
+  let isQuick = true
   return signalUntilNone(
-    async () => (await listSandboxProcesses(paths, record)).filter((each) => !isProcessStopped(each)),
+    async () => {
+      const found = (await listSandboxProcesses(paths, record, isQuick)).filter(
+        (each) => !isProcessStopped(each),
+      )
+      // Most are stopped at once, before the others are looked for.
+      if (!isQuick || found.length > 0) return found
+      isQuick = false
+      return (await listSandboxProcesses(paths, record)).filter((each) => !isProcessStopped(each))
+    },
     'SIGSTOP',
     signalTimeoutMs,
   )

@@ -12,6 +12,8 @@ interface Writer {
   readonly spec?: string
   /** Bytes in a millisecond, while it is running. */
   readonly speed: number
+  /** That it keeps at first. */
+  readonly bytes?: number
 }
 
 /** Sandboxes that write to one disk of 100 GiB at a constant speed, from the start of the clock on. */
@@ -20,14 +22,27 @@ class WritingSandboxes {
   readonly guard: DiskGuard
   /** Each pause: which sandbox, and what it kept. */
   readonly pauses: { readonly id: string; readonly bytes: number }[] = []
+  readonly freezes: string[] = []
+  /** How long a sandbox is frozen to be measured. */
+  measuringMs = 0
   readonly #rows: { id: string; spec: string; speed: number; wanted: string; status: string }[]
   readonly #bytes = new Map<string, number>()
   #writtenMs = 0
 
   constructor(writers: readonly Writer[], limits: Readonly<Record<string, number | undefined>>, max = 0) {
     this.#rows = writers.map((one) => ({ spec: 'a', ...one, wanted: 'running', status: 'RUNNING' }))
+    for (const { id, bytes = 0 } of writers) this.#bytes.set(id, bytes)
     const specs = Object.entries(limits).map(([id, disk_bytes]) => ({ id, resources: { disk_bytes } }))
-    const backend = { diskUsage: async (id: string) => this.#write().get(id) }
+    const backend = {
+      diskUsage: async (id: string) => this.#write().get(id),
+      pauseAbove: async (id: string, limit: number) => {
+        const bytes = this.#write().get(id) ?? 0
+        this.freezes.push(id)
+        if (this.measuringMs > 0) await this.clock.sleep(this.measuringMs)
+        if (bytes > limit) this.#stop(id)
+        return bytes
+      },
+    }
     const rows = this.#rows
     const deps = {
       clock: this.clock,
@@ -66,9 +81,13 @@ class WritingSandboxes {
   #pause(id: string): object {
     const bytes = this.#write().get(id) ?? 0
     this.pauses.push({ id, bytes })
+    this.#stop(id)
+    return {}
+  }
+
+  #stop(id: string): void {
     for (const row of this.#rows)
       if (row.id === id) Object.assign(row, { wanted: 'paused', status: 'PAUSED' })
-    return {}
   }
 
   #write(): ReadonlyMap<string, number> {
@@ -82,24 +101,56 @@ class WritingSandboxes {
   }
 }
 
-test.each([40, 300, 1024])(
-  'a fast writer under a limit of %i MiB is paused before it keeps twice that',
-  async (limit) => {
+const speeds = [0.01, 0.1, 0.5, 1, 2].map((mibInMs) => mibInMs * mib)
+const cases = [300, 1024, 10_240].flatMap((limit) => speeds.map((speed) => ({ limit, speed })))
+
+test.each(cases)(
+  'a writer of $speed bytes/ms exceeds $limit MiB by at most a tenth',
+  async ({ limit, speed }) => {
     const at = new WritingSandboxes(
       [
-        { id: 'fast', speed: limit * 1200 },
+        { id: 'fast', speed },
         { id: 'slow', speed: 1 },
       ],
-      {
-        a: limit * mib,
-      },
+      { a: limit * mib },
     )
-    await at.clock.advance(20_000)
+    await at.clock.advance(Math.ceil((limit * mib * 1.2) / speed) + 1_000)
     expect(at.pauses.map(({ id }) => id)).toEqual(['fast'])
     expect(at.pauses[0]?.bytes).toBeGreaterThan(limit * mib)
-    expect(at.pauses[0]?.bytes).toBeLessThan(2 * limit * mib)
+    expect(at.pauses[0]?.bytes).toBeLessThan(1.1 * limit * mib)
   },
 )
+
+test('two writers are both paused in time, and one that has stopped writing near its limit stays', async () => {
+  const limit = 300 * mib
+  const at = new WritingSandboxes(
+    [
+      { id: 'one', speed: mib },
+      { id: 'other', speed: mib / 3 },
+      { id: 'near', speed: 0, bytes: limit * 0.98 },
+    ],
+    { a: limit },
+  )
+  await at.clock.advance(5_000)
+  expect(at.pauses.map(({ id }) => id)).toEqual(['one', 'other'])
+  for (const { bytes } of at.pauses) expect(bytes).toBeLessThan(1.1 * limit)
+})
+
+test('the work of others rarely freezes a sandbox near its limit', async () => {
+  const limit = 300 * mib
+  const at = new WritingSandboxes(
+    [
+      { id: 'near', speed: 0, bytes: limit * 0.98 },
+      { id: 'large', spec: 'b', speed: mib },
+    ],
+    { a: limit, b: 90 * gib },
+  )
+  at.measuringMs = 20
+  await at.clock.advance(60_000)
+  expect(at.pauses).toEqual([])
+  // 20 ms of 220.
+  expect(at.freezes.length).toBeLessThan(60_000 / 200)
+})
 
 test('the smallest limit of the specs decides, and that for specs without one counts', async () => {
   for (const [limits, max] of [
