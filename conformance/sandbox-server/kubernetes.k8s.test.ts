@@ -168,28 +168,38 @@ function defineTests(cluster: TestCluster): void {
     const specs = [
       { id: 'missing', image: '127.0.0.1:1/nobody/nothing:1' },
       { id: 'nowhere', kubernetes: { node_selector: { 'slipway.dev/no-such': 'node' } } },
+      { id: 'large', resources: { memory_bytes: 2 ** 45 } },
       { id: 'pod', kubernetes: { image_pull_policy: 'IfNotPresent' } },
     ]
     const at = await open({ SLIPWAY_SANDBOX_SPECS: JSON.stringify(specs) })
     const { user, namespace } = at
-    const expectDetail = async (spec: string, text: string) => {
+    const expectDetail = async (spec: string, text: string, code: string) => {
       const path = `/api/v1/sandboxes?sandbox_spec_id=${spec}`
       const { id } = await user.requestOrThrow<{ id: string }>('POST', path)
       const explained = waitFor(`${spec} is explained`, async () => {
-        const { status, status_detail } = (await user.getSandbox(id)) ?? {}
-        return status_detail?.includes(text) ? status : undefined
+        const { status, status_detail, status_reason } = (await user.getSandbox(id)) ?? {}
+        if (!status_detail?.includes(text)) return undefined
+        expect(status_reason).toMatchObject({
+          code,
+          next_command: expect.stringContaining(`kubectl describe pods -l slipway.dev/sandbox=${id}`),
+        })
+        return status
       })
       return { id, status: await timed(`a reason of ${spec}`, explained) }
     }
-    expect((await expectDetail('missing', 'cannot be pulled')).status).toBe('STARTING')
-    expect((await expectDetail('nowhere', 'No node of the cluster takes it')).status).toBe('STARTING')
+    expect((await expectDetail('missing', 'cannot be pulled', 'image_missing')).status).toBe('STARTING')
+    const memory = await expectDetail('large', 'Insufficient memory', 'unschedulable')
+    await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${memory.id}`)
+    expect((await expectDetail('nowhere', 'No node of the cluster takes it', 'unschedulable')).status).toBe(
+      'STARTING',
+    )
     const quota = { metadata: { name: 'none' }, spec: { hard: { pods: '2' } } }
     await cluster.core.createNamespacedResourceQuota({ namespace: namespace.name, body: quota })
     await waitFor('the quota counts', async () => {
       const { items } = await cluster.core.listNamespacedResourceQuota({ namespace: namespace.name })
       return items[0]?.status?.used?.pods === '2' ? true : undefined
     })
-    const { id, status } = await expectDetail('pod', 'quota of the namespace is used up')
+    const { id, status } = await expectDetail('pod', 'quota of the namespace is used up', 'unschedulable')
     expect(status).toBe('ERROR')
     await cluster.core.deleteNamespacedResourceQuota({ namespace: namespace.name, name: 'none' })
     await user.requestOrThrow('POST', `/api/v1/sandboxes/${id}/resume`)

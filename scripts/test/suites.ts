@@ -90,6 +90,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: '4 GB of real writes: disk-guard.test has writers of all speeds on a clock of the test',
   },
   {
+    file: 'conformance/sandbox-server/stuck-sandboxes.sandbox.test.ts',
+    why: 'waits for sandboxes that do not start: status-reason.test has the words for each detail',
+  },
+  {
     file: 'conformance/sandbox-server/chart-values.k8s.test.ts',
     why: 'what Helm renders of twelve sets of values: chart-schema.test has the schema of the values',
   },

@@ -33,6 +33,7 @@ export interface SandboxInfo {
   readonly id: string
   readonly status: string
   readonly status_detail?: string | null
+  readonly status_reason?: unknown
   readonly session_api_key: string | null
   readonly exposed_urls:
     | readonly { readonly name: string; readonly url: string; readonly port: number }[]

@@ -85,7 +85,7 @@ function addSandboxCommands(slipway: Command, run: RunWithClient): void {
   addSandboxList(slipway.command('sandboxes', { hidden: true }), run)
   const sandbox = slipway
     .command('sandbox')
-    .description('list, start, pause, resume, archive and delete sandboxes')
+    .description('list, show, start, pause, resume, archive and delete sandboxes')
   addSandboxList(sandbox.command('ls'), run)
   sandbox
     .command('start')
@@ -94,6 +94,11 @@ function addSandboxCommands(slipway: Command, run: RunWithClient): void {
     .action((options: { spec?: string }) =>
       run(async (context) => (await sandboxCommands()).startSandboxCommand(context, options)),
     )
+  sandbox
+    .command('show')
+    .description('show a sandbox; of one that does not run, why, and the next command')
+    .argument('<id>', 'id of the sandbox')
+    .action((id: string) => run(async (context) => (await sandboxCommands()).showSandboxCommand(context, id)))
   sandbox
     .command('stats')
     .description('show the processors and the memory that running sandboxes use')

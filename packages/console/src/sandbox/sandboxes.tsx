@@ -48,6 +48,11 @@ export function Sandboxes() {
             </span>,
             <span key="status">
               <StatusBadge status={box.status} />
+              {box.status_reason !== null && (
+                <p className="wrap">
+                  {box.status_reason.message} <code>{box.status_reason.next_command}</code>
+                </p>
+              )}
               {box.status_detail !== null && (
                 <p className="quiet wrap">{firstChars(box.status_detail, 300)}</p>
               )}

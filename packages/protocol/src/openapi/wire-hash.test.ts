@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'f0f28734d3eeef65ce49b4223e89138763451edbe72ba74d178a6dc91a0659a2'
+const expectedHash = '8e6f017157ed087a284ab521ca25852a91552eeb54b808032c5ba72f7451092a'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -37,6 +37,16 @@ export const sandboxIsolation = component('SandboxIsolation', {
   notes: z.array(z.string()).meta({ description: 'For people: what is not isolated or limited.' }),
 })
 
+/** Why a sandbox does not run, in words of this server: `status_detail` has those of backends and programs. */
+export const statusReason = component('SandboxStatusReason', {
+  code: z.enum([
+    ...['image_missing', 'key_refused', 'disk_full', 'volume_unavailable', 'unschedulable'],
+    ...['out_of_memory', 'port_taken', 'not_answering', 'spec_missing', 'missing', 'ended'],
+  ] as const),
+  message: z.string(),
+  next_command: z.string(),
+})
+
 /** A sandbox as its owner sees it (wire: SandboxInfo). Null members are present. */
 export const sandboxInfo = component('SandboxInfo', {
   id: sandboxId,
@@ -51,6 +61,7 @@ export const sandboxInfo = component('SandboxInfo', {
   exposed_urls: z.array(exposedUrl).nullable().meta({ description: 'Null unless it runs.' }),
   created_at: timestamp,
   status_detail: z.string().nullable(),
+  status_reason: statusReason.nullable().meta({ description: 'Null while nothing is wrong.' }),
   isolation: sandboxIsolation,
   resources,
   paused_after_idle_seconds: z.int().nullable(),

@@ -29,11 +29,17 @@ export async function sandboxesCommand(
 
 function sandboxTable(items: readonly string[], hasHead: boolean): string {
   const rows = items.map((item) => {
-    const { id, status, sandbox_spec_id, created_at, isolation, status_detail }: SandboxInfo =
-      JSON.parse(item)
+    const { id, status, sandbox_spec_id, created_at, isolation, ...why }: SandboxInfo = JSON.parse(item)
     const created = sanitizeLine(created_at).slice(0, 19).replace('T', ' ')
     const spec = sanitizeLine(sandbox_spec_id)
-    return [sanitizeLine(id), status, spec, isolation.kind, created, sanitizeLine(status_detail ?? '')]
+    return [
+      sanitizeLine(id),
+      status,
+      spec,
+      isolation.kind,
+      created,
+      sanitizeLine(why.status_reason?.message ?? why.status_detail ?? ''),
+    ]
   })
   const head = ['ID', 'STATUS', 'SPEC', 'ISOLATION', 'CREATED', 'DETAIL']
   return table(rows, [29, 10, 22, 12, 21], hasHead ? head : undefined)
@@ -62,6 +68,42 @@ function ownedSandboxTable(items: readonly string[], hasHead: boolean): string {
     return [sanitizeLine(id), status, sanitizeLine(sandbox_spec_id), sanitizeLine(user_id ?? ''), created]
   })
   return table(rows, [29, 10, 22, 38, 21], hasHead ? ['ID', 'STATUS', 'SPEC', 'USER', 'CREATED'] : undefined)
+}
+
+/** Prints a sandbox; of one that does not run why, and the next command. */
+export async function showSandboxCommand(context: SandboxServerContext, id: string): Promise<void> {
+  const { client, isJson, signal } = context
+  const [info] = await client.call('getSandboxes', { query: { id: [id] }, signal })
+  if (info === null || info === undefined) throw new Problem('not_found', 'There is no such sandbox')
+  await printResult(isJson, info, sandboxLines(info))
+}
+
+/** One line a member, without its key. */
+export function sandboxLines(info: SandboxInfo): string {
+  const { status_reason: reason, status_detail, exposed_urls, deletes_at } = info
+  const rows: [string, string | null | undefined][] = [
+    ['Sandbox', info.id],
+    ['Status', info.status],
+    ['Why', reason?.message],
+    ['Next', reason?.next_command],
+    ['Detail', status_detail],
+    ['Spec', info.sandbox_spec_id],
+    ['Isolation', info.isolation.kind],
+    ['Created', info.created_at.slice(0, 19).replace('T', ' ')],
+    ['Deleted', deletes_at?.slice(0, 19).replace('T', ' ')],
+    ['Folder', info.working_dir],
+    ...(exposed_urls ?? []).map(({ name, url }): [string, string] => [name, url]),
+  ]
+  const shown = rows.filter(([, value]) => value)
+  return shown.map(([name, value]) => `${`${name}:`.padEnd(14)}${sanitizeText(value ?? '')}`).join('\n')
+}
+
+/** Further lines of a detail stand below its first. */
+function sanitizeText(text: string): string {
+  return text
+    .split('\n')
+    .map(sanitizeLine)
+    .join(`\n${' '.repeat(14)}`)
 }
 
 /** Prints what the running sandboxes use, measured for a second. */
@@ -167,12 +209,14 @@ async function waitAndReport(context: SandboxServerContext, id: string): Promise
   const { isJson } = context
   if (!isJson) printNote(`Sandbox ${sanitizeLine(id)}`)
   const info = await waitUntilStarted(context, id)
-  const { status, status_detail, exposed_urls } = info
+  const { status, status_detail, status_reason: reason, exposed_urls } = info
   const urls = (exposed_urls ?? []).map(({ url }) => sanitizeLine(url))
   await printResult(isJson, info, [status, ...urls].join('  '))
   if (status === 'RUNNING') return 0
   printNote(sanitizeLine(status_detail ?? '') || 'The server does not say why.')
-  if (status === 'ERROR') printNote(`Try again with: slipway sandbox resume ${sanitizeLine(id)}`)
+  if (reason !== null) printNote(sanitizeLine(reason.message))
+  if (status === 'ERROR')
+    printNote(`Try next: ${sanitizeLine(reason?.next_command ?? `slipway sandbox resume ${id}`)}`)
   return 1
 }
 

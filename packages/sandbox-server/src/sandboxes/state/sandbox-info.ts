@@ -10,6 +10,7 @@ import { findDeletion } from './lifetimes.ts'
 import { isPooled, shownStatus } from './sandbox-repository.ts'
 import { openSecrets } from './sandbox-secrets.ts'
 import { secretValues } from './status-detail.ts'
+import { findStatusReason } from './status-reason.ts'
 
 /** How a running sandbox is reached. */
 export interface SandboxConnection {
@@ -80,6 +81,7 @@ export class SandboxInfoReader {
       exposed_urls: connection === undefined ? null : await this.#findExposedUrls(row),
       created_at: formatInstant(row.created_at),
       status_detail: row.detail,
+      status_reason: findStatusReason({ ...row, status: parseSandboxStatus(row), spec }),
       isolation: await this.#isolation(row.backend),
       resources: spec?.resources ?? {},
       paused_after_idle_seconds: lifetimes.idleSeconds || null,
