@@ -13,9 +13,11 @@
  *   names the position before its first event, and the ingest skips or refuses.
  * - A sandbox without an address of the control plane is read at each look. With one, what webhooks had the
  *   time between two looks for is read; so an append is here within two looks and the transfer.
- * - A sandbox whose webhooks arrive is looked at rarely, and often again when something was missing.
+ * - A sandbox whose webhooks arrive is looked at rarely, and often again when something was missing; so is one
+ *   whose webhooks are not known yet while nothing runs in it and nobody uses it.
  * - What a sandbox answers is not trusted: events are bounded one by one, and a look by its time.
- * - A look that fails is repeated; it forgets nothing that it has not stored.
+ * - A look that fails is repeated, later each time; it forgets nothing that it has not stored. None waits for
+ *   that of another sandbox, unless as many are silent as may be looked at together.
  *
  * If you change this: gaps in histories of sandboxes without a way here, or every event sent twice.
  * `event-pull.process.test.ts` has agent servers whose webhooks go nowhere.
@@ -24,7 +26,7 @@
  */
 
 import { CallError, type Client, SseParser } from '@slipway/client'
-import type { LogFunction } from '@slipway/protocol'
+import type { Instant, LogFunction } from '@slipway/protocol'
 import { parseCursor } from '@slipway/protocol/client'
 import { Semaphore } from '@slipway/shared/async'
 import { errorText } from '@slipway/shared/text'
@@ -38,7 +40,8 @@ import type { EventIngest } from './event-ingest.ts'
 const lookMs = 3_000
 const rareLookMs = 60_000
 const lookTimeoutMs = 60_000
-const maxConcurrentLooks = 8
+const answerTimeoutMs = 5_000
+const maxConcurrentLooks = 32
 /** Infos of conversations of one request. */
 const pageSize = '20'
 const batchEvents = 500
@@ -53,6 +56,7 @@ interface EventPullDeps {
     getConnection(row: SandboxRow): SandboxConnection | undefined
     /** Whether it knows an address of the control plane. */
     hasWebhooks(row: SandboxRow): boolean
+    lastUse(row: SandboxRow): Instant
   }
   readonly ingest: Pick<EventIngest, 'receiveEvents' | 'receiveConversation' | 'findPosition'>
   readonly leases: Pick<Leases, 'tryAcquire'>
@@ -63,10 +67,14 @@ interface EventPullDeps {
 
 interface PullState {
   nextLook: number
+  isLooking: boolean
+  failures: number
   /** `updated_at` of the newest conversation whose events are here or in `lagging`. */
   since: string
-  /** A request of its webhooks came since the last look. */
+  /** A request of its webhooks came since something was missing. */
   isHeard: boolean
+  /** Conversations that ran when they were last listed. */
+  readonly running: Set<string>
   /** Conversations that were behind at the last look, and how many events they had. */
   readonly lagging: Map<string, number>
 }
@@ -79,6 +87,7 @@ export class EventPull implements AsyncDisposable {
   readonly #semaphore = new Semaphore(maxConcurrentLooks)
   readonly #stopping = new AbortController()
   #states = new Map<string, PullState>()
+  readonly #looks = new Set<Promise<void>>()
   #round: Promise<void> = Promise.resolve()
   #timer: Timer | undefined
 
@@ -106,40 +115,59 @@ export class EventPull implements AsyncDisposable {
     this.#stopping.abort()
     this.#timer?.cancel()
     await this.#round
+    await Promise.all(this.#looks)
   }
 
   async #lookAtAll(): Promise<void> {
     const { sandboxes, clock } = this.#deps
-    const previous = this.#states
     const states = new Map<string, PullState>()
-    const looks: Promise<void>[] = []
     for await (const row of sandboxes.listRunning()) {
-      const initial = { nextLook: 0, since: '', isHeard: false, lagging: new Map<string, number>() }
-      const state = previous.get(row.id) ?? initial
+      const state = this.#states.get(row.id) ?? newState()
       states.set(row.id, state)
-      if (clock.now() >= state.nextLook) looks.push(this.#semaphore.run(() => this.#look(row, state)))
+      if (!state.isLooking && clock.now() >= state.nextLook) this.#startLook(row, state)
     }
     this.#states = states
-    await Promise.all(looks)
   }
 
+  #startLook(row: SandboxRow, state: PullState): void {
+    state.isLooking = true
+    const look = this.#semaphore
+      .run(() => this.#look(row, state))
+      .finally(() => {
+        state.isLooking = false
+        this.#looks.delete(look)
+      })
+    this.#looks.add(look)
+  }
+
+  /** Never rejects. */
   async #look(row: SandboxRow, state: PullState): Promise<void> {
     const { sandboxes, leases, clock } = this.#deps
-    const connection = sandboxes.getConnection(row)
-    const lease = connection && (await leases.tryAcquire(`pull ${row.id}`))
-    if (connection === undefined || lease === undefined) return
     const signal = AbortSignal.any([this.#stopping.signal, clock.timeout(lookTimeoutMs)])
     try {
-      const isHeard = state.isHeard
-      state.isHeard = false
-      await lease.run(() => this.#compare(row, connection, state, signal))
-      const isRare = isHeard && state.lagging.size === 0 && sandboxes.hasWebhooks(row)
-      state.nextLook = clock.now() + (isRare ? rareLookMs : 0)
+      signal.throwIfAborted()
+      const connection = sandboxes.getConnection(row)
+      const lease = connection && (await leases.tryAcquire(`pull ${row.id}`))
+      if (connection === undefined || lease === undefined) return
+      try {
+        await lease.run(() => this.#compare(row, connection, state, signal))
+      } finally {
+        await lease.release()
+      }
+      state.failures = 0
+      state.nextLook = clock.now() + (this.#isQuiet(row, state) ? rareLookMs : 0)
     } catch (error) {
+      state.nextLook = clock.now() + Math.min(rareLookMs, lookMs * 2 ** state.failures++)
       this.#logFailure(error, row.id)
-    } finally {
-      await lease.release()
     }
+  }
+
+  /** Nothing is missing, and what comes is brought by webhooks, or nothing is expected. */
+  #isQuiet(row: SandboxRow, { isHeard, lagging, running }: PullState): boolean {
+    const { sandboxes, clock } = this.#deps
+    if (!sandboxes.hasWebhooks(row) || lagging.size > 0) return false
+    const unusedMs = clock.now() - sandboxes.lastUse(row) / 1000
+    return isHeard || (running.size === 0 && unusedMs > rareLookMs)
   }
 
   async #compare(
@@ -149,14 +177,18 @@ export class EventPull implements AsyncDisposable {
     signal: AbortSignal,
   ): Promise<void> {
     const hasWebhooks = this.#deps.sandboxes.hasWebhooks(row)
-    const changed = await listChanged(connection.client, state.since, signal)
+    const answer = AbortSignal.any([signal, this.#deps.clock.timeout(answerTimeoutMs)])
+    const changed = await listChanged(connection.client, state.since, answer)
     const infos = new Map(changed.map((info) => [parseUuid(info.id) ?? '', info]))
     for (const id of new Set([...infos.keys(), ...state.lagging.keys()])) {
       const seen = state.lagging.get(id)
       const at = await this.#deps.ingest.findPosition(row.id, id)
       const count = at && (await countEvents(connection.client, id, signal))
       const info = infos.get(id)
+      if (info?.execution_status === 'running') state.running.add(id)
+      else if (info !== undefined) state.running.delete(id)
       if (at !== undefined && count !== undefined && count > at.position) {
+        state.isHeard = false
         // Webhooks get the time until the next look.
         if (hasWebhooks && !(seen !== undefined && at.position < seen)) {
           state.lagging.set(id, count)
@@ -232,6 +264,11 @@ export class EventPull implements AsyncDisposable {
     if (this.#stopping.signal.aborted) return
     this.#deps.log('debug', 'events of a sandbox could not be fetched', { sandbox, error: errorText(error) })
   }
+}
+
+function newState(): PullState {
+  const sets = { running: new Set<string>(), lagging: new Map<string, number>() }
+  return { nextLook: 0, isLooking: false, failures: 0, since: '', isHeard: false, ...sets }
 }
 
 /** Conversations that changed at this time or later, the newest first. */

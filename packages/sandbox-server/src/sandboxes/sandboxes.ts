@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { invalidInput, must, Problem, type SandboxInfo } from '@slipway/protocol'
+import { type Instant, invalidInput, must, Problem, type SandboxInfo } from '@slipway/protocol'
 import {
   type AdminScope,
   ownedBy,
@@ -191,6 +191,10 @@ export class Sandboxes implements AsyncDisposable {
   async *listRunning(): AsyncIterable<SandboxRow> {
     for await (const row of this.#parts.rows.iterateAll())
       if (isPresent(row) && row.status === 'RUNNING') yield row
+  }
+
+  lastUse(row: SandboxRow): Instant {
+    return this.#parts.lastUse.lastUse(row)
   }
 
   /** Whether its agent server knows an address of this server for its events. */

@@ -425,6 +425,7 @@ export async function openTestServer(
       const running = {
         listRunning,
         hasWebhooks: () => hasWebhooks,
+        lastUse: () => clock.now() * 1000,
         getConnection: sandboxes.getConnection.bind(sandboxes),
       }
       const pull = new EventPull({

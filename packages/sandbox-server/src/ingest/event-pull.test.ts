@@ -1,0 +1,75 @@
+import { FakeClock } from '@slipway/shared/time/testing'
+import type { SandboxRow } from '@slipway/storage/control-plane'
+import { expect, test } from 'vitest'
+import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
+import { EventPull } from './event-pull.ts'
+
+const startMs = Date.UTC(2026, 0, 1)
+
+/** Sandboxes without conversations; `isSilent` ones never answer. `looks` has the second of each question. */
+function openPull(sandboxes: Record<string, { isSilent?: boolean; usedMs?: number; isRunning?: boolean }>) {
+  const clock = new FakeClock(startMs)
+  const looks: Record<string, number[]> = {}
+  const search = async (id: string, signal: AbortSignal) => {
+    looks[id] = [...(looks[id] ?? []), (clock.now() - startMs) / 1000]
+    if (sandboxes[id]?.isSilent)
+      await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    const info = { id: crypto.randomUUID(), updated_at: '2026', execution_status: 'running' }
+    return { items: sandboxes[id]?.isRunning ? [info] : [], next_page_id: null }
+  }
+  const connectionOf = (id: string) => ({
+    client: {
+      call: async (name: string, { signal }: { signal: AbortSignal }) =>
+        name === 'searchConversations' ? await search(id, signal) : 0,
+    },
+  })
+  const lease = { run: async <T>(work: () => Promise<T>) => await work(), release: async () => {} }
+  const pull = new EventPull({
+    sandboxes: {
+      async *listRunning() {
+        for (const id of Object.keys(sandboxes)) yield { id } as SandboxRow
+      },
+      getConnection: ({ id }) => connectionOf(id) as unknown as SandboxConnection,
+      hasWebhooks: () => true,
+      lastUse: ({ id }) => (startMs + (sandboxes[id]?.usedMs ?? -600_000)) * 1000,
+    },
+    ingest: {
+      findPosition: async () => ({ position: 0, cursor: '0' }),
+      receiveConversation: async () => {},
+      receiveEvents: async () => undefined,
+    },
+    leases: { tryAcquire: async () => lease as never },
+    fetch,
+    clock,
+    log: () => {},
+  })
+  pull.start()
+  const advance = async (seconds: number) => {
+    for (let n = 0; n < seconds; n++) await clock.advance(1_000)
+  }
+  return { pull, looks, advance }
+}
+
+test('a silent sandbox holds up no other, and is asked less and less', async () => {
+  const { pull, looks, advance } = openPull({ silent: { isSilent: true }, used: { usedMs: 1_000_000 } })
+  await advance(60)
+  expect(looks.used?.slice(0, 5)).toEqual([3, 6, 9, 12, 15])
+  expect(looks.used?.length).toBeGreaterThan(18)
+  expect(looks.silent?.length).toBeLessThan(6)
+  await pull[Symbol.asyncDispose]()
+})
+
+test('a sandbox is asked rarely when its webhooks arrive, or when nothing runs and nobody uses it', async () => {
+  const { pull, looks, advance } = openPull({
+    heard: { usedMs: 1_000_000 },
+    idle: {},
+    busy: { isRunning: true },
+  })
+  await advance(4)
+  pull.noteWebhook('heard')
+  await advance(116)
+  expect(looks.heard?.length).toBeLessThan(5)
+  expect(looks.idle?.length).toBeLessThan(4)
+  expect(looks.busy?.length).toBeGreaterThan(35)
+  await pull[Symbol.asyncDispose]()
+})
