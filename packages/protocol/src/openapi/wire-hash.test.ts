@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'a61e543f95317352667e9ef1ca0d265de709a2c57819123cc290b826c16848c2'
+const expectedHash = '97d494f92ddcd37e814699e88b560d9410d66df2785c6c0547da9e155fb4eaf7'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

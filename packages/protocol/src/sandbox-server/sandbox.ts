@@ -41,7 +41,7 @@ export const sandboxIsolation = component('SandboxIsolation', {
 export const statusReason = component('SandboxStatusReason', {
   code: z.enum([
     ...['image_missing', 'key_refused', 'disk_full', 'volume_unavailable', 'unschedulable'],
-    ...['out_of_memory', 'port_taken', 'not_answering', 'spec_missing', 'missing', 'ended'],
+    ...['out_of_memory', 'port_taken', 'not_answering', 'spec_missing', 'archived', 'missing', 'ended'],
   ] as const),
   message: z.string(),
   next_command: z.string(),

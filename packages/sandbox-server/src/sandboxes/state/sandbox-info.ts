@@ -70,18 +70,19 @@ export class SandboxInfoReader {
     const connection = this.getConnection(row)
     const spec = specs.find(row.spec)
     const lifetimes = getLifetimes(row.spec)
+    const status = shownStatus(row)
     const deletion = findDeletion(row, lifetimes, clock.now() * 1000, row.used_at)
     return {
       id: row.id,
       created_by_user_id: row.owner,
       sandbox_spec_id: row.spec,
-      status: shownStatus(row),
+      status,
       working_dir: connection?.workingDir ?? (spec?.working_dir || decodeEndpoint(row).workingDir || null),
       session_api_key: connection?.key.reveal() ?? null,
       exposed_urls: connection === undefined ? null : await this.#findExposedUrls(row),
       created_at: formatInstant(row.created_at),
       status_detail: row.detail,
-      status_reason: findStatusReason({ ...row, status: parseSandboxStatus(row), spec }),
+      status_reason: findStatusReason({ ...row, status, spec }),
       isolation: await this.#isolation(row.backend),
       resources: spec?.resources ?? {},
       paused_after_idle_seconds: lifetimes.idleSeconds || null,

@@ -136,6 +136,7 @@ test('a sandbox whose spec is gone, or of which nothing is left, says so unless 
     code: 'missing',
     next_command: 'slipway sandbox rm sb-1',
   })
+  expect(reason('MISSING', {}, 'It was archived: its files are deleted')?.code).toBe('archived')
 })
 
 test('nothing of a detail is repeated, which may be of a program', () => {

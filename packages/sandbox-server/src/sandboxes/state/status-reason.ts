@@ -31,6 +31,12 @@ const describePod = 'kubectl describe pods -l slipway.dev/sandbox={id}'
  */
 const causes: readonly Cause[] = [
   {
+    code: 'archived',
+    pattern: /^It was archived/,
+    words: 'It was archived: its files are deleted, and its conversations continue in other sandboxes.',
+    next: 'slipway app ls',
+  },
+  {
     code: 'image_missing',
     pattern:
       /^The image .* (is missing|cannot be used)|^Its image .* cannot be pulled|^The name of its image is invalid/,
