@@ -22,6 +22,12 @@ const details: readonly (readonly [backend: string, detail: string, code: string
   ],
   [
     'kubernetes',
+    'Its container cannot be started: Failed to pull image "a/b:1": not found',
+    'image_missing',
+    'kubectl describe pods',
+  ],
+  [
+    'kubernetes',
     'The name of its image is invalid: invalid reference format',
     'image_missing',
     'kubectl describe pods',

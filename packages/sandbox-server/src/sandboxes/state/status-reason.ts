@@ -39,7 +39,7 @@ const causes: readonly Cause[] = [
   {
     code: 'image_missing',
     pattern:
-      /^The image .* (is missing|cannot be used)|^Its image .* cannot be pulled|^The name of its image is invalid/,
+      /^The image .* (is missing|cannot be used)|^Its image .* cannot be pulled|^The name of its image is invalid|^Its container cannot be started: .*(pull image|ImagePull)/,
     words: 'The image of its spec is missing or cannot be pulled.',
     next: { docker: 'docker pull {image}', kubernetes: describePod },
   },
