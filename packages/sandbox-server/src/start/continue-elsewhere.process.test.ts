@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { parseUuid } from '../conversations/records/conversation-ids.ts'
 import { openTestServer } from '../testing/test-server.ts'
 
-const slow = { timeout: 120_000 }
+const slow = { timeout: 240_000 }
 const text = (words: string) => ({ content: [{ type: 'text', text: words }] })
 
 /** A conversation with a finished run whose sandbox is gone. */
