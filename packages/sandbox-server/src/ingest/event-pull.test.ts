@@ -59,7 +59,7 @@ test('a silent sandbox holds up no other, and is asked less and less', async () 
   await pull[Symbol.asyncDispose]()
 })
 
-test('a sandbox is asked rarely when its webhooks arrive, or when nothing runs and nobody uses it', async () => {
+test('a sandbox is asked rarely when its webhooks arrive, or when it is at rest and unused', async () => {
   const { pull, looks, advance } = openPull({
     heard: { usedMs: 1_000_000 },
     idle: {},

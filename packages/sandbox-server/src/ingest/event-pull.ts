@@ -14,7 +14,7 @@
  * - A sandbox without an address of the control plane is read at each look. With one, what webhooks had the
  *   time between two looks for is read; so an append is here within two looks and the transfer.
  * - A sandbox whose webhooks arrive is looked at rarely, and often again when something was missing; so is one
- *   whose webhooks are not known yet while nothing runs in it and nobody uses it.
+ *   whose webhooks are not known yet while it is at rest and unused.
  * - What a sandbox answers is not trusted: events are bounded one by one, and a look by its time.
  * - A look that fails is repeated, later each time; it forgets nothing that it has not stored. None waits for
  *   that of another sandbox, unless as many are silent as may be looked at together.

@@ -13,7 +13,12 @@ const info: SandboxInfo = {
   ...{ session_api_key: 'sk-session', exposed_urls: null, created_at: '2026-01-02T03:04:05.678901Z' },
   status_detail: 'It ended with exit code 1:\n\u001b[31mENOSPC',
   status_reason: { code: 'disk_full', message: 'Its disk is full.', next_command: 'df -h' },
-  ...{ isolation: { kind: 'namespaces', enforced: [], notes: [] }, resources: {}, archived: false, deletes_at: null },
+  ...{
+    isolation: { kind: 'namespaces', enforced: [], notes: [] },
+    resources: {},
+    archived: false,
+    deletes_at: null,
+  },
   ...{ paused_after_idle_seconds: null, paused_after_seconds: null, deleted_after_paused_seconds: null },
 }
 
