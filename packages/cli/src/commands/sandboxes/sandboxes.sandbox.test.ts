@@ -254,11 +254,11 @@ test('users, keys and quotas are managed by commands', async () => {
   expect((await runCli(['users'])).stdout).toMatch(new RegExp(`^${ann.id} +3 +Ann$`, 'm'))
   const asAnn = { SLIPWAY_API_KEY: ann.key }
   expect((await runCli(['quotas'], asAnn)).stdout).toMatch(
-    /^ +USED +LIMIT *\nconversations today +0 +3 +again at \S+Z\nconversations stored +0 +unlimited *\nMB of events stored +0 +unlimited *\nrunning sandboxes +0 +unlimited *\n$/,
+    /^ +USED +LIMIT *\nconversations today +0 +3 +again at \S+Z, set for the user\nconversations stored +0 +unlimited *\nMB of events stored +0 +unlimited *\nrunning sandboxes +0 +unlimited *\n$/,
   )
   const limits = ['--per-day', '-1', '--conversations', 'none', '--stored-mb', '7', '--sandboxes', '2']
   expect((await runCli(['quotas', 'set', 'Ann', ...limits])).stdout).toMatch(
-    /today +0 +unlimited *\n.*stored +0 +unlimited *\n.*stored +0 +7 *\n.*sandboxes +0 +2 *\n$/,
+    /today +0 +unlimited +set for the user\n.*stored +0 +unlimited *\n.*stored +0 +7 *\n.*sandboxes +0 +2 *\n$/,
   )
   expect((await runCli(['users'])).stdout).toMatch(/ unlimited +Ann$/m)
   const set = await runCli(['quotas', 'set', 'Ann', '--per-day', '5', '--sandboxes', 'default', '--json'])
