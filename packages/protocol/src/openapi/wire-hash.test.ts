@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '97d494f92ddcd37e814699e88b560d9410d66df2785c6c0547da9e155fb4eaf7'
+const expectedHash = 'ff414965729000977c76ce56fb5f4c982ab533c5577839e81f63ef4c872f508b'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -134,8 +134,8 @@ export const groupingStrategy = z
 
 /** `github:owner/name`, an address of git without a user, or a relative path. */
 const marketplaceSource =
-  /^(?:github:[\w.-]+\/[\w.-]+|(?:https?:\/\/|git@|ssh:\/\/|git:\/\/)[\w.-]+[:/][\w./-]+|\w[\w./-]*)$/
-const isInside = (path: string) => !path.startsWith('/') && !path.includes('..') && !path.includes('://')
+  /^(?!.*\.\.)(?:github:[\w.-]+\/[\w.-]+|(?:https?:\/\/|git@|ssh:\/\/|git:\/\/)[\w.-]+[:/][\w./-]+|\w[\w./-]*)$/
+const insidePath = /^(?!\/|[\s\S]*\.\.|[\s\S]*:\/\/)/
 
 /** A catalogue of plugins and skills that a user registers. */
 export const userMarketplace = component('UserMarketplace', {
@@ -148,12 +148,12 @@ export const userMarketplace = component('UserMarketplace', {
     .string()
     .trim()
     .max(2_000)
-    .refine(
-      (text) => marketplaceSource.test(text) && !text.includes('..'),
+    .regex(
+      marketplaceSource,
       'A source is github:owner/name, an address of git without a user, or a relative path',
     ),
   ref: nullByDefault(z.string().max(200)),
-  repo_path: nullByDefault(z.string().max(1_000).refine(isInside, 'It must be a folder in the repository')),
+  repo_path: nullByDefault(z.string().max(1_000).regex(insidePath, 'It must be a folder in the repository')),
   auto_load: withDefault(z.boolean(), false),
   scope: z.preprocess(() => 'personal', z.literal('personal')),
 })
