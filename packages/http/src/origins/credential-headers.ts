@@ -5,4 +5,5 @@ export const withoutCredentials = {
   'x-session-api-key': undefined,
   'x-init-api-key': undefined,
   'x-access-token': undefined,
+  'x-service-api-key': undefined,
 } as const

@@ -26,6 +26,9 @@ export const defaultUserId = 'admin'
 /** `used_at` of a key moves at most this often. */
 const touchIntervalMicros = 60_000_000
 
+/** Besides `Authorization`, the first that is there counts. Sandboxes see none but their own session key. */
+export const keyHeaders = ['x-session-api-key', 'x-access-token', 'x-service-api-key'] as const
+
 const allScopes: readonly Scope[] = ['read', 'write', 'admin']
 
 /** SHA-256 of a key in hex, as stored. */
@@ -164,8 +167,7 @@ export function auditCaller(caller: unknown): AuditCaller {
 /** The key with which a request is made. */
 export function extractKey(header: Header): string | undefined {
   const bearer = /^Bearer +(\S+)$/i.exec(header('authorization') ?? '')?.[1]
-  const names = ['x-session-api-key', 'x-access-token', 'x-service-api-key']
-  const keys = [bearer, ...names.map(header)]
+  const keys = [bearer, ...keyHeaders.map(header)]
   return keys.find((key) => key !== undefined && key !== '')
 }
 

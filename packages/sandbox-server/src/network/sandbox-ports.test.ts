@@ -10,7 +10,7 @@ import type { SandboxRow } from '@slipway/storage/control-plane'
 import { expect, onTestFinished, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { issueApiKey } from '../auth/api-keys.ts'
-import { Authenticator, hashKey } from '../auth/authenticator.ts'
+import { Authenticator, hashKey, keyHeaders } from '../auth/authenticator.ts'
 import {
   ann,
   bob,
@@ -124,8 +124,7 @@ test('no cookie opens a port, and no credential of the server reaches the agent 
     { authorization: `Bearer ${keys.ann}` },
     { authorization: `Bearer ${keys.ann} ${keys.ann}` },
     { authorization: `Basic ${keys.ann}` },
-    { 'x-session-api-key': String(keys.ann) },
-    { 'x-access-token': String(keys.ann), 'x-org-id': '' },
+    ...keyHeaders.map((name) => ({ [name]: String(keys.ann), 'x-org-id': '' })),
   ])
     expect([headers, (await call(urlOf(info), guarded, headers)).status]).toEqual([headers, 401])
   const both = { 'x-session-api-key': key, cookie: `api_key=${keys.ann}; theme=dark` }

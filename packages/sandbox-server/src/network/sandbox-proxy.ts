@@ -1,7 +1,7 @@
 import type { ProxyRequest, ProxyRoute } from '@slipway/http'
 import { type Scope as KeyScope, Problem } from '@slipway/protocol'
 import { ownedBy, type SandboxRow, type Scope } from '@slipway/storage/control-plane'
-import { hashKey } from '../auth/authenticator.ts'
+import { hashKey, keyHeaders } from '../auth/authenticator.ts'
 import { proxyPathNames } from './exposed-urls.ts'
 
 type Header = ProxyRequest['header']
@@ -119,10 +119,10 @@ function upstreamHeaders(header: Header, name: string, row: SandboxRow): Record<
   const cookies = (header('cookie') ?? '').split(/; */).filter((one) => one !== '' && !ownCookie.test(one))
   const isAgent = name === 'AGENT_SERVER'
   const isForwarded = (key: string | undefined) => isAgent && key !== undefined && isSessionKey(row, key)
+  const hidden = keyHeaders.filter((header) => header !== 'x-session-api-key' || !isForwarded(session))
   return {
-    'x-access-token': undefined,
+    ...Object.fromEntries(hidden.map((header) => [header, undefined])),
     'x-org-id': undefined,
-    ...(isForwarded(session) ? {} : { 'x-session-api-key': undefined }),
     // A worker may have its own users and passwords; an agent server takes its key alone.
     ...(isForwarded(bearer) || (!isAgent && bearer === undefined) ? {} : { authorization: undefined }),
     cookie: cookies.length === 0 ? undefined : cookies.join('; '),
