@@ -1,6 +1,8 @@
+import { rm, writeFile } from 'node:fs/promises'
 import { isAbsolute, join, resolve } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
+import { exists } from '@slipway/shared/fs'
 import { removeSocketLinks } from '@slipway/shared/process'
 import type { Backend, Isolation, ObservedSandbox, SandboxConfig, SandboxUse } from '../backend.ts'
 import { AgentSockets, watchAgentSocket } from './agent-socket.ts'
@@ -131,9 +133,26 @@ export class ProcessBackend implements Backend {
     const isStarting = this.#launcher.starting.has(id)
     const observed = await inspectSandbox(this.#sockets, this.#paths(id), record, isStarting)
     const wasFrozen = this.#frozen.has(id) || this.#freezes.get(id) !== freezes
-    if (observed.state !== 'paused' || !wasFrozen) return observed
-    await this.#runExclusive(id, async () => {})
+    const isAlive = observed.state === 'running' || observed.state === 'paused'
+    const isThawing = isAlive && !wasFrozen && (await exists(this.#paths(id).thawing))
+    if (!isThawing && (observed.state !== 'paused' || !wasFrozen)) return observed
+    await this.#runExclusive(id, () => this.#completeThaw(record))
     return await this.#inspect(record)
+  }
+
+  /** A server that ended while a sandbox was frozen may have left some of its processes stopped. */
+  async #completeThaw(record: SandboxRecord): Promise<void> {
+    const paths = this.#paths(record.id)
+    if (!(await exists(paths.thawing))) return
+    try {
+      if (await this.#isRunning(record)) await resumeAll(paths, record)
+    } catch (error) {
+      this.#options.log('warn', 'a sandbox could not be continued', {
+        sandbox: record.id,
+        error: String(error),
+      })
+    }
+    await rm(paths.thawing, { force: true })
   }
 
   watchStart({ id, epoch }: ObservedSandbox, onChange: () => void): Disposable {
@@ -145,6 +164,7 @@ export class ProcessBackend implements Backend {
       const record = await this.#records.read(id)
       if (record === undefined || !(await this.#isRunning(record))) return
       const paths = this.#paths(id)
+      await rm(paths.thawing, { force: true })
       if (!(await isPaused(paths, record))) await pauseAll(paths, record)
     })
   }
@@ -169,10 +189,15 @@ export class ProcessBackend implements Backend {
       this.#freezes.set(id, (this.#freezes.get(id) ?? 0) + 1)
       this.#frozen.add(id)
       try {
-        await pauseAll(paths, record)
-        bytes = await measureDisk(paths, record)
+        await noteThawing(paths)
+        try {
+          await pauseAll(paths, record)
+          bytes = await measureDisk(paths, record)
+        } finally {
+          if (bytes === undefined || bytes <= limitBytes) await resumeAll(paths, record)
+        }
+        await rm(paths.thawing, { force: true })
       } finally {
-        if (bytes === undefined || bytes <= limitBytes) await resumeAll(paths, record)
         this.#frozen.delete(id)
       }
     })
@@ -186,7 +211,10 @@ export class ProcessBackend implements Backend {
 
   async resume(config: SandboxConfig): Promise<void> {
     await this.#ensureRunning(config, async (paths, record) => {
-      if (await isPaused(paths, record)) await resumeAll(paths, record)
+      if (!(await isPaused(paths, record))) return
+      await noteThawing(paths)
+      await resumeAll(paths, record)
+      await rm(paths.thawing, { force: true })
     })
   }
 
@@ -260,4 +288,9 @@ export class ProcessBackend implements Backend {
     if (!idPattern.test(id)) return Promise.resolve()
     return this.#mutex.runExclusive(id, work)
   }
+}
+
+/** Nothing is noted on a full disk, where sandboxes are frozen too. */
+async function noteThawing(paths: SandboxPaths): Promise<void> {
+  await writeFile(paths.thawing, '').catch(() => {})
 }

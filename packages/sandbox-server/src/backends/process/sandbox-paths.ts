@@ -22,6 +22,8 @@ export function sandboxPaths(directory: string, id: string) {
     externalWorkingDir: join(files, 'elsewhere'),
     /** Private to the server (0700): names of the host for the sockets of agent servers. */
     sockets: join(files, 'reach'),
+    /** There while processes are stopped that are to continue, also when this server ends meanwhile. */
+    thawing: join(root, 'thawing'),
     /** Process id and start of the supervisor, written on its own. */
     pid: (epoch: string) => join(root, `pid.${epoch}`),
     /** How the program ended, written by the supervisor. */

@@ -130,8 +130,9 @@ export async function pauseAll(paths: SandboxPaths, record: SandboxRecord): Prom
 
 export async function resumeAll(paths: SandboxPaths, record: SandboxRecord): Promise<void> {
   if (await setFrozen(record.groups, false)) return
+  // What a debugger has stopped continues when the debugger says so.
   const isGoing = await signalUntilNone(
-    async () => (await listSandboxProcesses(paths, record)).filter(isProcessStopped),
+    async () => (await listSandboxProcesses(paths, record)).filter(({ state }) => state === 'T'),
     'SIGCONT',
     signalTimeoutMs,
   )
