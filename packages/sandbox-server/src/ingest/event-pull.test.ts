@@ -1,8 +1,11 @@
+import { Secret } from '@slipway/shared/redaction'
 import { FakeClock } from '@slipway/shared/time/testing'
 import type { SandboxRow } from '@slipway/storage/control-plane'
 import { expect, test } from 'vitest'
+import { parseUuid } from '../conversations/records/conversation-ids.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import { EventPull } from './event-pull.ts'
+import { readEvents } from './read-events.ts'
 
 const startMs = Date.UTC(2026, 0, 1)
 
@@ -72,4 +75,78 @@ test('a sandbox is asked rarely when its webhooks arrive, or when it is at rest 
   expect(looks.idle?.length).toBeLessThan(4)
   expect(looks.busy?.length).toBeGreaterThan(35)
   await pull[Symbol.asyncDispose]()
+})
+
+/** Conversations by id with the texts of their events; `stored` has those that arrive, by conversation. */
+async function pullAll(logs: Record<string, readonly string[]>, isRefused = (_: string) => false) {
+  const clock = new FakeClock(startMs)
+  const ids = Object.keys(logs)
+  const frames = (id: string) =>
+    (logs[id] ?? []).map((text, at) => `id: ${at + 1}\ndata: {"kind":"Noted","text":"${text}"}\n\n`)
+  const answers: Record<string, (id: string) => unknown> = {
+    searchConversations: () => ({
+      items: ids.map((id) => ({ id, updated_at: '2026', execution_status: 'idle' })),
+      next_page_id: null,
+    }),
+    countEvents: (id) => logs[id]?.length,
+  }
+  const client = {
+    call: async (name: string, { params }: { params?: { conversation_id: string } }) =>
+      answers[name]?.(params?.conversation_id ?? ''),
+  }
+  const stored: Record<string, string[]> = {}
+  const looked = Promise.withResolvers<void>()
+  const lease = {
+    run: async <T>(work: () => Promise<T>) => await work(),
+    release: async () => looked.resolve(),
+  }
+  const pull = new EventPull({
+    sandboxes: {
+      async *listRunning() {
+        yield { id: 'a' } as SandboxRow
+      },
+      getConnection: () =>
+        ({ client, url: 'http://a', key: new Secret('key') }) as unknown as SandboxConnection,
+      hasWebhooks: () => false,
+      lastUse: () => startMs * 1000,
+    },
+    ingest: {
+      findPosition: async (_, id) => ({ position: stored[id]?.length ?? 0, cursor: '0' }),
+      receiveConversation: async () => {},
+      receiveEvents: async (_, id, body) => {
+        if (isRefused(id)) throw new Error('refused')
+        const events = await readEvents(body, { add: () => {} })
+        stored[id] = [...(stored[id] ?? []), ...events.map(({ bytes }) => JSON.parse(String(bytes)).text)]
+        return undefined
+      },
+    },
+    leases: { tryAcquire: async () => lease as never },
+    fetch: async (url) => {
+      const id = parseUuid(/conversations\/([0-9a-f]+)\//.exec(String(url))?.[1]) ?? ''
+      return new Response(
+        frames(id)
+          .slice(stored[id]?.length ?? 0)
+          .join(''),
+      )
+    },
+    clock,
+    log: () => {},
+  })
+  pull.start()
+  await clock.advance(3_000)
+  await looked.promise
+  await pull[Symbol.asyncDispose]()
+  return stored
+}
+
+test('a conversation whose events are refused holds up no other of its sandbox', async () => {
+  const [bad, good] = [crypto.randomUUID(), crypto.randomUUID()]
+  expect(await pullAll({ [bad]: ['one'], [good]: ['two'] }, (id) => id === bad)).toEqual({ [good]: ['two'] })
+})
+
+test('events arrive in bodies that the ingest takes, however long they are', async () => {
+  const id = crypto.randomUUID()
+  const texts = ['a', 'b'.repeat(9 * 2 ** 20), 'c', ...Array.from({ length: 600 }, () => '字'.repeat(6_000))]
+  const stored = await pullAll({ [id]: texts })
+  expect(stored[id]?.map((text) => text.length)).toEqual(texts.map((text) => text.length))
 })

@@ -17,7 +17,8 @@
  *   whose webhooks are not known yet while it is at rest and unused.
  * - What a sandbox answers is not trusted: events are bounded one by one, and a look by its time.
  * - A look that fails is repeated, later each time; it forgets nothing that it has not stored. None waits for
- *   that of another sandbox, unless as many are silent as may be looked at together.
+ *   that of another sandbox, unless as many are silent as may be looked at together, and a conversation whose
+ *   events are refused holds up no other.
  *
  * If you change this: gaps in histories of sandboxes without a way here, or every event sent twice.
  * `event-pull.process.test.ts` has agent servers whose webhooks go nowhere.
@@ -176,35 +177,67 @@ export class EventPull implements AsyncDisposable {
     state: PullState,
     signal: AbortSignal,
   ): Promise<void> {
-    const hasWebhooks = this.#deps.sandboxes.hasWebhooks(row)
-    const answer = AbortSignal.any([signal, this.#deps.clock.timeout(answerTimeoutMs)])
+    const answer = () => AbortSignal.any([signal, this.#deps.clock.timeout(answerTimeoutMs)])
     const changed = await listChanged(connection.client, state.since, answer)
     const infos = new Map(changed.map((info) => [parseUuid(info.id) ?? '', info]))
+    const failures: unknown[] = []
     for (const id of new Set([...infos.keys(), ...state.lagging.keys()])) {
-      const seen = state.lagging.get(id)
-      const at = await this.#deps.ingest.findPosition(row.id, id)
-      const count = at && (await countEvents(connection.client, id, signal))
       const info = infos.get(id)
       if (info?.execution_status === 'running') state.running.add(id)
       else if (info !== undefined) state.running.delete(id)
-      if (at !== undefined && count !== undefined && count > at.position) {
-        state.isHeard = false
-        // Webhooks get the time until the next look.
-        if (hasWebhooks && !(seen !== undefined && at.position < seen)) {
-          state.lagging.set(id, count)
+      try {
+        const count = await this.#compareOne(
+          row,
+          connection,
+          { id, info, seen: state.lagging.get(id) },
+          signal,
+        )
+        if (count === undefined) {
+          state.lagging.delete(id)
           continue
         }
-        await this.#deps.ingest.receiveConversation(
-          row,
-          id,
-          info ?? (await getInfo(connection.client, id, signal)),
-        )
-        await this.#read(row, connection, { id, ...at, count }, signal)
-      } else if (info !== undefined && at !== undefined && !hasWebhooks)
-        await this.#deps.ingest.receiveConversation(row, id, info)
-      state.lagging.delete(id)
+        state.isHeard = false
+        if (count === 'fetched') state.lagging.delete(id)
+        else state.lagging.set(id, count)
+      } catch (error) {
+        if (signal.aborted) throw error
+        failures.push(error)
+        state.lagging.set(id, state.lagging.get(id) ?? 0)
+      }
     }
     state.since = changed[0]?.updated_at ?? state.since
+    if (failures.length > 0) throw failures[0]
+  }
+
+  /** Whether something was missing of a conversation; how many events it has when webhooks get more time. */
+  async #compareOne(
+    row: SandboxRow,
+    connection: SandboxConnection,
+    {
+      id,
+      info,
+      seen,
+    }: {
+      readonly id: string
+      readonly info: ConversationInfo | undefined
+      readonly seen: number | undefined
+    },
+    signal: AbortSignal,
+  ): Promise<number | 'fetched' | undefined> {
+    const { ingest, sandboxes } = this.#deps
+    const hasWebhooks = sandboxes.hasWebhooks(row)
+    const at = await ingest.findPosition(row.id, id)
+    const count = at && (await countEvents(connection.client, id, signal))
+    if (at === undefined || count === undefined || count <= at.position) {
+      if (info !== undefined && at !== undefined && !hasWebhooks)
+        await ingest.receiveConversation(row, id, info)
+      return undefined
+    }
+    // Webhooks get the time until the next look.
+    if (hasWebhooks && !(seen !== undefined && at.position < seen)) return count
+    await ingest.receiveConversation(row, id, info ?? (await getInfo(connection.client, id, signal)))
+    await this.#read(row, connection, { id, ...at, count }, signal)
+    return 'fetched'
   }
 
   /** Stores the events from a position to the end that was counted. */
@@ -234,15 +267,20 @@ export class EventPull implements AsyncDisposable {
       for await (const frame of readFrames(response.body)) {
         if (frame.type === 'resync') after = position = parseAfter(frame.data)
         if (frame.type !== 'message') continue
+        const eventBytes = Buffer.byteLength(frame.data)
+        // The ingest takes a large event alone.
+        if (batch.length === batchEvents || (batch.length > 0 && sizeBytes + eventBytes > batchBytes)) {
+          if (!(await this.#store(row, missing.id, batch, after))) return
+          after = position
+          batch = []
+          sizeBytes = 0
+        }
         batch.push(frame.data)
-        sizeBytes += frame.data.length
+        sizeBytes += eventBytes
         position = parseCursor(frame.id)?.position ?? position + 1
-        const isLast = position >= missing.count
-        if (!isLast && batch.length < batchEvents && sizeBytes < batchBytes) continue
-        if (!(await this.#store(row, missing.id, batch, after)) || isLast) return
-        after = position
-        batch = []
-        sizeBytes = 0
+        if (position < missing.count) continue
+        await this.#store(row, missing.id, batch, after)
+        return
       }
     } finally {
       end.abort()
@@ -275,7 +313,7 @@ function newState(): PullState {
 async function listChanged(
   client: Pick<Client, 'call'>,
   since: string,
-  signal: AbortSignal,
+  newSignal: () => AbortSignal,
 ): Promise<ConversationInfo[]> {
   const found: ConversationInfo[] = []
   for (let page_id: string | undefined; ; ) {
@@ -285,7 +323,7 @@ async function listChanged(
       include_skills: 'false',
       page_id,
     }
-    const page = await client.call('searchConversations', { query, signal })
+    const page = await client.call('searchConversations', { query, signal: newSignal() })
     const changed = page.items.filter(({ updated_at }) => updated_at >= since)
     found.push(...changed)
     if (page.next_page_id === null || changed.length < page.items.length) return found
