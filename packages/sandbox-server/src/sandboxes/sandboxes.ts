@@ -189,7 +189,7 @@ export class Sandboxes implements AsyncDisposable {
 
   /** Those that run, of all owners. */
   async *listRunning(): AsyncIterable<SandboxRow> {
-    for await (const row of this.#parts.rows.iterateAll())
+    for await (const row of this.#parts.rows.iterateRunning())
       if (isPresent(row) && row.status === 'RUNNING') yield row
   }
 

@@ -179,6 +179,9 @@ function sandboxContract(open: OpenStore): void {
     for (const each of members) await sandboxes.add(sandboxRow(each))
     expect(rowIds(await sandboxes.listRunning('alice'))).toEqual(['b', 'g', 'a'])
     expect(rowIds(await sandboxes.listRunning(null))).toEqual(['e'])
+    expect(rowIds(await Array.fromAsync(sandboxes.iterateRunning()))).toEqual(
+      members.filter(({ wanted = 'running' }) => wanted === 'running').map(({ id }) => id),
+    )
     const list = async (owner: string | null, org?: string) =>
       rowIds((await sandboxes.search({ owner, org }, { limit: 10 })).items)
     expect(await list('alice')).toEqual(['c', 'g', 'b', 'a'])

@@ -67,6 +67,8 @@ export interface SandboxRows extends Rows<SandboxRow> {
   search(scope: Scope | AdminScope, query: PageQuery): Promise<RowPage<SandboxRow>>
   /** Every row, by id, in batches. */
   iterateAll(): AsyncIterable<SandboxRow>
+  /** Those of all owners whose desired state is `running`, by id, in batches. */
+  iterateRunning(): AsyncIterable<SandboxRow>
   /** Lets a sandbox look up the secrets of these names, besides earlier ones, until its row is removed. */
   grantSecrets(id: string, names: readonly string[]): Promise<void>
   /** The names that were granted, in order. */

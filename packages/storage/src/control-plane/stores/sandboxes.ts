@@ -22,6 +22,9 @@ export function runningClause(owner: string | null): string {
   return `INDEXED BY sandbox_running WHERE ${ownedBy({ owner }).where} AND wanted = 'running' ORDER BY used_at, id`
 }
 
+export const runningBatchClause = `INDEXED BY sandbox_running WHERE wanted = 'running' AND id > ?
+  ORDER BY id LIMIT ${batchRows}`
+
 export class SandboxStore extends TableRows<SandboxRow> implements SandboxRows {
   readonly #now: () => Instant
 
@@ -68,9 +71,17 @@ export class SandboxStore extends TableRows<SandboxRow> implements SandboxRows {
     return this.session.read(this.table.page(sandboxListing(scope), query))
   }
 
-  async *iterateAll(): AsyncGenerator<SandboxRow> {
+  iterateAll(): AsyncGenerator<SandboxRow> {
+    return this.#iterate(batchClause)
+  }
+
+  iterateRunning(): AsyncGenerator<SandboxRow> {
+    return this.#iterate(runningBatchClause)
+  }
+
+  async *#iterate(clause: string): AsyncGenerator<SandboxRow> {
     for (let after = ''; ; await nextTurn()) {
-      const rows = await this.session.read(this.table.select(batchClause, after))
+      const rows = await this.session.read(this.table.select(clause, after))
       yield* rows
       if (rows.length < batchRows) return
       after = rows.at(-1)?.id ?? after

@@ -18,6 +18,7 @@ import {
   grantedSql,
   keyClause,
   pooledClause,
+  runningBatchClause,
   runningClause,
 } from '../../control-plane/stores/sandboxes.ts'
 import { removeByConversationSql, unfinishedClause } from '../../control-plane/stores/start-tasks.ts'
@@ -104,6 +105,8 @@ test('every other query searches an index', () => {
   for (const step of queryPlans([...tails, ...whole])) expect(step).toMatch(/^(SEARCH |SCALAR SUBQUERY)/)
   const [unfinished] = queryPlans([`SELECT * FROM start_task ${unfinishedClause}`])
   expect(unfinished).toBe('SCAN start_task USING INDEX start_task_unfinished')
+  const [running] = queryPlans([`SELECT * FROM sandbox ${runningBatchClause}`])
+  expect(running).toBe('SCAN sandbox USING INDEX sandbox_running')
   const [memberships, orgs] = queryPlans([`SELECT org.* FROM org ${orgsOfUserClause}`])
   expect(memberships).toBe('SEARCH member USING PRIMARY KEY (user=?)')
   expect(orgs).toMatch(/^SEARCH org USING INDEX/)
