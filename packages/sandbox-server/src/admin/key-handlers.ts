@@ -6,6 +6,7 @@ import {
   Problem,
   type sandboxServerRoutes,
 } from '@slipway/protocol'
+import { KeyedMutex } from '@slipway/shared/async'
 import type { ApiKeyRow, UserRows } from '@slipway/storage/control-plane'
 import { AdminReach, assertMayGrant } from '../auth/admin-reach.ts'
 import { issueApiKey, type KeyRequest } from '../auth/api-keys.ts'
@@ -24,6 +25,7 @@ export function keyHandlers({ users, now }: { readonly users: UserRows; readonly
       ({ org }) => caller.boundOrg === null || org === caller.boundOrg,
     )
   const reach = new AdminReach(users)
+  const issuing = new KeyedMutex()
   return {
     async listApiKeys(request) {
       return { json: (await listVisibleKeys(getCaller(request))).map(keyInfo) }
@@ -60,7 +62,10 @@ export function keyHandlers({ users, now }: { readonly users: UserRows; readonly
       const { name } = request.body
       const secret = must(extractKey(request.header), 'the key of a caller')
       const service = { ...getCaller(request), secret }
-      const { key, expires_at } = await issueServiceKey(users, service, { user, org, name }, now())
+      // Requests at once get one key.
+      const { key, expires_at } = await issuing.runExclusive(user, () =>
+        issueServiceKey(users, service, { user, org, name }, now()),
+      )
       return { status: 201, json: { key, name, expires_at } }
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>

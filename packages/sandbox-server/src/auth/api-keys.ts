@@ -6,7 +6,8 @@ import { type Caller, defaultUserId, hashKey } from './authenticator.ts'
 const maxKeysPerUser = 100
 
 export interface KeyRequest {
-  /** Made unless given. */
+  /** Of the row; made unless given, as the key. */
+  readonly id?: string
   readonly key?: string
   readonly name?: string | undefined
   readonly org_id?: string | undefined
@@ -34,12 +35,12 @@ export async function issueApiKey(
   if (keys.length >= maxKeysPerUser) {
     throw new Problem('conflict', `There are ${maxKeysPerUser} keys already; revoke some first`)
   }
-  const { org_id, not_before, expires_at, key = generateKey() } = request
+  const { id = randomUUID(), key = generateKey(), org_id, not_before, expires_at } = request
   if (org_id !== undefined && !(await users.listOrgsOfUser(user)).some((org) => org.id === org_id)) {
     throw new Problem('forbidden', 'The user is not a member of that organisation')
   }
   const row: ApiKeyRow = {
-    id: randomUUID(),
+    id,
     hash: hashKey(key),
     user,
     org: org_id ?? null,

@@ -58,6 +58,17 @@ test('the keys of users, names and services differ, and end with the key of the 
   for (const key of keys) await expect(callerOf(key)).rejects.toMatchObject({ code: 'unauthorized' })
 })
 
+test('a key that was revoked does not come back, and requests at once fail for none', async () => {
+  const { issue, callerOf, users } = await openFixture()
+  const [key] = await Promise.all([1, 2, 3].map(() => issue('ann', 'ann')))
+  const leaked = String(key)
+  for (const { id } of await users.listKeys('ann')) await users.removeKey('ann', id)
+  const next = await issue('ann', 'ann')
+  await expect(callerOf(leaked)).rejects.toMatchObject({ code: 'unauthorized' })
+  expect(await callerOf(next)).toMatchObject({ owner: 'ann' })
+  expect(await issue('ann', 'ann')).toBe(next)
+})
+
 test('a user of another organisation, and one that does not exist, have no key', async () => {
   const { issue } = await openFixture()
   await expect(issue('ann', org)).rejects.toMatchObject({ code: 'forbidden' })

@@ -3,16 +3,18 @@
  *
  * A service asks for a key of a user whenever it starts something, and must get the same one while it is
  * valid: programs that it started hold it. The server stores hashes alone. So a key is made of the service's
- * own key, the user, the organisation and the day: who has the service's key gets the same text again, and
- * nobody else can make it.
+ * own key, the user, the organisation and the id of its row: who has the service's key gets the same text
+ * again while the row is there, and no one else can make it.
  *
- * - It ends with the service's key, and two days after its own day at the latest.
+ * - It ends with the service's key, and two days after its own day at the latest. Of a service with a key of
+ *   the configuration it ends by its time alone.
+ * - One that was revoked never comes back: the next one has another row.
  * - It has no more rights than the service's key, and never those of an administrator.
  */
 
-import { createHmac } from 'node:crypto'
+import { createHmac, randomUUID } from 'node:crypto'
 import { formatInstant, type Instant } from '@slipway/protocol'
-import type { UserRows } from '@slipway/storage/control-plane'
+import type { ApiKeyRow, UserRows } from '@slipway/storage/control-plane'
 import { AdminReach, assertMayGrant } from './admin-reach.ts'
 import { issueApiKey } from './api-keys.ts'
 import { type Caller, hashKey } from './authenticator.ts'
@@ -39,14 +41,28 @@ export async function issueServiceKey(
   const scopes = ['read', 'write'] as const
   assertMayGrant(service, { scopes, org_id })
   const day = now - (now % dayMicros)
-  const text = JSON.stringify([user, org, name, day])
-  const key = `sk-slipway-${createHmac('sha256', service.secret).update(text).digest('base64url')}`
-  const expires_at = formatInstant(day + 2 * dayMicros)
-  if ((await users.findKeyByHash(hashKey(key))) === undefined) {
-    await removeEnded(users, user, name, now)
-    await issueApiKey(users, user, { key, name, org_id, scopes, expires_at }, now, service)
+  const makeKey = (id: string) => {
+    const text = JSON.stringify([user, org, name, id])
+    return `sk-slipway-${createHmac('sha256', service.secret).update(text).digest('base64url')}`
   }
-  return { key, expires_at }
+  const isOfToday = (row: ApiKeyRow) => row.created_at >= day && row.hash === hashKey(makeKey(row.id))
+  const found = (await users.listKeys(user)).find(isOfToday)
+  const { id, expires_at } = found ?? (await issue())
+  return { key: makeKey(id), expires_at: formatInstant(expires_at ?? day + 2 * dayMicros) }
+
+  async function issue(): Promise<ApiKeyRow> {
+    await removeEnded(users, user, name, now)
+    const id = randomUUID()
+    const request = {
+      id,
+      key: makeKey(id),
+      name,
+      org_id,
+      scopes,
+      expires_at: formatInstant(day + 2 * dayMicros),
+    }
+    return (await issueApiKey(users, user, request, now, service)).row
+  }
 }
 
 async function removeEnded(users: UserRows, user: string, name: string, now: Instant): Promise<void> {
