@@ -18,6 +18,7 @@
  */
 
 import { isRecord, ownMember } from '@slipway/shared/json'
+import { outputForms, Redactor, redactedText } from '@slipway/shared/redaction'
 import type { AppConversationRow, SandboxRow } from '@slipway/storage/control-plane'
 import type { GitProviders } from '../accounts/git-providers.ts'
 import { defaultProvider } from '../accounts/git-repository.ts'
@@ -52,9 +53,11 @@ export async function renewSandbox(
   const rows = await deps.controlPlane.conversations.listBySandbox(sandbox.id)
   if (rows.length === 0) return undefined
   const signal = AbortSignal.any([outerSignal, deps.clock.timeout(totalMs)])
+  const redactor = new Redactor({ mark: redactedText, forms: outputForms })
+  redactor.add(target.key)
   const tasks = [
     renewGit(deps, sandbox, rows, target, signal),
-    renewConversations(deps, rows, target, signal),
+    renewConversations({ ...deps, redactor }, rows, target, signal),
   ]
   const outcomes = await Promise.allSettled(tasks)
   outerSignal.throwIfAborted()
@@ -62,7 +65,7 @@ export async function renewSandbox(
     if (outcome.status === 'fulfilled') return outcome.value
     deps.log('warn', 'a sandbox was not told its settings again', {
       sandbox: sandbox.id,
-      error: String(outcome.reason),
+      error: redactor.redact(String(outcome.reason)),
     })
     return 'It could not be told its settings again.'
   })
@@ -85,11 +88,12 @@ async function renewGit(
 
 /** Gives conversations the current token of their provider, and finds those that are gone. */
 async function renewConversations(
-  deps: RenewalDeps,
+  deps: RenewalDeps & { readonly redactor: Redactor },
   rows: readonly AppConversationRow[],
   { client }: AgentTarget,
   signal: AbortSignal,
 ): Promise<string | undefined> {
+  const failures: unknown[] = []
   const found = new Map<string, unknown>()
   const ids = rows.map(({ id }) => toHexId(id))
   for (let at = 0; at < ids.length; at += maxIdsPerRequest) {
@@ -103,11 +107,16 @@ async function renewConversations(
     if (describedAs(found.get(row.id), name) !== gitTokenDescription) continue
     const token = await findGitToken(deps.accounts, row.owner, { selected_repository, git_provider })
     if (token === undefined) continue
+    // An agent server may repeat it in an error.
+    deps.redactor.add(token.token)
     const value = token.token.reveal()
     const secret = { kind: 'StaticSecret' as const, value, description: gitTokenDescription }
     const params = { conversation_id: row.id }
-    await client.call('updateSecrets', { params, body: { secrets: { [name]: secret } }, signal })
+    await client
+      .call('updateSecrets', { params, body: { secrets: { [name]: secret } }, signal })
+      .catch((error: unknown) => void failures.push(error))
   }
+  if (failures.length > 0) throw failures[0]
   const lost = await findLost(deps, rows, found)
   if (lost.length === 0) return undefined
   deps.log('warn', 'an agent server has lost conversations', { conversations: lost })
