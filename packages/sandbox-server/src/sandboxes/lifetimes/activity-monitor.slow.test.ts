@@ -1,5 +1,13 @@
+import { storageUnavailableProblem } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { ann, bob, createFixture, eventually, startAndWait } from '../testing/sandboxes-fixture.ts'
+import {
+  ann,
+  bob,
+  createFixture,
+  eventually,
+  startAndWait,
+  waitForFirstLook,
+} from '../testing/sandboxes-fixture.ts'
 
 const statusOf = async (
   sandboxes: Awaited<ReturnType<Awaited<ReturnType<typeof createFixture>>['open']>>,
@@ -207,6 +215,27 @@ test('an agent server that something in its sandbox started again gets its setti
     )
     expect(at.logged.join()).toContain('was started again')
   }
+})
+
+test('one that was started again is told again, also after a storage that failed meanwhile', async () => {
+  const at = await createFixture()
+  const { sandboxes: rows } = at.controlPlane
+  const update = rows.update.bind(rows)
+  let attempts = 0
+  rows.update = async (id, members, options) => {
+    if (members.status === 'STARTING' && attempts++ === 0) throw storageUnavailableProblem('The disk is full')
+    return await update(id, members, options)
+  }
+  const told: string[] = []
+  const sandboxes = await at.open({ onReady: async ({ id }) => void told.push(id) })
+  const { id } = await startAndWait(sandboxes)
+  const agent = at.backend.agent(id)
+  await waitForFirstLook(at.backend, id)
+  agent.startAgain('another')
+  await eventually(() => {
+    at.clock.skipMs += 16_000
+    expect([attempts, told.length]).toEqual([2, 2])
+  })
 })
 
 test('one that was started again while no control plane ran is found by its lack of settings', async () => {

@@ -141,11 +141,15 @@ export class ActivityMonitor {
     const { repository, reconciler, log } = this.#deps
     const before = state.instance
     const instance = await fetchInstance(connection, this.#deps)
-    state.instance = instance ?? before
     const isKnown = before !== undefined && (instance === undefined || isSameInstance(instance, before))
-    if (isKnown || (before === undefined && !(await isDormant(connection.url, this.#deps)))) return
+    if (isKnown || (before === undefined && !(await isDormant(connection.url, this.#deps)))) {
+      state.instance = instance ?? before
+      return
+    }
     log('info', 'the agent server of a sandbox was started again', { sandbox: row.id })
+    // When that cannot be stored, the next look finds it again.
     const changed = await repository.update(row, { status: 'STARTING', detail: restartedDetail })
+    state.instance = instance ?? before
     if (changed !== undefined) reconciler.notify(row.id)
   }
 
