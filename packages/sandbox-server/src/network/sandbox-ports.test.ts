@@ -42,7 +42,7 @@ async function openFixture(by: Pick<SandboxPortsOptions, 'expose' | 'publicUrl'>
   }
   const opened: SandboxPorts[] = []
   const begin = async () => {
-    const sandboxes = await at.open({ openPort: (id) => ports.open(id) })
+    const sandboxes = await at.open({ openPort: (id) => ports.open(id), hasAllEvents: async () => true })
     const now = () => Date.now() * 1000
     const authenticator = new Authenticator({ users, sandboxes, keys: [], now })
     const ports = new SandboxPorts({
@@ -308,6 +308,15 @@ test('a port is closed with its sandbox also when the answer to the removal is l
   await sandboxes.remove({ ...(await sandboxes.find([info.id]))[0] } as SandboxRow).catch(() => {})
   await expect.poll(async () => (await rows.get([info.id]))[0]).toBeUndefined()
   await expect.poll(() => call(urlOf(info), '/alive').catch(({ code }) => code)).toBe('ECONNREFUSED')
+})
+
+test('an archived sandbox, whose row stays, has no port', async () => {
+  const { start, ports, sandboxes, documents } = await openFixture()
+  const info = await start()
+  await sandboxes.archive(await sandboxes.get(ann, info.id))
+  await expect.poll(() => call(urlOf(info), '/alive').catch(({ code }) => code)).toBe('ECONNREFUSED')
+  await expect.poll(async () => await documents.get('', 'sandbox-ports')).toBeUndefined()
+  expect(await ports.open(info.id)).toBeUndefined()
 })
 
 test('after a restart a port has its number, or another one where that is taken', async () => {

@@ -10,7 +10,7 @@
  * Invariants:
  * - A port stands for one sandbox while that exists, over pauses. After a restart of the server it has the
  *   same number where that is free, and another one otherwise: `exposed_urls` says which.
- * - Ports follow the rows: each waits until its sandbox is gone for callers, by whatever way that became so.
+ * - Ports follow the rows: each waits until its sandbox is gone for callers or archived, by whatever way.
  * - What opens the path opens the port, by the same function (`sandboxTarget`). Cookies open nothing and are
  *   not forwarded: browsers send them to every port of a host.
  * - Requests name a loopback name, the host of the public address or one of `SLIPWAY_ALLOWED_HOSTS`, also
@@ -37,9 +37,9 @@ const documentName = 'sandbox-ports'
 
 type AuditEntry = Parameters<NonNullable<AppOptions['audit']>>[0]
 
-interface RemovableSandboxes {
-  /** Resolves when callers no longer see a sandbox. */
-  untilRemoved(id: string, signal: AbortSignal): Promise<void>
+interface EndingSandboxes {
+  /** Resolves when a sandbox never runs again: removed or archived. */
+  untilEnded(id: string, signal: AbortSignal): Promise<void>
 }
 
 export interface SandboxPortsOptions {
@@ -50,7 +50,7 @@ export interface SandboxPortsOptions {
   readonly publicUrl: () => string
   /** Other servers may use the database. */
   readonly isShared: boolean
-  readonly proxy: SandboxProxyDeps & { readonly sandboxes: RemovableSandboxes }
+  readonly proxy: SandboxProxyDeps & { readonly sandboxes: EndingSandboxes }
   readonly documents: DocumentStore
   /** `identify` says that callers need keys, without which nothing listens for other machines. */
   readonly app: AppOptions & Required<Pick<AppOptions, 'allowedHosts' | 'identify'>>
@@ -80,7 +80,7 @@ export class SandboxPorts implements AsyncDisposable {
     const host = this.#host()
     if (host === undefined || this.#closing.signal.aborted) return undefined
     const [row] = await this.#options.proxy.sandboxes.find([id])
-    if (row === undefined) {
+    if (row === undefined || row.wanted === 'archived') {
       await this.#store(id, undefined)
       return undefined
     }
@@ -116,7 +116,7 @@ export class SandboxPorts implements AsyncDisposable {
   }
 
   async #closeWithSandbox(id: string, listening: Listening): Promise<void> {
-    await this.#options.proxy.sandboxes.untilRemoved(id, this.#closing.signal)
+    await this.#options.proxy.sandboxes.untilEnded(id, this.#closing.signal)
     this.#listeners.delete(id)
     await listening.close()
     await this.#store(id, undefined)

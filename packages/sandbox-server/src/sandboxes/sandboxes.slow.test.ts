@@ -194,6 +194,26 @@ test('nothing is archived while something runs in it, or while events of it are 
   await eventually(() => expect(at.backend.sandboxes.size).toBe(0))
 })
 
+test('an archive waits for a slow agent server, and deletes nothing that is missing and may come back', async () => {
+  const at = await createFixture()
+  let hasAll = true
+  const hasAllEvents = async () => {
+    // Longer than a pause waits that nothing depends on.
+    await new Promise((resolve) => setTimeout(resolve, 400))
+    return hasAll
+  }
+  const sandboxes = await at.open({ hasAllEvents })
+  const [slow, missing] = [await startAndWait(sandboxes), await startAndWait(sandboxes)]
+  for (const { id } of [slow, missing]) at.backend.agent(id).logs.set('a', ['e1'])
+  await sandboxes.archive(slow)
+  expect((await sandboxes.get(ann, slow.id)).wanted).toBe('archived')
+  hasAll = false
+  at.backend.vanish(missing.id)
+  await eventually(async () => expect(await statusOf(sandboxes, missing.id)).toBe('MISSING'))
+  const refused = { code: 'conflict', members: { code: 'events_not_received' } }
+  await expect(sandboxes.archive(missing)).rejects.toMatchObject(refused)
+})
+
 test('an archive that a kill or a failing backend interrupts is completed by the next server', async () => {
   const at = await createFixture()
   const hasAllEvents = async () => true

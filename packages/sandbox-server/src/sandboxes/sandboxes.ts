@@ -148,9 +148,14 @@ export class Sandboxes implements AsyncDisposable {
     await forOwner(owner ?? '', () =>
       desired.update(id, (current) => {
         if (current.wanted === 'archived') return undefined
-        const isPaused = current.wanted === 'paused' && current.status === 'PAUSED'
-        if (current.status !== 'MISSING' && !(isPaused && isCaughtUp(current, lastUse.lastUse(current))))
-          throw notArchivableProblem(isPaused ? 'was paused before all were known to be here' : 'is in use')
+        const isMissing = current.status === 'MISSING'
+        if (!isMissing && !(current.wanted === 'paused' && current.status === 'PAUSED'))
+          throw notArchivableProblem('is in use')
+        // One that is missing may come back.
+        if (!isCaughtUp(current, lastUse.lastUse(current)))
+          throw notArchivableProblem(
+            `${isMissing ? 'went missing' : 'was paused'} before all were known to be here`,
+          )
         return { wanted: 'archived', detail: archivedDetail }
       }),
     )
@@ -175,11 +180,12 @@ export class Sandboxes implements AsyncDisposable {
     return this.#parts.desired.waitSettled(id, signal)
   }
 
-  /** Resolves when callers no longer see it. Rejects with the reason of the signal. */
-  async untilRemoved(id: string, signal: AbortSignal): Promise<void> {
-    const isRemoved = async () => ((await this.find([id]))[0] === undefined ? true : undefined)
+  /** Resolves when it never runs again: removed or archived. Rejects with the reason of the signal. */
+  async untilEnded(id: string, signal: AbortSignal): Promise<void> {
+    const isEnded = async () =>
+      ((await this.find([id]))[0]?.wanted ?? 'archived') === 'archived' ? true : undefined
     // A storage that fails says nothing: what removes the row is told later.
-    await this.#parts.repository.until(id, () => isRemoved().catch(() => undefined), signal)
+    await this.#parts.repository.until(id, () => isEnded().catch(() => undefined), signal)
   }
 
   /** Undefined unless it is RUNNING, also as desired. */

@@ -15,9 +15,9 @@ import { type SandboxSecrets, sealSecrets } from '../state/sandbox-secrets.ts'
 import { redactDetail } from '../state/status-detail.ts'
 import type { Step } from './plan.ts'
 
-/** How long a pause waits for what its agent server says of its events, where a rule deletes by it. */
+/** How long a pause waits for what its agent server says of its events, where that decides a deletion. */
 const noteTimeoutMs = 3_000
-/** Elsewhere: an archive, and a rule that is set later, have that answer without another start. */
+/** Elsewhere: a later archive, and a rule that is set later, have that answer without another start. */
 const optionalNoteTimeoutMs = 300
 /** Sandboxes run foreign code, and an answer takes several times its length in memory. */
 const maxAnswerBytes = 8 * 1024 * 1024
@@ -124,7 +124,9 @@ export class StepRunner {
     const url = observed?.addresses.AGENT_SERVER
     const key = secrets?.key ?? null
     if (isPooled(row) || url === undefined || key === null) return
-    const isNeeded = this.#context.getLifetimes(row.spec).deleteAfterSeconds > 0
+    // An archive has noted it while the sandbox ran, and waits for it.
+    const isArchive = (row.caught_up_at ?? 0) > row.changed_at
+    const isNeeded = isArchive || this.#context.getLifetimes(row.spec).deleteAfterSeconds > 0
     const timeoutMs = isNeeded ? noteTimeoutMs : optionalNoteTimeoutMs
     await this.updateRow(row, await readCaughtUpAt(this.#context, row.id, this.#connect(url, key), timeoutMs))
   }
