@@ -25,49 +25,42 @@ async function openUnreached(isReached: boolean) {
       const sent = await fetch(`${url}/api/conversations/${id}/events`, { method: 'POST', headers, body })
       expect(sent.status).toBe(200)
     },
-    /** Milliseconds from now until an answer is here. */
-    async waitFor(answer: string): Promise<number> {
+    async waitFor(answer: string): Promise<void> {
       await stage.until(this.theirs, (log) => log.includes(answer))
-      const began = performance.now()
       await stage.until(this.ours, (log) => log.includes(answer))
-      return performance.now() - began
     },
   }
 }
 
-test(
-  'events of a sandbox without a way here arrive within ten seconds, each once and in order',
-  slow,
-  async () => {
-    await using stage = await openUnreached(false)
-    {
-      await using _pull = stage.pull(false)
-      expect(await stage.waitFor('Answer 0.')).toBeLessThan(10_000)
-      expect(await stage.conversation(stage.id)).toMatchObject({ sandbox_id: 'sb-1' })
-      await stage.send('Question 1.')
-      expect(await stage.waitFor('Answer 1.')).toBeLessThan(10_000)
-    }
-    // A server that ends and starts again continues where the log ends.
-    await stage.send('Question 2.')
-    await stage.until(stage.theirs, (log) => log.includes('Answer 2.'))
-    await using _again = stage.pull(false)
-    await using _other = stage.pull(false)
-    expect(await stage.waitFor('Answer 2.')).toBeLessThan(10_000)
-    await stage.until(
-      async () => (await stage.ours()) === (await stage.theirs()),
-      (isSame) => isSame,
-    )
-    expect(stage.logged.filter((line) => line.includes('"error"'))).toEqual([])
-  },
-)
+test('events of a sandbox without a way here arrive, each once and in order', slow, async () => {
+  await using stage = await openUnreached(false)
+  {
+    await using _pull = stage.pull(false)
+    await stage.waitFor('Answer 0.')
+    expect(await stage.conversation(stage.id)).toMatchObject({ sandbox_id: 'sb-1' })
+    await stage.send('Question 1.')
+    await stage.waitFor('Answer 1.')
+  }
+  // A server that ends and starts again continues where the log ends.
+  await stage.send('Question 2.')
+  await stage.until(stage.theirs, (log) => log.includes('Answer 2.'))
+  await using _again = stage.pull(false)
+  await using _other = stage.pull(false)
+  await stage.waitFor('Answer 2.')
+  await stage.until(
+    async () => (await stage.ours()) === (await stage.theirs()),
+    (isSame) => isSame,
+  )
+  expect(stage.logged.filter((line) => line.includes('"error"'))).toEqual([])
+})
 
 test(
-  'what webhooks should have brought is fetched at the second look, and beside webhooks nothing comes twice',
+  'what webhooks should have brought is fetched, and beside webhooks nothing comes twice',
   slow,
   async () => {
     await using stage = await openUnreached(false)
     await using _pull = stage.pull(true)
-    expect(await stage.waitFor('Answer 0.')).toBeLessThan(10_000)
+    await stage.waitFor('Answer 0.')
     await using reached = await openUnreached(true)
     await using _beside = reached.pull(false)
     for (let n = 1; n < 4; n++) {

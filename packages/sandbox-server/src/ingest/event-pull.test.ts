@@ -77,8 +77,11 @@ test('a sandbox is asked rarely when its webhooks arrive, or when it is at rest 
   await pull[Symbol.asyncDispose]()
 })
 
-/** Conversations by id with the texts of their events; `stored` has those that arrive, by conversation. */
-async function pullAll(logs: Record<string, readonly string[]>, isRefused = (_: string) => false) {
+/** `logs`: conversations by id with the texts of their events. Returns those that have arrived after each look. */
+async function pullAll(
+  logs: Record<string, readonly string[]>,
+  { looks = 1, hasWebhooks = false, isRefused = (_: string) => false } = {},
+) {
   const clock = new FakeClock(startMs)
   const ids = Object.keys(logs)
   const frames = (id: string) =>
@@ -95,7 +98,7 @@ async function pullAll(logs: Record<string, readonly string[]>, isRefused = (_: 
       answers[name]?.(params?.conversation_id ?? ''),
   }
   const stored: Record<string, string[]> = {}
-  const looked = Promise.withResolvers<void>()
+  let looked = Promise.withResolvers<void>()
   const lease = {
     run: async <T>(work: () => Promise<T>) => await work(),
     release: async () => looked.resolve(),
@@ -107,7 +110,7 @@ async function pullAll(logs: Record<string, readonly string[]>, isRefused = (_: 
       },
       getConnection: () =>
         ({ client, url: 'http://a', key: new Secret('key') }) as unknown as SandboxConnection,
-      hasWebhooks: () => false,
+      hasWebhooks: () => hasWebhooks,
       lastUse: () => startMs * 1000,
     },
     ingest: {
@@ -133,20 +136,32 @@ async function pullAll(logs: Record<string, readonly string[]>, isRefused = (_: 
     log: () => {},
   })
   pull.start()
-  await clock.advance(3_000)
-  await looked.promise
+  const arrived: (typeof stored)[] = []
+  for (let n = 0; n < looks; n++) {
+    looked = Promise.withResolvers()
+    await clock.advance(3_000)
+    await looked.promise
+    arrived.push({ ...stored })
+  }
   await pull[Symbol.asyncDispose]()
-  return stored
+  return arrived
 }
 
 test('a conversation whose events are refused holds up no other of its sandbox', async () => {
   const [bad, good] = [crypto.randomUUID(), crypto.randomUUID()]
-  expect(await pullAll({ [bad]: ['one'], [good]: ['two'] }, (id) => id === bad)).toEqual({ [good]: ['two'] })
+  const isRefused = (id: string) => id === bad
+  expect(await pullAll({ [bad]: ['one'], [good]: ['two'] }, { isRefused })).toEqual([{ [good]: ['two'] }])
 })
 
 test('events arrive in bodies that the ingest takes, however long they are', async () => {
   const id = crypto.randomUUID()
   const texts = ['a', 'b'.repeat(9 * 2 ** 20), 'c', ...Array.from({ length: 600 }, () => '字'.repeat(6_000))]
-  const stored = await pullAll({ [id]: texts })
+  const [stored = {}] = await pullAll({ [id]: texts })
   expect(stored[id]?.map((text) => text.length)).toEqual(texts.map((text) => text.length))
+})
+
+test('events are fetched at the first look, and where webhooks could bring them at the second', async () => {
+  const logs = { [crypto.randomUUID()]: ['one', 'two'] }
+  expect(await pullAll(logs)).toEqual([logs])
+  expect(await pullAll(logs, { hasWebhooks: true, looks: 2 })).toEqual([{}, logs])
 })
