@@ -1,3 +1,4 @@
+import { CallError } from '@slipway/client'
 import { must } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { parseUuid } from '../conversations/records/conversation-ids.ts'
@@ -88,5 +89,43 @@ test(
     const log = await stage.until(stage.exported, (all) => all.includes('Second question.'))
     expect(log.startsWith(before)).toBe(true)
     expect(log.split('First question.')).toHaveLength(before.split('First question.').length)
+  },
+)
+
+test(
+  'the message of a start elsewhere that failed before it was sent is sent once by the next one',
+  slow,
+  async () => {
+    await using stage = await openLeft()
+    const { id, sandboxes } = stage
+    const getConnection = sandboxes.getConnection.bind(sandboxes)
+    let calls = 0
+    sandboxes.getConnection = (row) => {
+      const connection = getConnection(row)
+      if (connection === undefined) return undefined
+      const { client } = connection
+      const call: typeof client.call = async (name, input) => {
+        if (name !== 'sendMessage') return await client.call(name, input)
+        calls++
+        if (calls === 1) throw new CallError(500, 'Internal Server Error')
+        const answer = await client.call(name, input)
+        if (calls === 2) throw new CallError(500, 'The answer is lost')
+        return answer
+      }
+      const importEvents = client.importEvents.bind(client)
+      return {
+        ...connection,
+        client: { call, importEvents } as typeof client,
+        secrets: () => connection.secrets(),
+      }
+    }
+    const again = () => stage.start({ conversation_id: id, initial_message: text('Second question.') })
+    expect([(await again()).status, (await again()).status]).toEqual(['ERROR', 'ERROR'])
+    expect(await again()).toMatchObject({ status: 'READY', sandbox_id: 'sb-2' })
+    await stage.until(stage.exported, (all) => all.includes('Answer two.'))
+    // As before, a start of a conversation that runs sends nothing.
+    expect((await again()).status).toBe('READY')
+    expect(calls).toBe(3)
+    expect((await stage.exported()).split('Second question.')).toHaveLength(2)
   },
 )

@@ -108,7 +108,9 @@ function confirmationConfig(
 }
 
 /** Always a message of the user, whatever the role of the request; undefined without content. */
-function initialMessage(request: AppConversationStartRequest): CreateConversationBody['initial_message'] {
+export function initialMessage(
+  request: AppConversationStartRequest,
+): CreateConversationBody['initial_message'] {
   const { initial_message, suggested_task } = request
   if (suggested_task !== undefined)
     return {

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { posix } from 'node:path'
 import { Readable } from 'node:stream'
 import { CallError, ConnectionError } from '@slipway/client'
@@ -27,7 +28,7 @@ import {
 } from '../conversations/records/conversation-info.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import type { AdmittedStart } from './admission.ts'
-import { type ConversationSettings, createConversationBody } from './conversation-request.ts'
+import { type ConversationSettings, createConversationBody, initialMessage } from './conversation-request.ts'
 import { StartError } from './failures.ts'
 import { findGitToken, gitTokenDescription, gitTokenVariable } from './git-token.ts'
 import { conversationMarketplaces } from './marketplaces.ts'
@@ -101,7 +102,7 @@ export async function runStart(deps: StartRunDeps, job: StartJob): Promise<void>
     await progress.update({ status: 'SETTING_UP_SKILLS' })
     await progress.update({ status: 'STARTING_CONVERSATION', agent_url })
     await createConversation(deps, job, connection, { workingDir, secrets, marketplaces })
-  }
+  } else await sendUnsent(deps, job, connection)
   deps.sandboxes.touch(choice.row.id)
   await progress.update({ status: 'READY', agent_url })
 }
@@ -243,9 +244,10 @@ async function createConversation(
   agent: Pick<ConversationSettings, 'workingDir' | 'secrets' | 'marketplaces'>,
 ): Promise<void> {
   const { id, parent, choice, signal, progress } = job
+  const isNew = await deps.conversationMutex.runExclusive(id, () => saveRow(deps, job, agent.workingDir))
+  // From now on its former sandbox adds nothing.
   const [record] = await deps.storage.conversations.get([id])
   const log = record === undefined || record.head === 0 ? undefined : record
-  const isNew = await deps.conversationMutex.runExclusive(id, () => saveRow(deps, job, agent.workingDir))
   const { initial_message, ...body } = createConversationBody({
     ...job,
     ...agent,
@@ -253,19 +255,14 @@ async function createConversation(
   })
   try {
     const isContinued = log !== undefined && (await copyLog(deps, job, connection, log))
+    if (isContinued && initial_message) await changeMembers(deps, id, { unsentMessage: progress.row.id })
     await repeatCall(deps, signal, createTimeoutMs, (within) =>
       connection.client.call('createConversation', {
         body: isContinued ? body : { ...body, initial_message },
         signal: within,
       }),
     )
-    if (!isContinued || !initial_message) return
-    // A log has its first message already, so this one is sent as any other, once.
-    const params = { conversation_id: id }
-    const headers = { 'idempotency-key': progress.row.id }
-    await repeatCall(deps, signal, createTimeoutMs, (within) =>
-      connection.client.call('sendMessage', { params, body: initial_message, headers, signal: within }),
-    )
+    if (isContinued) await sendUnsent(deps, job, connection)
   } catch (error) {
     if (isNew) await deps.conversationMutex.runExclusive(id, () => removeEmptyRow(deps, id))
     throw error
@@ -273,15 +270,50 @@ async function createConversation(
 }
 
 /**
+ * The message of a start that continued a log, which has its first message already: it is sent as any other,
+ * once, by the next start where this one is interrupted.
+ */
+async function sendUnsent(
+  deps: StartRunDeps,
+  { id, request, signal }: StartJob,
+  { client }: SandboxConnection,
+): Promise<void> {
+  const [row] = await deps.controlPlane.conversations.get([id])
+  const unsent = row && parseMetadata(row).unsentMessage
+  const body = initialMessage(request)
+  if (unsent === undefined || body === undefined) return
+  const params = { conversation_id: id }
+  const headers = { 'idempotency-key': hash('sha256', JSON.stringify([unsent, body])) }
+  await repeatCall(deps, signal, createTimeoutMs, (within) =>
+    client.call('sendMessage', { params, body, headers, signal: within }),
+  )
+  await changeMembers(deps, id, { unsentMessage: undefined })
+}
+
+async function changeMembers(
+  { controlPlane, conversationMutex }: StartRunDeps,
+  id: string,
+  change: ConversationMetadata,
+): Promise<void> {
+  await conversationMutex.runExclusive(id, async () => {
+    const [row] = await controlPlane.conversations.get([id])
+    if (row === undefined) return
+    const members: ConversationMetadata = { ...parseMetadata(row), ...change }
+    await controlPlane.conversations.update(id, { members: JSON.stringify(members) })
+  })
+}
+
+/**
  * Gives the agent server the log of the conversation, byte for byte; what it has already is skipped. False
  * where agent servers take none: then it begins another log, which follows this one here.
  */
 async function copyLog(
-  { storage, clock, controlPlane, conversationMutex }: StartRunDeps,
+  deps: StartRunDeps,
   { id, signal, existing }: StartJob,
   { client }: SandboxConnection,
   record: ConversationRecord,
 ): Promise<boolean> {
+  const { storage, clock } = deps
   const meta = { conversation_id: id, title: existing?.title }
   const chunks = async function* () {
     yield Buffer.from(`${JSON.stringify(meta)}\n`)
@@ -297,12 +329,7 @@ async function copyLog(
     return true
   } catch (error) {
     if (!(error instanceof CallError) || ![404, 405, 501].includes(error.status)) throw error
-    await conversationMutex.runExclusive(id, async () => {
-      const [row] = await controlPlane.conversations.get([id])
-      if (row === undefined) return
-      const members: ConversationMetadata = { ...parseMetadata(row), offset: record.head }
-      await controlPlane.conversations.update(id, { members: JSON.stringify(members) })
-    })
+    await changeMembers(deps, id, { offset: record.head })
     return false
   }
 }

@@ -30,6 +30,8 @@ export interface ConversationMetadata {
   readonly projectDir?: string | undefined
   /** Position here of its agent server's position 0: earlier events are from a former sandbox. */
   readonly offset?: number | undefined
+  /** The task of a start that continued its log and has not sent its message yet. */
+  readonly unsentMessage?: string | undefined
 }
 
 export function parseMetadata(row: AppConversationRow): ConversationMetadata {
