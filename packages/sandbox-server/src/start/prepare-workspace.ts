@@ -123,20 +123,25 @@ export function renewGitCommand(identity: GitIdentity, projectDirs: readonly str
   return [
     'command -v git >/dev/null || exit 0',
     ...setIdentityCommands(identity, { keepsOthers: true }),
-    ...projectDirs.map(trustDirectory),
+    ...(projectDirs.length === 0 ? [] : [trustDirectories(projectDirs)]),
   ].join('\n')
 }
 
-/** Git refuses directories of other users, and mounted ones often are. */
-const trustDirectory = (directory: string) =>
-  `git config --global --get-all safe.directory | grep -Fxq -- ${shellQuote(directory)} || ${retryCommand(
-    `git config --global --add safe.directory ${shellQuote(directory)}`,
-  ).replace('exit 1', 'true')}`
+/**
+ * Git refuses directories of other users, and mounted ones often are. A sandbox may have a thousand projects:
+ * the command stays below 128 KiB, and starts no program for those that are trusted.
+ */
+const trustDirectories = (directories: readonly string[]) =>
+  `trusted=$(git config --global --get-all safe.directory)
+for directory in ${directories.map(shellQuote).join(' ')}; do
+  case $'\\n'"$trusted"$'\\n' in *$'\\n'"$directory"$'\\n'*) continue ;; esac
+  ${retryCommand('git config --global --add safe.directory "$directory"').replace('exit 1', 'true')}
+done`
 
 function initCommand(directory: string): string {
   return `mkdir -p -- ${shellQuote(directory)} && cd -- ${shellQuote(directory)} || exit 1
 command -v git >/dev/null || exit 0
-${trustDirectory(directory)}
+${trustDirectories([directory])}
 [ -e .git ] || git init --quiet`
 }
 
@@ -183,7 +188,7 @@ async function runClone(exec: Exec, options: CloneOptions, loginPath: string | u
   const command = `command -v git >/dev/null || { echo 'git is not installed in the sandbox' >&2; exit 1; }
 ${loginPath === undefined ? '' : `trap ${shellQuote(`rm -rf -- ${shellQuote(posix.dirname(loginPath))}`)} EXIT`}
 mkdir -p -- ${shellQuote(directory)} && cd -- ${shellQuote(directory)} || exit 1
-${trustDirectory(projectDir)}
+${trustDirectories([projectDir])}
 [ -e ${shellQuote(`${projectDir}/.git`)} ] && exit 0
 rm -rf -- ${shellQuote(draft)}
 export GIT_TERMINAL_PROMPT=0 GIT_ASKPASS=true SSH_ASKPASS=true GIT_ALLOW_PROTOCOL=https:http:ssh:git:file

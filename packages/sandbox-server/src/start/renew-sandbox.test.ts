@@ -3,6 +3,7 @@ import { Secret } from '@slipway/shared/redaction'
 import { FakeClock } from '@slipway/shared/time/testing'
 import { expect, test } from 'vitest'
 import { gitTokenDescription } from './git-token.ts'
+import { renewGitCommand } from './prepare-workspace.ts'
 import { type RenewalDeps, renewSandbox } from './renew-sandbox.ts'
 
 const ids = ['5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0001', '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0002']
@@ -45,4 +46,12 @@ test('a conversation that refuses its token keeps no other from it, and the log 
   expect(told).toEqual([ids[1]])
   expect(JSON.stringify(logged)).toContain('Invalid value')
   expect(JSON.stringify(logged)).not.toContain('canary')
+})
+
+test('the command for a sandbox with a thousand projects fits into one argument of a program', () => {
+  const projects = Array.from(
+    { length: 1_000 },
+    (_, n) => `/workspace/project/${'0'.repeat(28)}${n}/repository`,
+  )
+  expect(renewGitCommand({ name: 'Ann' }, projects).length).toBeLessThan(128 * 1024)
 })
