@@ -214,6 +214,23 @@ test('an archive waits for a slow agent server, and deletes nothing that is miss
   await expect(sandboxes.archive(missing)).rejects.toMatchObject(refused)
 })
 
+test('what is known of its events is read again when the backend failed to pause it meanwhile', async () => {
+  const at = await createFixture()
+  let hasAll = true
+  const sandboxes = await at.open({ hasAllEvents: async () => hasAll })
+  const row = await startAndWait(sandboxes)
+  at.backend.agent(row.id).logs.set('a', ['e1'])
+  at.backend.before = (verb) => {
+    if (verb !== 'pause' || !hasAll) return
+    // It works on, and its events do not arrive.
+    hasAll = false
+    throw new Error('the engine is down')
+  }
+  await sandboxes.pause(row).catch(() => {})
+  await eventually(async () => expect(await statusOf(sandboxes, row.id)).toBe('PAUSED'))
+  expect((await sandboxes.get(ann, row.id)).caught_up_at).toBeNull()
+})
+
 test('an archive that a kill or a failing backend interrupts is completed by the next server', async () => {
   const at = await createFixture()
   const hasAllEvents = async () => true

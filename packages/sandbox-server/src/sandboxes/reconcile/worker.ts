@@ -167,6 +167,8 @@ export class Worker {
     const delay_ms = backoffDelay(retryMs, 2, this.#failures)
     this.#failures += 1
     this.#epoch = undefined
+    // What a step has read before it failed is read again.
+    this.#lastStep = undefined
     const row = await repository.get(this.id).catch(() => undefined)
     const message = errorText(error)
     const reason = redactDetail(message, row && openSecrets(cipher, row))
