@@ -23,8 +23,14 @@ class WritingSandboxes {
   /** Each pause: which sandbox, and what it kept. */
   readonly pauses: { readonly id: string; readonly bytes: number }[] = []
   readonly freezes: string[] = []
+  /** Sandboxes that the reconciler was told of. */
+  readonly notified: string[] = []
+  /** Of the next pause. */
+  failure: Error | undefined
   /** How long a sandbox is frozen to be measured. */
   measuringMs = 0
+  /** How long one is measured that is not frozen. */
+  readonly usageMs: Record<string, number> = {}
   readonly #rows: { id: string; spec: string; speed: number; wanted: string; status: string }[]
   readonly #bytes = new Map<string, number>()
   #writtenMs = 0
@@ -33,17 +39,21 @@ class WritingSandboxes {
     this.#rows = writers.map((one) => ({ spec: 'a', ...one, wanted: 'running', status: 'RUNNING' }))
     for (const { id, bytes = 0 } of writers) this.#bytes.set(id, bytes)
     const specs = Object.entries(limits).map(([id, disk_bytes]) => ({ id, resources: { disk_bytes } }))
+    const rows = this.#rows
     const backend = {
-      diskUsage: async (id: string) => this.#write().get(id),
+      diskUsage: async (id: string) => {
+        if (this.usageMs[id]) await this.clock.sleep(this.usageMs[id])
+        return this.#write().get(id)
+      },
       pauseAbove: async (id: string, limit: number) => {
         const bytes = this.#write().get(id) ?? 0
+        if (rows.find((row) => row.id === id)?.status !== 'RUNNING') return undefined
         this.freezes.push(id)
         if (this.measuringMs > 0) await this.clock.sleep(this.measuringMs)
         if (bytes > limit) this.#stop(id)
         return bytes
       },
     }
-    const rows = this.#rows
     const deps = {
       clock: this.clock,
       signal: new AbortController().signal,
@@ -52,7 +62,7 @@ class WritingSandboxes {
       maxDiskBytes: max,
       specs: { list: () => specs, find: (id: string) => specs.find((spec) => spec.id === id) },
       backends: { get: () => backend },
-      reconciler: { notify: () => {} },
+      reconciler: { notify: (id: string) => this.notified.push(id) },
       rows: {
         async *iterateAll() {
           for (const row of rows) yield { ...row, owner: 'ann' }
@@ -79,6 +89,7 @@ class WritingSandboxes {
   }
 
   #pause(id: string): object {
+    if (this.failure !== undefined) throw this.failure
     const bytes = this.#write().get(id) ?? 0
     this.pauses.push({ id, bytes })
     this.#stop(id)
@@ -134,6 +145,26 @@ test('two writers are both paused in time, and one that has stopped writing near
   await at.clock.advance(5_000)
   expect(at.pauses.map(({ id }) => id)).toEqual(['one', 'other'])
   for (const { bytes } of at.pauses) expect(bytes).toBeLessThan(1.1 * limit)
+})
+
+test('one that is frozen above its limit is paused also when a later measuring was faster', async () => {
+  const waiting = ['x', 'y'].map((id) => ({ id, speed: 0 }))
+  const at = new WritingSandboxes([...waiting, { id: 'fast', speed: mib, bytes: 290 * mib }], {
+    a: 300 * mib,
+  })
+  // Until then the measuring of the writer waits for them; it begins while the writer is frozen.
+  for (const { id } of waiting) at.usageMs[id] = 300
+  at.measuringMs = 100
+  await at.clock.advance(2_000)
+  expect(at.freezes).toContain('fast')
+  expect(at.pauses.map(({ id }) => id)).toEqual(['fast'])
+})
+
+test('one that is frozen and cannot be paused is left to the reconciler, which continues it', async () => {
+  const at = new WritingSandboxes([{ id: 'fast', speed: mib }], { a: 300 * mib })
+  at.failure = new Error('the disk is full')
+  await at.clock.advance(2_000)
+  expect(at.notified).toContain('fast')
 })
 
 test('the work of others rarely freezes a sandbox near its limit', async () => {

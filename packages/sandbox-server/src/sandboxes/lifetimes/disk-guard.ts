@@ -124,9 +124,10 @@ export class DiskGuard implements AsyncDisposable {
   async #pause(row: SandboxRow, reason: string, sizes: Readonly<Record<string, number>>): Promise<void> {
     const { repository, reconciler, clock, log, signal } = this.#deps
     log('warn', `pause a sandbox: ${reason}`, { sandbox: row.id, ...sizes })
-    const changed = await repository.update(row, { wanted: 'paused' })
-    // One that is frozen and is to run, since somebody has changed its row, continues.
-    reconciler.notify(row.id)
+    // One that is frozen and is to run continues: somebody has changed its row, or it cannot be written.
+    const changed = await repository
+      .update(row, { wanted: 'paused' })
+      .finally(() => reconciler.notify(row.id))
     if (changed === undefined) return
     const hasStopped = async () =>
       (await repository.get(row.id))?.status === 'RUNNING' ? undefined : ('stopped' as const)

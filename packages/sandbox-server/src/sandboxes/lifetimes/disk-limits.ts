@@ -190,23 +190,23 @@ export class DiskLimits {
     const startMs = clock.monotonic()
     const written = await readWritten()
     const bytes = isFrozen ? await backend?.pauseAbove?.(row.id, limit) : await backend?.diskUsage?.(row.id)
+    // Whatever is known of it by now: nothing else continues or pauses it.
+    if (isFrozen && bytes !== undefined && bytes > limit) {
+      this.#known.delete(row.id)
+      this.#excess.set(row.id, bytes)
+      return await pause(row, { bytes, limit_bytes: limit })
+    }
     const known = this.#known.get(row.id)
     // Another measuring began later, or it is known that it does not run.
     if (known === undefined || known.written > written) return
     if (bytes === undefined) return void this.#known.delete(row.id)
     if (bytes <= (this.#getLimit(row.spec) ?? 0)) this.#excess.delete(row.id)
-    if (!isFrozen || bytes <= limit) {
-      const atMs = clock.monotonic()
-      const tookMs = atMs - startMs
-      const isFirst = each.atMs === Number.NEGATIVE_INFINITY
-      const share = isFirst ? 1 : Math.min(1, Math.max(0, bytes - each.bytes) / (written - each.written || 1))
-      const nextMs = atMs + tookMs / measuredShare
-      this.#known.set(row.id, { row, limit, bytes, written, atMs, tookMs, share, nextMs })
-      return
-    }
-    this.#known.delete(row.id)
-    this.#excess.set(row.id, bytes)
-    await pause(row, { bytes, limit_bytes: limit })
+    const atMs = clock.monotonic()
+    const tookMs = atMs - startMs
+    const isFirst = each.atMs === Number.NEGATIVE_INFINITY
+    const share = isFirst ? 1 : Math.min(1, Math.max(0, bytes - each.bytes) / (written - each.written || 1))
+    const nextMs = atMs + tookMs / measuredShare
+    this.#known.set(row.id, { row, limit, bytes, written, atMs, tookMs, share, nextMs })
   }
 
   /** What it is measured at. */
