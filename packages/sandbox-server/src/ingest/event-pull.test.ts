@@ -80,7 +80,7 @@ test('a sandbox is asked rarely when its webhooks arrive, or when it is at rest 
 /** `logs`: conversations by id with the texts of their events. Returns those that have arrived after each look. */
 async function pullAll(
   logs: Record<string, readonly string[]>,
-  { looks = 1, hasWebhooks = false, isRefused = (_: string) => false } = {},
+  { looks = 1, hasWebhooks = false, isRefused = (_: string): boolean => false } = {},
 ) {
   const clock = new FakeClock(startMs)
   const ids = Object.keys(logs)
@@ -118,7 +118,7 @@ async function pullAll(
       receiveConversation: async () => {},
       receiveEvents: async (_, id, body) => {
         if (isRefused(id)) throw new Error('refused')
-        const events = await readEvents(body, { add: () => {} })
+        const events = await readEvents(body, { add: async () => {} })
         stored[id] = [...(stored[id] ?? []), ...events.map(({ bytes }) => JSON.parse(String(bytes)).text)]
         return undefined
       },

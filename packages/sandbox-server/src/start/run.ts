@@ -281,7 +281,7 @@ async function sendUnsent(
   const [row] = await deps.controlPlane.conversations.get([id])
   const unsent = row && parseMetadata(row).unsentMessage
   const body = initialMessage(request)
-  if (unsent === undefined || body === undefined) return
+  if (unsent === undefined || !body) return
   const params = { conversation_id: id }
   const headers = { 'idempotency-key': hash('sha256', JSON.stringify([unsent, body])) }
   await repeatCall(deps, signal, createTimeoutMs, (within) =>

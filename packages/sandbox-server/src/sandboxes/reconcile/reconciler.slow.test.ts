@@ -26,6 +26,7 @@ function crashingControlPlane(at: SandboxesFixture, endAt: number) {
     remove: (...args) => while_(() => rows.remove(...args)),
     grantSecrets: (...args) => while_(() => rows.grantSecrets(...args)),
     listGrantedSecrets: (...args) => while_(() => rows.listGrantedSecrets(...args)),
+    iterateRunning: () => rows.iterateRunning(),
     async *iterateAll() {
       if (isEnded) await never()
       yield* rows.iterateAll()
