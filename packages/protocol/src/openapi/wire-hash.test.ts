@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'ff414965729000977c76ce56fb5f4c982ab533c5577839e81f63ef4c872f508b'
+const expectedHash = '458eb79172f6cf3174b6422d24d21bd9a66d5bb6e90944395ea6cf3583d8802c'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -428,7 +428,7 @@ const serviceRoutes = defineRoutes(
     createServiceKey: route.post('/api/service/users/{user_id}/orgs/{org_id}/api-keys', {
       summary: 'Get an API key of a user for a service that works for users, such as a scheduler',
       description:
-        "With the service's own key of an administrator, also as X-Service-API-Key. The same key on each request of a day (UTC). It may read and write, ends two days later, and ends with the service's key.",
+        "With the service's own key of an administrator, also as X-Service-API-Key. The same key on each request of a day (UTC). It may read and write, ends two days later, and ends with the service's key, unless that is a key of the configuration.",
       params: z.object({ user_id: userParams.shape.user_id, org_id: z.string().min(1).max(100) }),
       body: component('CreateServiceKeyRequest', { name: boundedText(1, 200) }),
       responses: {
