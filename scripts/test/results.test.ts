@@ -12,7 +12,7 @@ test('failures are at most ten lines, and the last repeats exactly them', () => 
   expect(describeFailures([{ ...place, test: "a suite > it's (not) so" }])).toEqual([
     'Failed:',
     "  packages/a/src/one.test.ts: a suite > it's (not) so",
-    "Repeat: npm test -- --project plain packages/a/src/one.test.ts -t 'a suite it'\\''s \\(not\\) so'",
+    "Repeat: npm test -- --project plain packages/a/src/one.test.ts -t 'a suite > it'\\''s \\(not\\) so'",
   ])
   const many = Array.from({ length: 30 }, (_, n) => ({ ...place, test: `test ${n}` }))
   const lines = describeFailures(many)

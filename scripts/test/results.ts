@@ -101,9 +101,8 @@ function repeatCommand(failures: readonly Failure[]): string {
   return ['npm test --', ...projects, ...files, ...names].join(' ')
 }
 
-/** Vitest reports the names of suites joined by ` > ` and matches them joined by blanks. */
 function escapePattern(name: string): string {
-  return name.replaceAll(' > ', ' ').replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+  return name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
 }
 
 function quote(text: string): string {

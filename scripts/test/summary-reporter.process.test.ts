@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest'
 const vitest = resolve('node_modules/vitest/vitest.mjs')
 
 /** Starts vitest on one file of tests. */
-async function startVitest(source: string) {
+async function startVitest(source: string, ...options: string[]) {
   // Below the repository, so that the file finds vitest.
   const directory = await mkdtemp(resolve('node_modules/.reporter-test-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
@@ -16,7 +16,7 @@ async function startVitest(source: string) {
   const config = `export default { root: '.', test: { include: ['one.test.ts'], exclude: [], reporters: ['default', ${JSON.stringify(reporter)}] } }`
   await writeFile(join(directory, 'vitest.config.ts'), config)
   const { SLIPWAY_TEST_RESULTS: _, ...env } = process.env
-  const args = [vitest, 'run', '--no-color']
+  const args = [vitest, 'run', '--no-color', ...options]
   const child = spawn(process.execPath, args, { cwd: directory, detached: true, env })
   // Errors have their own pipe, which may be read later.
   let output = ''
@@ -33,6 +33,21 @@ test('the last line is the summary of all tests', { timeout: 60_000 }, async () 
   const { ended, output } = await startVitest(source)
   expect((await ended)[0]).toBe(1)
   expect(output()).toMatch(/\n1 passed, 1 failed, 1 skipped\n$/)
+})
+
+test('the command for failures repeats those alone, also in suites', { timeout: 60_000 }, async () => {
+  const source = `import { describe, test } from 'vitest'
+    describe('one', () => {
+      test('fails', () => { throw new Error('no') })
+      test('holds', () => {})
+    })
+    describe('other', () => { test('fails', () => {}) })`
+  const { ended, output } = await startVitest(source)
+  await ended
+  const [, pattern = ''] = /^Repeat: .* -t '(.*)'$/m.exec(output()) ?? []
+  const repeated = await startVitest(source, '-t', pattern)
+  await repeated.ended
+  expect(repeated.output()).toMatch(/\n0 passed, 1 failed, 2 skipped\n$/)
 })
 
 test.each(['SIGINT', 'SIGTERM'] as const)(
