@@ -137,7 +137,7 @@ describe.each(modelServers)('$name', ({ isInstalled, isNightly, open, ...kind })
     },
   )
 
-  test.skipIf(!isThere || !kind.takesOwnStop)(
+  test.skipIf(!isThere || !kind.repeatsCalls)(
     'a call that the server has read is executed',
     patience,
     async () => {

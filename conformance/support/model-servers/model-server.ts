@@ -31,8 +31,8 @@ export interface ModelServerKind {
   readonly isNightly: boolean
   /** It tells the ids of tokens. */
   readonly hasTokenIds: boolean
-  /** A request replaces what ends an answer; otherwise a line break ends a call. */
-  readonly takesOwnStop: boolean
+  /** With its prompt and what ends an answer there, the small model repeats a call that it was shown. */
+  readonly repeatsCalls: boolean
   /** It answers to any name of a model. */
   readonly takesAnyModel: boolean
   open(options: ModelServerOptions): Promise<ModelServer>
