@@ -184,7 +184,7 @@ export class Sandboxes implements AsyncDisposable {
   async untilEnded(id: string, signal: AbortSignal): Promise<void> {
     const isEnded = async () =>
       ((await this.find([id]))[0]?.wanted ?? 'archived') === 'archived' ? true : undefined
-    // A storage that fails says nothing: what removes the row is told later.
+    // A storage that fails says nothing: what removes the row is noticed later.
     await this.#parts.repository.until(id, () => isEnded().catch(() => undefined), signal)
   }
 

@@ -4,7 +4,7 @@
  *
  * Problem: a start sets the git identity and gives conversations the token of their Git provider. While the
  * sandbox stood still the user may have changed both, and an agent server that came back may have lost what
- * it had. Nobody looks at that until a push fails.
+ * it had. It shows when a push fails.
  *
  * Idea: it is a step before RUNNING, so a kill of this server repeats it, and no client meets a sandbox that
  * has not been told. The agent server gets its own settings (key, webhooks) before, by its environment or by
@@ -12,8 +12,8 @@
  *
  * Invariants:
  * - It may be repeated at any time and changes nothing that something else set in the sandbox: an identity is
- *   replaced when it is the one that was told last, a secret when its description is that of a token.
- * - A sandbox without conversations was told nothing, and is not asked.
+ *   replaced when it is the one that was given last, a secret when its description is that of a token.
+ * - A sandbox without conversations was given nothing, and is not asked.
  * - A failure does not keep a sandbox from running: it becomes the detail of its row.
  */
 

@@ -94,9 +94,7 @@ export async function runStart(deps: StartRunDeps, job: StartJob): Promise<void>
     const marketplaces = await conversationMarketplaces(
       job.settings.registered_marketplaces,
       job.scope.owner,
-      {
-        ...{ gitProviders: deps.accounts.gitProviders, redactor },
-      },
+      { gitProviders: deps.accounts.gitProviders, redactor },
     )
     const workingDir = await prepareProject(deps, job, connection, token)
     await progress.update({ status: 'SETTING_UP_SKILLS' })

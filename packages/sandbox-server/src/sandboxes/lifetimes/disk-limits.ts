@@ -6,7 +6,7 @@ import type { SandboxContext } from '../state/context.ts'
 /**
  * Keeps running sandboxes that share a file system within their limits of disk.
  *
- * Nothing refuses their writes, so a sandbox exceeds its limit until somebody looks. Measuring one reads the
+ * Nothing refuses their writes, so a sandbox exceeds its limit until it is measured. Measuring one reads the
  * sizes of all its files, which takes longer than a fast writer needs for a small limit; the free space of a
  * file system is known in a tenth of a millisecond and does not say who wrote. Both are used:
  *
@@ -48,7 +48,7 @@ const retryMs = 5_000
 const maxExcessStep = 64 * 2 ** 20
 
 export type DiskLimitsDeps = SandboxContext & {
-  /** Pauses a sandbox that was frozen, or continues it when somebody else has changed its row. */
+  /** Pauses a sandbox that was frozen, or continues it when another request has changed its row. */
   readonly pause: (
     row: SandboxRow,
     sizes: { readonly bytes: number; readonly limit_bytes: number },
