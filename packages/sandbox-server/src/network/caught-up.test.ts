@@ -2,7 +2,7 @@ import { Client } from '@slipway/client'
 import { Secret } from '@slipway/shared/redaction'
 import { expect, onTestFinished, test } from 'vitest'
 import { FakeAgentServer } from '../backends/testing/fake-backend.ts'
-import { type AgentLog, isCaughtUp } from './caught-up.ts'
+import { type AgentLog, askCaughtUp } from './caught-up.ts'
 
 async function openAgent() {
   const agent = await FakeAgentServer.open({ SLIPWAY_SESSION_API_KEY: 'k' })
@@ -14,7 +14,7 @@ async function openAgent() {
       asked.push(log)
       return log.conversation !== missing
     }
-    return isCaughtUp(client, hasAll, AbortSignal.timeout(10_000))
+    return askCaughtUp(client, hasAll, AbortSignal.timeout(10_000))
   }
   return { agent, asked, ask }
 }

@@ -13,7 +13,7 @@ export interface AgentLog {
  * A message that arrives directly afterwards, and not through the control plane, is not noticed. Rejects when
  * it does not answer.
  */
-export async function isCaughtUp(
+export async function askCaughtUp(
   client: Client,
   hasAllEvents: (log: AgentLog) => Promise<boolean>,
   signal: AbortSignal,

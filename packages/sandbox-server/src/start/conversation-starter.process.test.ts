@@ -14,7 +14,7 @@ import { Secret } from '@slipway/shared/redaction'
 import type { StartTaskRow } from '@slipway/storage/control-plane'
 import { expect, test } from 'vitest'
 import { readConfig } from '../config/config.ts'
-import { isCaughtUp } from '../network/caught-up.ts'
+import { askCaughtUp } from '../network/caught-up.ts'
 import { type ResolvedSpec, SandboxSpecs } from '../sandboxes/state/specs.ts'
 import { openTestServer } from '../testing/test-server.ts'
 import { createModelAddressCheck } from './model-address.ts'
@@ -76,7 +76,7 @@ test('a start passes every status in order, its conversation runs, and its event
   expect(exported[1]).toBe(exported[0])
   const { client } = must(stage.sandboxes.getConnection(agent.row), 'a connection')
   const isComplete = (sandbox: string) =>
-    isCaughtUp(client, (log) => stage.ingest.hasAll(sandbox, log), AbortSignal.timeout(10_000))
+    askCaughtUp(client, (log) => stage.ingest.hasAll(sandbox, log), AbortSignal.timeout(10_000))
   expect(await isComplete('sb-1')).toBe(true)
   expect(await isComplete('sb-2')).toBe(false)
   const { json: page } = await stage.call(

@@ -1,6 +1,6 @@
 import type { Client } from '@slipway/client'
 import type { SandboxRow } from '@slipway/storage/control-plane'
-import { isCaughtUp } from '../../network/caught-up.ts'
+import { askCaughtUp } from '../../network/caught-up.ts'
 import type { SandboxContext } from './context.ts'
 
 /**
@@ -16,6 +16,6 @@ export async function readCaughtUpAt(
   if (hasAllEvents === undefined) return {}
   const at = clock.now() * 1000
   const limit = AbortSignal.any([signal, clock.timeout(timeoutMs)])
-  const isKnown = await isCaughtUp(client, (log) => hasAllEvents(sandbox, log), limit).catch(() => false)
+  const isKnown = await askCaughtUp(client, (log) => hasAllEvents(sandbox, log), limit).catch(() => false)
   return { caught_up_at: isKnown ? at : null }
 }
