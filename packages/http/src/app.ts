@@ -59,7 +59,8 @@ export interface AppOptions
 /** Creates the server of a route table, with one function for each route. `listen` binds it. */
 export function createApp<T extends RouteTable>(routes: T, handlers: Handlers<T>, options: AppOptions): App {
   const app = new App(options)
-  for (const [name, route] of Object.entries<Route>(routes)) app.add(route, handlers[name] as RouteHandler)
+  for (const [name, route] of Object.entries<Route>(routes))
+    app.add(name, route, handlers[name] as RouteHandler)
   return app.complete()
 }
 
@@ -137,7 +138,7 @@ export class App {
   }
 
   /** Adds a route of a table. */
-  add(route: Route, handle: RouteHandler): void {
+  add(name: string, route: Route, handle: RouteHandler): void {
     const isOpen = route.open === true
     if (isOpen && (route.stream !== undefined || route.upload === true))
       throw new Error(`${route.method} ${route.path} takes a body without a limit, so it needs a key`)
@@ -147,7 +148,12 @@ export class App {
     const run = (exchange: AppExchange, hasBody: boolean, caller: unknown) => {
       exchange.caller = caller
       const incoming = this.#createRequest(route, exchange, hasBody, caller)
-      return incoming instanceof IncomingRequest ? handle(incoming) : incoming.then(handle)
+      const { trail } = exchange
+      const serve = (request: IncomingRequest) => {
+        trail?.setInput(request)
+        return handle(request)
+      }
+      return incoming instanceof IncomingRequest ? serve(incoming) : incoming.then(serve)
     }
     const produce: ReplyProducer = (exchange) => {
       const { raw, res, page } = exchange
@@ -162,7 +168,8 @@ export class App {
       })
     }
     const methods = route.method === 'GET' ? ['GET', 'HEAD'] : [route.method]
-    this.#register(route.path, methods, produce, { traits: route, pages: route.pages })
+    const traits = { ...route, operation: { name, route } }
+    this.#register(route.path, methods, produce, { traits, pages: route.pages })
   }
 
   /** Adds what every server serves besides its routes. */

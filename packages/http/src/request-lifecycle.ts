@@ -98,8 +98,11 @@ export class RequestLifecycle {
       const onStall = () => this.#observer.stalled(observed, stallMs)
       const added = { page, address, commonHeaders, traceHeaders, lingerMs, stallMs, onStall, clock }
       const exchange: AppExchange = Object.assign(observed, added)
-      if (span === undefined) this.#answer(exchange, produce)
-      else span.run(() => this.#answer(exchange, produce))
+      const { trail } = observed
+      const answer = () => this.#answer(exchange, produce)
+      const answerOnTrail = trail === undefined ? answer : () => trail.run(answer)
+      if (span === undefined) answerOnTrail()
+      else span.run(answerOnTrail)
     }
   }
 

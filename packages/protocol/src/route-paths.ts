@@ -301,6 +301,7 @@ export const sandboxServerPaths = {
   listAllSandboxes: 'GET /api/admin/sandboxes',
   deleteAnySandbox: 'DELETE /api/admin/sandboxes/{sandbox_id}',
   listAudit: 'GET /api/admin/audit',
+  exportAudit: 'GET /api/admin/audit/export',
   createServiceKey: 'POST /api/service/users/{user_id}/orgs/{org_id}/api-keys',
   describeAgentSettings: 'GET /api/v1/settings/agent-schema',
   describeConversationSettings: 'GET /api/v1/settings/conversation-schema',

@@ -10,7 +10,6 @@ import {
   listen,
   openTelemetry,
   Readiness,
-  RecentAudit,
   tracedFetch,
 } from '@slipway/http'
 import { sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
@@ -78,8 +77,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const directory = resolve(options.data)
   const log = createLogger(process.stderr, config.logLevel)
   const serviceInfo = { service: 'slipway-sandbox-server', version: ownPackage.version, log }
-  await using openedTelemetry = await openTelemetry(config.telemetry, serviceInfo)
-  const telemetry = { ...openedTelemetry, recentAudit: new RecentAudit(config.telemetry.auditLog) }
+  await using telemetry = await openTelemetry(config.telemetry, serviceInfo)
   const { clock = systemClock } = options
   await using opened = await openControlPlane({
     directory,
@@ -128,7 +126,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   cleanup.defer(() => listening.close())
   Object.assign(listenAddress, { url: listening.url, port: listening.port })
   await using _internalListeners = new InternalListeners({
-    ...{ clock, identify, backends, socketDirectory, leases, telemetry, log },
+    ...{ clock, identify, backends, socketDirectory, leases, log },
+    telemetry: { ...telemetry, openTrail: services.auditLog.openTrail },
     handlers: sandboxFacingHandlers(services),
     port: listening.port,
     host: options.host,
@@ -150,7 +149,7 @@ interface AppDeps {
   readonly backends: ReadonlyMap<string, Backend>
   readonly authenticator: Authenticator
   readonly identify: NonNullable<AppOptions['identify']>
-  readonly telemetry: Pick<AppOptions, 'metrics' | 'traces' | 'audit'> & { readonly recentAudit: RecentAudit }
+  readonly telemetry: Pick<AppOptions, 'metrics' | 'traces' | 'audit'>
   readonly tokens: ConsoleTokens
   readonly site: ConsoleSite | undefined
 }
@@ -162,7 +161,7 @@ function openApp({ services, backends, authenticator, identify, telemetry, token
   const basePath = config.publicUrl === undefined ? '/' : new URL(config.publicUrl).pathname
   const handlers = {
     ...sandboxFacingHandlers(services),
-    ...callerHandlers(services, telemetry.recentAudit),
+    ...callerHandlers(services),
     ...healthHandlers({
       version: ownPackage.version,
       backends,
@@ -178,6 +177,7 @@ function openApp({ services, backends, authenticator, identify, telemetry, token
   const authenticateCaller = authenticator.authenticateCaller.bind(authenticator)
   return createApp(sandboxServerRoutes, handlers, {
     ...{ clock, readiness, site, identify, ...telemetry, auditCaller, log },
+    openTrail: services.auditLog.openTrail,
     openapi: sandboxServerOpenApi,
     openDocs: true,
     proxyRoutes: [
@@ -201,7 +201,7 @@ function createPorts(
     services,
     authenticator,
     identify,
-    telemetry: { audit, recentAudit, traces },
+    telemetry: { audit, traces },
   } = deps
   const { config, common } = services
   const { sandboxes, controlPlane, clock, log } = common
@@ -211,7 +211,7 @@ function createPorts(
     documents: controlPlane.documents,
     proxy: { sandboxes, authenticateCaller },
     app: {
-      ...{ clock, log, identify, auditCaller, audit, recentAudit, traces },
+      ...{ clock, log, identify, auditCaller, audit, traces },
       allowedHosts: config.allowedHosts,
       allowedOrigins: pageOrigins(config),
     },

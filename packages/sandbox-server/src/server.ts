@@ -1,4 +1,3 @@
-import type { RecentAudit } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
 import type { Clock } from '@slipway/shared/time'
 import type { Cipher } from '@slipway/storage'
@@ -14,11 +13,12 @@ import { scriptConsentHandlers } from './accounts/script-consent-handlers.ts'
 import { secretHandlers } from './accounts/secret-handlers.ts'
 import { settingsHandlers } from './accounts/settings-handlers.ts'
 import { StorageQuota } from './accounts/storage-quota.ts'
-import { auditHandlers } from './admin/audit-handlers.ts'
 import { keyHandlers } from './admin/key-handlers.ts'
 import { organizationHandlers } from './admin/organization-handlers.ts'
 import { quotaHandlers } from './admin/quota-handlers.ts'
 import { userHandlers } from './admin/user-handlers.ts'
+import { auditHandlers } from './audit/audit-handlers.ts'
+import { AuditLog } from './audit/audit-log.ts'
 import type { Backend } from './backends/backend.ts'
 import type { Config } from './config/config.ts'
 import { AgentCalls } from './conversations/agent-calls.ts'
@@ -74,6 +74,7 @@ export async function openServices(options: ServicesOptions) {
   const { storage, controlPlane } = opened
   const { leases, users, documents } = controlPlane
   const now = () => clock.now() * 1000
+  const auditLog = resources.use(new AuditLog({ rows: controlPlane.audit, clock, log }))
   const specs = new SandboxSpecs(config.specs, now())
   const sandboxes = resources.use(
     new Sandboxes({
@@ -129,7 +130,19 @@ export async function openServices(options: ServicesOptions) {
   const eventPull = resources.use(new EventPull({ ...common, ingest, leases }))
   const disposables = resources.move()
   return {
-    ...{ config, common, specs, quota, pendingMessages, starter, conversations, ingest, eventPull, now },
+    ...{
+      config,
+      common,
+      auditLog,
+      specs,
+      quota,
+      pendingMessages,
+      starter,
+      conversations,
+      ingest,
+      eventPull,
+      now,
+    },
     lookupSecrets: new LookupSecrets(accounts, controlPlane.sandboxes),
     [Symbol.asyncDispose]: () => disposables.disposeAsync(),
   }
@@ -145,9 +158,9 @@ export function sandboxFacingHandlers(services: Services) {
 }
 
 /** What callers with an API key call. */
-export function callerHandlers(services: Services, recentAudit: Pick<RecentAudit, 'read'>) {
-  const { common, specs, quota, pendingMessages, starter, conversations, lookupSecrets, config, now } =
-    services
+export function callerHandlers(services: Services) {
+  const { common, auditLog, specs, quota, pendingMessages, starter, conversations } = services
+  const { lookupSecrets, config, now } = services
   const { controlPlane, storage, sandboxes, accounts, storageQuota } = common
   const { users } = controlPlane
   const calls = new AgentCalls(common)
@@ -172,7 +185,7 @@ export function callerHandlers(services: Services, recentAudit: Pick<RecentAudit
       ...{ users, quota, storageQuota, maxSandboxes: config.maxSandboxes },
       sandboxes: controlPlane.sandboxes,
     }),
-    ...auditHandlers({ recentAudit }),
+    ...auditHandlers({ auditLog }),
     ...settingsHandlers({ accounts, users, sandboxes }),
     ...profileHandlers({ accounts }),
     ...ownOrganizationHandlers({ accounts, users }),

@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import type { SandboxServerContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
 import { addAccountCommands } from './account-commands.ts'
+import { addAuditCommands } from './audit-commands.ts'
 import { explainSandboxServerError } from './error-message.ts'
 import { integerFlag, pageSizeFlag } from './flags.ts'
 import type { ServerSelection } from './server-selection.ts'
@@ -41,6 +42,7 @@ export function addSandboxServerCommands(
   addSandboxCommands(slipway, run)
   addAppCommands(slipway, run, config)
   addAccountCommands(slipway, run)
+  addAuditCommands(slipway, run)
 }
 
 interface SandboxServerFlags {

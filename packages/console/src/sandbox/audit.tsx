@@ -60,8 +60,8 @@ export function AuditPage() {
         query={pages}
         empty={text === '' && !isRefused ? 'Nothing was changed yet' : 'Nothing matches'}
         head={['Time', 'Who', 'What', 'About', 'Answer']}
-        rows={items.map((record, at) => ({
-          key: `${record.request_id} ${record.time} ${at}`,
+        rows={items.map((record) => ({
+          key: record.id,
           cells: [
             <time key="time" dateTime={record.time} className="nowrap">
               {formatDateTime(Date.parse(record.time))}
@@ -70,27 +70,51 @@ export function AuditPage() {
               {record.caller === null ? '–' : (names.get(record.caller) ?? shortId(record.caller))}
               {record.via !== null && <p className="quiet">key {record.via.slice(0, 12)}</p>}
             </span>,
-            <span key="what" className="mono wrap">
-              {record.method} {record.route}
+            <span key="what" className="wrap">
+              {record.action}
+              <p className="quiet mono">
+                {record.method} {record.route}
+              </p>
             </span>,
-            <span key="about" className="mono wrap">
-              {[record.sandbox, record.conversation]
-                .filter((id) => id !== null)
-                .map(shortId)
-                .join(', ')}
+            <span key="about" className="wrap">
+              {record.target.type.replace('_', ' ')} <span className="mono">{aboutOf(record, names)}</span>
+              <Changes before={record.before} after={record.after} />
             </span>,
-            <span key="status" className={record.status >= 400 ? 'risk high' : 'risk'}>
-              {record.status}
+            <span key="status" className={(record.status ?? 500) >= 400 ? 'risk high' : 'risk'}>
+              {record.status ?? 'unknown'}
             </span>,
           ],
         }))}
       />
       <ShowMore pages={pages} />
       <p className="quiet">
-        The newest 1,000 requests that changed something or showed a secret. The log of the server, or the
-        file of SLIPWAY_AUDIT_LOG, has all.
+        The requests of a year that changed something or showed a secret, and those that were refused.
+        <code>slipway audit export</code> writes them as JSON lines or CSV.
       </p>
     </>
+  )
+}
+
+type Entry = Awaited<ReturnType<typeof sandboxServer.call<'listAudit'>>>['items'][number]
+
+/** The name of a user, or the id of what it was about. */
+function aboutOf({ target }: Entry, names: ReadonlyMap<string, string | null>): string {
+  return target.id === null ? '' : (names.get(`user:${target.id}`) ?? shortId(target.id))
+}
+
+/** The members that changed, each as `name: before → after`. */
+function Changes({ before, after }: Pick<Entry, 'before' | 'after'>) {
+  const members = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])]
+  const text = (value: unknown) => (value === undefined || value === null ? '–' : JSON.stringify(value))
+  return members.length === 0 ? null : (
+    <details>
+      <summary>{members.join(', ')}</summary>
+      {members.map((name) => (
+        <p key={name} className="mono wrap">
+          {name}: {text(before?.[name])} → {text(after?.[name])}
+        </p>
+      ))}
+    </details>
   )
 }
 

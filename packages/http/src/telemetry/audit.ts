@@ -26,6 +26,16 @@ export interface AuditEntry extends AuditCaller {
   readonly request_id: string
 }
 
+/** What a server keeps of an audited request besides its entry, from its beginning on. */
+export interface RequestTrail {
+  /** The request is answered within `work`. */
+  run<T>(work: () => T): T
+  /** Called with the valid input of the request. */
+  setInput(input: { readonly params: unknown; readonly body: unknown }): void
+  /** Called when the request has been answered. */
+  end(entry: AuditEntry): void
+}
+
 /** Records an entry after the request has been answered. */
 export type Audit = (entry: AuditEntry) => void
 
@@ -33,7 +43,7 @@ export type Audit = (entry: AuditEntry) => void
 export function isAudited(route: Pick<Route, 'audit'> | undefined, raw: IncomingMessage): boolean {
   if (route === undefined || route.audit === false) return false
   const isReading = raw.method === 'GET' || raw.method === 'HEAD'
-  if (!isReading || route.audit === true) return true
+  if (!isReading || route.audit !== undefined) return true
   const { url = '', headers } = raw
   const exposeHeader = headers['x-expose-secrets']
   if (exposeHeader !== undefined && String(exposeHeader).toLowerCase() !== 'encrypted') return true

@@ -2,9 +2,16 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type LogFunction, Problem, type Route } from '@slipway/protocol'
 import type { Guard } from '../auth/guard.ts'
 import { type ErrorReply, toErrorReply, toOpenaiError } from '../core/reply.ts'
-import { type Audit, type AuditCaller, auditIds, getRequestId, isAudited, keyFingerprint } from './audit.ts'
+import {
+  type Audit,
+  type AuditCaller,
+  auditIds,
+  getRequestId,
+  isAudited,
+  keyFingerprint,
+  type RequestTrail,
+} from './audit.ts'
 import type { MetricsRegistry } from './metrics-registry.ts'
-import type { RecentAudit } from './recent-audit.ts'
 import { reportError } from './report-error.ts'
 import type { ActiveSpan, Traces } from './traces.ts'
 import { knownMethods, TrafficMetrics } from './traffic-metrics.ts'
@@ -17,14 +24,17 @@ export interface ObserverOptions {
   readonly traces?: Traces | undefined
   /** Records each request that changes something or exposes secrets. Default: lines of the log. */
   readonly audit?: Audit | undefined
-  /** Gets each entry too. */
-  readonly recentAudit?: Pick<RecentAudit, 'add'> | undefined
+  /** Begins the trail of an audited request to a route of the table. */
+  openTrail?(operation: string, route: Route, requestId: string): RequestTrail
   /** The audit form of the result of `identify`. */
   auditCaller?(caller: unknown): AuditCaller
 }
 
 /** The properties of a route that apply to all of its replies. */
-export type RouteTraits = Pick<Route, 'audit' | 'errors' | 'bearer'>
+export type RouteTraits = Pick<Route, 'audit' | 'errors' | 'bearer'> & {
+  /** The route of the table, with its name. */
+  readonly operation?: { readonly name: string; readonly route: Route }
+}
 
 interface ObservedRoute {
   /** With braces; empty for an unknown route. */
@@ -45,6 +55,8 @@ export interface ObservedRequest {
   readonly span: ActiveSpan | undefined
   /** Set when the request is audited. */
   readonly requestId: string | undefined
+  /** Of an audited one, where the server keeps trails. */
+  readonly trail: RequestTrail | undefined
   /** See `Request.caller`; set when it is known. */
   caller: unknown
   /** A stream lasts as long as its reader. */
@@ -63,11 +75,7 @@ export class RequestObserver {
   constructor(options: ObserverOptions, guard: Guard) {
     this.#options = options
     this.#guard = guard
-    const write = options.audit ?? ((entry) => options.log('info', 'audit', { ...entry }))
-    this.#audit = (entry) => {
-      options.recentAudit?.add(entry)
-      write(entry)
-    }
+    this.#audit = options.audit ?? ((entry) => options.log('info', 'audit', { ...entry }))
     options.metrics?.registry.add(() => this.traffic.all)
   }
 
@@ -81,9 +89,14 @@ export class RequestObserver {
     const { traces } = this.#options
     const span = traces?.startSpan(spanName(raw, observedRoute.route), { incomingHeaders: raw.headers })
     const requestId = isAudited(observedRoute.traits, raw) ? getRequestId(raw) : undefined
+    const { operation } = observedRoute.traits ?? {}
+    const trail =
+      requestId === undefined || operation === undefined
+        ? undefined
+        : this.#options.openTrail?.(operation.name, operation.route, requestId)
     const startedAt = performance.now()
     const initial = { caller: undefined, isStream: false, isStalled: false }
-    return { observedRoute, raw, res, params, span, requestId, startedAt, ...initial }
+    return { observedRoute, raw, res, params, span, requestId, trail, startedAt, ...initial }
   }
 
   end(request: ObservedRequest): void {
@@ -101,7 +114,9 @@ export class RequestObserver {
     if (requestId !== undefined) {
       const auditCaller = this.#auditCaller(raw, request.caller, observedRoute.traits?.bearer === true)
       const what = { method, route: observedRoute.route, status, ...auditIds(request.params) }
-      this.#audit({ audit: true, ...what, ...auditCaller, request_id: requestId })
+      const entry = { audit: true, ...what, ...auditCaller, request_id: requestId } as const
+      request.trail?.end(entry)
+      this.#audit(entry)
     }
     this.#options.log('debug', 'request', { method, route: observedRoute.route, status, duration_ms })
   }

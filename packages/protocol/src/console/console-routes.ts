@@ -37,6 +37,7 @@ export const consoleRoutes = defineRoutes(
     }),
     startConsoleSession: route.post('/console/session', {
       summary: 'Sign in with a one-time token or a key',
+      audit: { target: 'key' },
       description:
         'Sets an HttpOnly cookie and answers a proof. Requests of the same origin that have both are authorized as with the key: the proof comes in X-Console-Proof, or as console_proof in the address of a GET or a WebSocket.',
       open: true,
@@ -60,12 +61,14 @@ export const consoleRoutes = defineRoutes(
     }),
     endConsoleSession: route.delete('/console/session', {
       summary: 'Sign out',
+      audit: { target: 'key' },
       open: true,
       headers: sessionHeaders,
       responses: { ...successResponses, 401: { description: 'There is no such session.' } },
     }),
     createConsoleToken: route.post('/console/tokens', {
       summary: 'Make a token that signs in once',
+      audit: { target: 'key' },
       description: 'For a link that opens the console: its address with #token=... at the end.',
       responses: {
         201: {

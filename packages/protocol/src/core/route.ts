@@ -11,6 +11,31 @@ export interface RouteResponse {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+/** What a request is about in the audit. */
+export interface AuditTarget {
+  readonly target: AuditTargetType
+  /**
+   * The member of the path, or else of the body, with its id or name. Absent: it is what the request creates,
+   * or of the caller.
+   */
+  readonly id?: string
+}
+
+export const auditTargetTypes = [
+  'user',
+  'key',
+  'organization',
+  'quota',
+  'sandbox',
+  'conversation',
+  'secret',
+  'git_providers',
+  'profile',
+  'settings',
+  'consent',
+] as const
+type AuditTargetType = (typeof auditTargetTypes)[number]
+
 /**
  * One operation: the source of validation, OpenAPI, handler type and client call. Unknown query parameters
  * are ignored; unknown body members depend on the body schema.
@@ -42,10 +67,10 @@ export interface Route {
   /** Errors have a member `error` besides, in the form of OpenAI's interface (wire 1.22). */
   readonly errors?: 'openai'
   /**
-   * Whether the caller is audited; by default for methods that change something. Set for a GET that shows
-   * secrets.
+   * Whether requests are audited, and what about; by default those of methods that change something. Set for a
+   * GET that shows secrets. Each route of the sandbox server that changes something declares it.
    */
-  readonly audit?: boolean
+  readonly audit?: boolean | AuditTarget
   readonly params?: z.ZodObject
   readonly query?: z.ZodObject
   /** The optional headers that the handler reads, by name, with their meaning. */

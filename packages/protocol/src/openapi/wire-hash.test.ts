@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '458eb79172f6cf3174b6422d24d21bd9a66d5bb6e90944395ea6cf3583d8802c'
+const expectedHash = 'e1e75dea28c311cdca0183d71a0fda0562692c8d8f4abd6e0280fce1f7860245'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -1,9 +1,9 @@
 import * as z from 'zod'
 import { profileName } from '../agent-server/llm/profile-name.ts'
 import { profileMutation, renameProfileRequest } from '../agent-server/profiles/llm-profile.ts'
-import { emptyAsUndefined, pageQuery, queryFlag, queryInteger, queryText } from '../core/query.ts'
+import { pageQuery, queryFlag, queryInstant, queryText } from '../core/query.ts'
 import { healthStatus, ok, successResponses } from '../core/responses.ts'
-import { defineRoutes, route } from '../core/route.ts'
+import { auditTargetTypes, defineRoutes, route } from '../core/route.ts'
 import {
   boundedText,
   component,
@@ -116,6 +116,7 @@ const settingsRoutes = defineRoutes(
     }),
     changeSettings: route.post('/api/v1/settings', {
       summary: 'Change settings',
+      audit: { target: 'settings' },
       /** A partial update: `_diff` members are merged (null deletes), others replace. */
       body: looseComponent('ChangeSettingsRequest', {
         agent_settings_diff: jsonObject.optional(),
@@ -157,6 +158,7 @@ const settingsRoutes = defineRoutes(
     }),
     saveUserProfile: route.post('/api/v1/settings/profiles/{name}', {
       summary: 'Save a model under a name',
+      audit: { target: 'profile', id: 'name' },
       description: 'Without llm the model of the settings is saved. One of the same name is replaced.',
       params: profileParams,
       body: saveUserProfileRequest.prefault({}),
@@ -167,16 +169,19 @@ const settingsRoutes = defineRoutes(
     }),
     deleteUserProfile: route.delete('/api/v1/settings/profiles/{name}', {
       summary: 'Delete a saved model',
+      audit: { target: 'profile', id: 'name' },
       params: profileParams,
       responses: { 200: profileMutationResponse },
     }),
     activateUserProfile: route.post('/api/v1/settings/profiles/{name}/activate', {
       summary: 'Make a saved model that of new conversations',
+      audit: { target: 'profile', id: 'name' },
       params: profileParams,
       responses: ok('It is.', profileMutation.extend({ model: z.string().nullable() })),
     }),
     renameUserProfile: route.post('/api/v1/settings/profiles/{name}/rename', {
       summary: 'Rename a saved model',
+      audit: { target: 'profile', id: 'name' },
       params: profileParams,
       body: renameProfileRequest,
       responses: { 200: profileMutationResponse, 409: { description: 'The new name is taken.' } },
@@ -195,6 +200,7 @@ const secretRoutes = defineRoutes(
     }),
     createSecret: route.post('/api/v1/secrets', {
       summary: 'Set a secret; one of the same name is replaced',
+      audit: { target: 'secret', id: 'name' },
       body: component('CreateSecretRequest', {
         name: secretName,
         description: nullAsUndefined(boundedText(0, 1000)),
@@ -204,6 +210,7 @@ const secretRoutes = defineRoutes(
     }),
     renameSecret: route.put('/api/v1/secrets/{name}', {
       summary: 'Rename a secret or change its description',
+      audit: { target: 'secret', id: 'name' },
       params: secretParams,
       body: component('RenameSecretRequest', {
         name: secretName,
@@ -213,11 +220,13 @@ const secretRoutes = defineRoutes(
     }),
     deleteSecret: route.delete('/api/v1/secrets/{name}', {
       summary: 'Delete a secret',
+      audit: { target: 'secret', id: 'name' },
       params: secretParams,
       responses: messageResponses,
     }),
     setGitProviders: route.post('/api/v1/secrets/git-providers', {
       summary: 'Set tokens of git providers',
+      audit: { target: 'git_providers' },
       description: 'They are kept as they come; a provider is not asked whether it knows them.',
       /** Tokens of git providers; an absent or empty one leaves the stored one. */
       body: component('GitProvidersRequest', {
@@ -230,6 +239,7 @@ const secretRoutes = defineRoutes(
     }),
     deleteGitProviders: route.delete('/api/v1/secrets/git-providers', {
       summary: 'Delete the tokens of all git providers',
+      audit: { target: 'git_providers' },
       responses: messageResponses,
     }),
   },
@@ -247,7 +257,7 @@ const sandboxSecretRoutes = defineRoutes(
     }),
     getSandboxSecret: route.get('/api/v1/sandboxes/{sandbox_id}/settings/secrets/{name}', {
       summary: 'The value of a secret, for the sandbox of its owner',
-      audit: true,
+      audit: { target: 'secret', id: 'name' },
       params: z.object({ sandbox_id: sandboxId, name: z.string().min(1).max(200) }),
       responses: { 200: { description: 'The value.', contentType: 'text/plain' } },
     }),
@@ -264,6 +274,7 @@ const keyRoutes = defineRoutes(
     }),
     createApiKey: route.post('/api/keys', {
       summary: 'Make an API key; it is shown in this answer only',
+      audit: { target: 'key' },
       body: createApiKeyRequest.prefault({}),
       responses: { 201: { description: 'The key.', schema: newApiKey } },
       example: { name: 'dashboard', scopes: ['read'], expires_at: '2099-01-01T00:00:00Z' },
@@ -274,6 +285,7 @@ const keyRoutes = defineRoutes(
     }),
     deleteApiKey: route.delete('/api/keys/{key_id}', {
       summary: 'Revoke an API key',
+      audit: { target: 'key', id: 'key_id' },
       params: z.object({ key_id: z.string().min(1).max(100) }),
       responses: successResponses,
     }),
@@ -292,17 +304,34 @@ const quotaRoutes = defineRoutes(
   { access: 'user' },
 )
 
+const auditFilter = {
+  caller: queryText.meta({ description: 'Keep only what this caller did: user:ID, sandbox:ID.' }),
+  action: queryText.meta({ description: 'Keep only this operation, such as deleteUser.' }),
+  target_type: queryText.meta({
+    description: `Keep only what was about one of ${auditTargetTypes.join(', ')}.`,
+  }),
+  target: queryText.meta({ description: 'Keep only what was about this id or name.' }),
+  from: queryInstant.optional().meta({ description: 'Keep only what came at this time or later.' }),
+  to: queryInstant.optional().meta({ description: 'Keep only what came before this time.' }),
+  text: queryText.meta({
+    description: 'Keep only entries with this in the operation, the route or an id, in any case.',
+  }),
+  refused: queryFlag.meta({ description: 'Keep only what was refused or failed.' }),
+}
+
 const adminRoutes = defineRoutes(
   'admin',
   {
     setOrgQuota: route.put('/api/admin/quota/orgs/{org_id}/quota', {
       summary: 'Set the daily limit of the users of an organisation',
+      audit: { target: 'quota', id: 'org_id' },
       params: organizationParams,
       body: setQuotaRequest,
       responses: ok('It is set.', orgQuota),
     }),
     setUserQuota: route.put('/api/admin/quota/users/{user_id}/quota', {
       summary: 'Set the limits of a user',
+      audit: { target: 'quota', id: 'user_id' },
       params: userParams,
       body: setUserQuotaRequest,
       responses: ok('It is set.', userQuota),
@@ -314,6 +343,7 @@ const adminRoutes = defineRoutes(
     }),
     createUser: route.post('/api/admin/users', {
       summary: 'Add a user',
+      audit: { target: 'user' },
       body: strictComponent('CreateUserRequest', {
         name: nullAsUndefined(boundedText(1, 200)),
         email: nullAsUndefined(boundedText(3, 320)),
@@ -329,6 +359,7 @@ const adminRoutes = defineRoutes(
     }),
     patchUser: route.patch('/api/admin/users/{user_id}', {
       summary: 'Change a user',
+      audit: { target: 'user', id: 'user_id' },
       params: userParams,
       /** Members that are absent stay, null clears. */
       body: component('UpdateUserRequest', {
@@ -342,6 +373,7 @@ const adminRoutes = defineRoutes(
     }),
     deleteUser: route.delete('/api/admin/users/{user_id}', {
       summary: 'Remove a user and their keys',
+      audit: { target: 'user', id: 'user_id' },
       description:
         'The keys stop working in any case, also when the answer is 409. The user stays while sandboxes or conversations of the user exist.',
       params: userParams,
@@ -360,6 +392,7 @@ const adminRoutes = defineRoutes(
     }),
     createUserKey: route.post('/api/admin/users/{user_id}/keys', {
       summary: 'Make an API key for a user; it is shown in this answer only',
+      audit: { target: 'key' },
       params: userParams,
       body: createApiKeyRequest.prefault({}),
       responses: { 201: { description: 'The key.', schema: newApiKey } },
@@ -371,6 +404,7 @@ const adminRoutes = defineRoutes(
     }),
     createOrganization: route.post('/api/admin/organizations', {
       summary: 'Add an organisation',
+      audit: { target: 'organization' },
       access: 'server',
       body: component('CreateOrganizationRequest', {
         name: boundedText(1, 200),
@@ -380,11 +414,13 @@ const adminRoutes = defineRoutes(
     }),
     joinOrganization: route.put('/api/admin/organizations/{org_id}/members/{user_id}', {
       summary: 'Make a user a member of an organisation',
+      audit: { target: 'organization', id: 'org_id' },
       params: organizationMemberParams,
       responses: successResponses,
     }),
     leaveOrganization: route.delete('/api/admin/organizations/{org_id}/members/{user_id}', {
       summary: 'Take a user out of an organisation',
+      audit: { target: 'organization', id: 'org_id' },
       params: organizationMemberParams,
       responses: successResponses,
     }),
@@ -400,6 +436,7 @@ const adminRoutes = defineRoutes(
     }),
     deleteAnySandbox: route.delete('/api/admin/sandboxes/{sandbox_id}', {
       summary: 'Delete a sandbox of any user and its files',
+      audit: { target: 'sandbox', id: 'sandbox_id' },
       description: 'Its conversations stay readable.',
       params: z.object({ sandbox_id: sandboxId }),
       responses: successResponses,
@@ -407,16 +444,21 @@ const adminRoutes = defineRoutes(
     listAudit: route.get('/api/admin/audit', {
       summary: 'List who changed what, the newest first',
       description:
-        'The last 1000 requests to this server that changed something or showed a secret. After a start they begin with the end of SLIPWAY_AUDIT_LOG, where that is set; the file has all.',
-      query: pageQuery.extend({
-        page_id: emptyAsUndefined(queryInteger(1, Number.MAX_SAFE_INTEGER)),
-        caller: queryText.meta({ description: 'Keep only what this caller did: user:ID, sandbox:ID.' }),
-        text: queryText.meta({
-          description: 'Keep only entries with this in the method, the route or an id, in any case.',
-        }),
-        refused: queryFlag.meta({ description: 'Keep only what was refused or failed.' }),
-      }),
+        'The requests of a year that changed something or showed a secret, and those that were refused. A line is written in the transaction of its change.',
+      query: pageQuery.extend(auditFilter),
       responses: ok('One page.', pageOf(auditRecord).meta({ id: 'AuditPage' })),
+    }),
+    exportAudit: route.get('/api/admin/audit/export', {
+      summary: 'Export who changed what, the newest first',
+      description:
+        'All lines that match, as JSON lines or CSV. In CSV, members are JSON, and a text that a spreadsheet would compute begins with an apostrophe.',
+      query: z.object({
+        ...auditFilter,
+        format: withDefault(z.enum(['jsonl', 'csv']), 'jsonl'),
+      }),
+      responses: {
+        200: { description: 'The lines.', contentType: ['application/x-ndjson', 'text/csv'] },
+      },
     }),
   },
   { access: 'admin' },
@@ -427,6 +469,7 @@ const serviceRoutes = defineRoutes(
   {
     createServiceKey: route.post('/api/service/users/{user_id}/orgs/{org_id}/api-keys', {
       summary: 'Get an API key of a user for a service that works for users, such as a scheduler',
+      audit: { target: 'key' },
       description:
         "With the service's own key of an administrator, also as X-Service-API-Key. The same key on each request of a day (UTC). It may read and write, ends two days later, and ends with the service's key, unless that is a key of the configuration.",
       params: z.object({ user_id: userParams.shape.user_id, org_id: z.string().min(1).max(100) }),

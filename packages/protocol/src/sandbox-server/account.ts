@@ -5,6 +5,7 @@ import {
   boundedText,
   component,
   dateTimeText,
+  jsonObject,
   looseComponent,
   nullAsUndefined,
   nullByDefault,
@@ -216,13 +217,30 @@ export const secretSummary = component('SecretSummary', {
 export const webClientConfig = looseComponent('WebClientConfig', { app_mode: z.string() })
 
 export const auditRecord = component('AuditRecord', {
+  id: z.string(),
   time: timestamp,
+  action: z.string().meta({ description: 'The name of the operation.' }),
   method: z.string(),
   route: z.string().meta({ description: 'With braces for its parameters.' }),
-  status: z.int(),
+  status: z.int().nullable().meta({
+    description: 'Null: the server ended after the change and before the answer.',
+  }),
   caller: z.string().nullable().meta({ description: 'user:ID or sandbox:ID; never a key.' }),
   org: z.string().nullable(),
   via: z.string().nullable().meta({ description: 'The id of the API key, which is no secret.' }),
+  allowed_by: z
+    .object({
+      role: z.enum(['administrator', 'user', 'sandbox']),
+      scope: scope.nullable(),
+      org_id: z.string().nullable(),
+    })
+    .nullable()
+    .meta({ description: 'By what right; null for what was not allowed, and for routes without a key.' }),
+  target: z.object({ type: z.string(), id: z.string().nullable() }).meta({
+    description: 'What it was about. The id of a secret and of a profile is its name.',
+  }),
+  before: jsonObject.nullable().meta({ description: 'The members that changed; secrets are stars.' }),
+  after: jsonObject.nullable(),
   conversation: z.string().nullable(),
   sandbox: z.string().nullable(),
   request_id: z.string(),

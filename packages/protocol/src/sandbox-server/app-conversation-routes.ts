@@ -40,6 +40,7 @@ export const appConversationRoutes = defineRoutes(
   {
     startAppConversation: route.post('/api/v1/app-conversations', {
       summary: 'Start a conversation in a sandbox',
+      audit: { target: 'conversation' },
       description:
         'Answers at once with a start task in WORKING; the rest continues behind. Follow it by asking for the start task, or use stream-start.',
       body: appConversationStartRequest,
@@ -48,6 +49,7 @@ export const appConversationRoutes = defineRoutes(
     }),
     streamStartAppConversation: route.post('/api/v1/app-conversations/stream-start', {
       summary: 'Start a conversation in a sandbox and watch it',
+      audit: { target: 'conversation' },
       description:
         'Streams one JSON array of start tasks, an element for each change of the status, until READY or ERROR. Leaving early does not stop the start.',
       body: appConversationStartRequest,
@@ -97,12 +99,14 @@ export const appConversationRoutes = defineRoutes(
     }),
     patchAppConversation: route.patch('/api/v1/app-conversations/{conversation_id}', {
       summary: 'Change a conversation',
+      audit: { target: 'conversation', id: 'conversation_id' },
       params: conversationParams,
       body: patchAppConversationRequest,
       responses: ok('The conversation.', appConversation),
     }),
     deleteAppConversation: route.delete('/api/v1/app-conversations/{conversation_id}', {
       summary: 'Delete a conversation and its history',
+      audit: { target: 'conversation', id: 'conversation_id' },
       description: 'Also those that work for it. Its sandbox goes too unless other conversations use it.',
       params: conversationParams,
       responses: successResponses,
@@ -110,6 +114,7 @@ export const appConversationRoutes = defineRoutes(
     sendAppMessage: route.post('/api/v1/app-conversations/{conversation_id}/send-message', {
       headers: { 'Idempotency-Key': 'A repeat with this key is stored once.' },
       summary: 'Send a message to a conversation',
+      audit: { target: 'conversation', id: 'conversation_id' },
       params: conversationParams,
       body: appSendMessageRequest,
       responses: {
@@ -126,12 +131,14 @@ export const appConversationRoutes = defineRoutes(
     }),
     switchAppProfile: route.post('/api/v1/app-conversations/{conversation_id}/switch_profile', {
       summary: 'Continue with the model of a saved profile',
+      audit: { target: 'conversation', id: 'conversation_id' },
       params: conversationParams,
       body: component('AppSwitchProfileRequest', { profile_name: z.string().min(1) }),
       responses: { ...successResponses, ...sandboxRefusals },
     }),
     switchAppAcpModel: route.post('/api/v1/app-conversations/{conversation_id}/switch_acp_model', {
       summary: 'Switch the model of an external agent',
+      audit: { target: 'conversation', id: 'conversation_id' },
       params: conversationParams,
       body: component('AppSwitchAcpModelRequest', { model: z.string().min(1).max(1_000) }),
       responses: {
@@ -189,6 +196,7 @@ export const appConversationRoutes = defineRoutes(
     }),
     addPendingMessage: route.post('/api/v1/conversations/{target}/pending-messages', {
       summary: 'Leave a message for a conversation that does not exist yet',
+      audit: { target: 'conversation', id: 'target' },
       description:
         'The target is the id of a conversation, or task- and the id of a start task. Delivered in order after READY.',
       params: z.object({ target: z.string().min(1).max(100) }),

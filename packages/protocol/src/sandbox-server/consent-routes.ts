@@ -19,6 +19,7 @@ export const scriptConsentRoutes = defineRoutes(
     }),
     decideScriptConsent: route.put('/api/v1/repository-consents/{consent_id}', {
       summary: 'Allow or deny the scripts of a repository',
+      audit: { target: 'consent', id: 'consent_id' },
       description: 'Starts that wait for it continue. It holds for exactly this content.',
       params: consentParams,
       body: decideRepositoryConsentRequest,
@@ -26,6 +27,7 @@ export const scriptConsentRoutes = defineRoutes(
     }),
     revokeScriptConsent: route.delete('/api/v1/repository-consents/{consent_id}', {
       summary: 'Forget a decision about scripts of a repository',
+      audit: { target: 'consent', id: 'consent_id' },
       description: 'A start that waits for it continues without the scripts.',
       params: consentParams,
       responses: ok('What it was.', repositoryConsent),

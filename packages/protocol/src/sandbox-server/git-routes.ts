@@ -127,6 +127,7 @@ export const gitProviderRoutes = defineRoutes(
     }),
     previewMarketplaces: route.post('/api/v1/skills/marketplace-skills', {
       summary: 'List what marketplaces offer, before they are registered',
+      audit: false,
       description:
         'Their repositories are read at GitHub, GitLab or Forgejo, with the stored token where there is one. Without a manifest the folders `skills` and `.skills` are listed by name.',
       body: z.array(userMarketplace).max(20),

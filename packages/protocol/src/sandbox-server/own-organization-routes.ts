@@ -31,6 +31,7 @@ const sameProfiles = {
   }),
   saveOrganizationProfile: route.post('/api/organizations/{org_id}/profiles/{name}', {
     summary: accountRoutes.saveUserProfile.summary,
+    audit: { target: 'profile', id: 'name' },
     description: accountRoutes.saveUserProfile.description,
     params: profileParams,
     body: accountRoutes.saveUserProfile.body,
@@ -38,16 +39,19 @@ const sameProfiles = {
   }),
   deleteOrganizationProfile: route.delete('/api/organizations/{org_id}/profiles/{name}', {
     summary: accountRoutes.deleteUserProfile.summary,
+    audit: { target: 'profile', id: 'name' },
     params: profileParams,
     responses: { ...accountRoutes.deleteUserProfile.responses, ...notOwn },
   }),
   activateOrganizationProfile: route.post('/api/organizations/{org_id}/profiles/{name}/activate', {
     summary: accountRoutes.activateUserProfile.summary,
+    audit: { target: 'profile', id: 'name' },
     params: profileParams,
     responses: { ...accountRoutes.activateUserProfile.responses, ...notOwn },
   }),
   renameOrganizationProfile: route.post('/api/organizations/{org_id}/profiles/{name}/rename', {
     summary: accountRoutes.renameUserProfile.summary,
+    audit: { target: 'profile', id: 'name' },
     params: profileParams,
     body: accountRoutes.renameUserProfile.body,
     responses: { ...accountRoutes.renameUserProfile.responses, ...notOwn },

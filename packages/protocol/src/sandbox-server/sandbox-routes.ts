@@ -40,6 +40,7 @@ export const sandboxRoutes = defineRoutes(
     startSandbox: route.post('/api/v1/sandboxes', {
       headers: { 'Idempotency-Key': 'A repeat with this key is answered as the first time.' },
       summary: 'Start a sandbox',
+      audit: { target: 'sandbox' },
       description:
         'Answers as soon as the sandbox is on its way, usually as STARTING. The spec is named in the query; without one the default is taken. A body is not read. With an Idempotency-Key header a repeat answers the same sandbox.',
       query: z.object({ sandbox_spec_id: queryText.meta({ description: 'Id of a spec.' }) }),
@@ -50,6 +51,7 @@ export const sandboxRoutes = defineRoutes(
     }),
     pauseSandbox: route.post('/api/v1/sandboxes/{sandbox_id}/pause', {
       summary: 'Pause a sandbox',
+      audit: { target: 'sandbox', id: 'sandbox_id' },
       description:
         'Answers when everything in it stands still. Its files stay, and with most backends its memory too.',
       params: sandboxParams,
@@ -60,6 +62,7 @@ export const sandboxRoutes = defineRoutes(
     }),
     resumeSandbox: route.post('/api/v1/sandboxes/{sandbox_id}/resume', {
       summary: 'Resume a sandbox',
+      audit: { target: 'sandbox', id: 'sandbox_id' },
       description:
         'Answers when it is on its way: poll the sandbox until it is RUNNING. One that is STARTING or RUNNING stays as it is, with its key. One in ERROR is started again on its files.',
       params: sandboxParams,
@@ -74,6 +77,7 @@ export const sandboxRoutes = defineRoutes(
     }),
     deleteSandbox: route.delete('/api/v1/sandboxes/{sandbox_id}', {
       summary: 'Delete a sandbox and its files',
+      audit: { target: 'sandbox', id: 'sandbox_id' },
       description:
         'It is out of every list when this answers; what is left of it goes behind. Its conversations stay readable.',
       params: sandboxParams,
@@ -98,6 +102,7 @@ export const sandboxRoutes = defineRoutes(
     }),
     archiveSandbox: route.post('/api/v1/sandboxes/{sandbox_id}/archive', {
       summary: 'Delete the files of a sandbox and keep the histories of its conversations',
+      audit: { target: 'sandbox', id: 'sandbox_id' },
       description:
         'A running one is paused first. It is MISSING from then on and stays in lists until it is deleted; a resume answers 409. A start with the conversation_id of one of its conversations continues that in another sandbox, with its history.',
       params: sandboxParams,

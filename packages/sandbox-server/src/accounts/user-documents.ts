@@ -17,7 +17,7 @@ const maxDocumentBytes = 8 * 1024 * 1024
 export function userDocument<T>(
   { documents, cipher }: AccountDocuments,
   name: string,
-  { empty, parse }: { readonly empty: T; readonly parse: (value: unknown) => T },
+  { empty, parse, show }: Pick<ConstructorParameters<typeof JsonDocument<T>>[0], 'empty' | 'parse' | 'show'>,
 ): JsonDocument<T> {
   return new JsonDocument({
     store: limitSize(documents),
@@ -25,6 +25,7 @@ export function userDocument<T>(
     name,
     empty,
     parse,
+    show,
     unreadable: (reason) =>
       new Problem(
         'unavailable',
@@ -37,12 +38,14 @@ function limitSize(documents: DocumentStore): DocumentStore {
   return {
     get: (user, name) => documents.get(user, name),
     list: (user) => documents.list(user),
-    update: (user, name, make) =>
-      documents.update(user, name, (old) => {
+    update: (user, name, make, describe) => {
+      const makeBounded = (old: Buffer | undefined) => {
         const updated = make(old)
         if (updated !== undefined && updated.length > maxDocumentBytes)
           throw new Problem('too_large', 'What is stored would become too large')
         return updated
-      }),
+      }
+      return documents.update(user, name, makeBounded, describe)
+    },
   }
 }

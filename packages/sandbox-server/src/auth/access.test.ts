@@ -1,12 +1,12 @@
-import { createApp, type Handlers, listen, type RecentAudit } from '@slipway/http'
+import { createApp, type Handlers, listen } from '@slipway/http'
 import { type Route, type Scope, sandboxServerRoutes } from '@slipway/protocol'
-import type { SandboxRow } from '@slipway/storage/control-plane'
+import type { AuditFilter, SandboxRow } from '@slipway/storage/control-plane'
 import { expect, onTestFinished, test } from 'vitest'
-import { auditHandlers } from '../admin/audit-handlers.ts'
 import { keyHandlers } from '../admin/key-handlers.ts'
 import { organizationHandlers } from '../admin/organization-handlers.ts'
 import { quotaHandlers } from '../admin/quota-handlers.ts'
 import { userHandlers } from '../admin/user-handlers.ts'
+import { auditHandlers } from '../audit/audit-handlers.ts'
 import { sandboxHandlers } from '../sandboxes/handlers.ts'
 import { openTestControlPlane } from '../testing/fixtures.ts'
 import { issueApiKey } from './api-keys.ts'
@@ -72,15 +72,19 @@ async function openServer() {
     id,
     org,
     caller: 'user:x',
+    created_at: 1,
     status: 200,
     route: '/',
     method: 'PUT',
   }))
-  const recentAudit = {
-    read: ({ matches }: Parameters<RecentAudit['read']>[0]) => ({
-      records: audit.filter((one) => matches?.(one as never)),
-      next: undefined,
-    }),
+  const auditLog = {
+    rows: {
+      search: async ({ org }: AuditFilter) => ({
+        items: audit.filter((one) => org === undefined || one.org === org),
+        next_page_id: null,
+      }),
+    },
+    settle: async () => {},
   }
   const real = {
     ...keyHandlers({ users, now }),
@@ -93,7 +97,7 @@ async function openServer() {
       storageQuota: { status: async () => ({ conversations: 0, bytes: 0 }) } as never,
       maxSandboxes: 1,
     }),
-    ...auditHandlers({ recentAudit: recentAudit as never }),
+    ...auditHandlers({ auditLog: auditLog as never }),
     ...sandboxHandlers({ sandboxes: sandboxVerbs as never, specs: {} as never, lookupSecrets: {} as never }),
   }
   const answer = () => ({ json: null })
@@ -131,7 +135,8 @@ async function openServer() {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     const text = await response.text()
-    return { status: response.status, text, json: text === '' ? undefined : JSON.parse(text) }
+    const isJson = response.headers.get('content-type')?.startsWith('application/json') === true
+    return { status: response.status, text, json: text === '' || !isJson ? undefined : JSON.parse(text) }
   }
   return { call, keys, users, removed }
 }

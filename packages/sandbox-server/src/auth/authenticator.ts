@@ -2,7 +2,13 @@ import { hash, timingSafeEqual } from 'node:crypto'
 import { type AuditCaller, isConsoleKey } from '@slipway/http'
 import { type Instant, Problem, type Route, type Scope } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
-import type { ApiKeyRow, SandboxRow, UserRows } from '@slipway/storage/control-plane'
+import {
+  type AllowedBy,
+  type ApiKeyRow,
+  currentAuditTrail,
+  type SandboxRow,
+  type UserRows,
+} from '@slipway/storage/control-plane'
 
 /** Who makes a request. It sees and changes only rows of this owner. */
 export interface Caller {
@@ -64,7 +70,11 @@ export class Authenticator {
   /** The calling user or sandbox. A Problem `unauthorized` or `forbidden` when the route is not allowed. */
   async authenticate(route: Route, header: Header): Promise<Caller | { readonly sandbox: SandboxRow }> {
     const { access, method } = route
-    if (access === 'sandbox') return { sandbox: await this.#authenticateSandbox(header) }
+    if (access === 'sandbox') {
+      const sandbox = await this.#authenticateSandbox(header)
+      noteOnTrail({ sandbox }, { role: 'sandbox', scope: null, org_id: sandbox.org })
+      return { sandbox }
+    }
     const caller = await this.authenticateCaller(header)
     const needed: Scope = access !== 'user' ? 'admin' : method === 'GET' ? 'read' : 'write'
     if (!caller.scopes.includes(needed) || (needed === 'admin' && !caller.isAdmin)) {
@@ -72,6 +82,8 @@ export class Authenticator {
     }
     if (access === 'server' && caller.boundOrg !== null)
       throw new Problem('forbidden', 'A key of an organisation may not do that')
+    const role = caller.isAdmin ? 'administrator' : 'user'
+    noteOnTrail(caller, { role, scope: needed, org_id: caller.boundOrg })
     return caller
   }
 
@@ -97,7 +109,10 @@ export class Authenticator {
     // What a console session makes belongs to the key that it was made with, and outlives the session.
     const { id: keyId = null, expires_at: expiresAt = null } =
       (row !== undefined && isConsoleKey(key) ? await this.#findCreator(row) : row) ?? {}
-    return { owner: user.id, org, scopes, keyId, expiresAt, boundOrg, isAdmin: user.is_admin }
+    const caller = { owner: user.id, org, scopes, keyId, expiresAt, boundOrg, isAdmin: user.is_admin }
+    // Before its rights are checked: a refusal names it too.
+    noteOnTrail(caller)
+    return caller
   }
 
   async #findCreator({ user, created_by }: ApiKeyRow): Promise<ApiKeyRow | undefined> {
@@ -155,6 +170,14 @@ export function getCallingSandbox({ caller }: { readonly caller: unknown }): San
   if (typeof caller === 'object' && caller !== null && 'sandbox' in caller)
     return caller.sandbox as SandboxRow
   throw new Error('this route has no sandbox')
+}
+
+function noteOnTrail(caller: Caller | { readonly sandbox: SandboxRow }, allowedBy?: AllowedBy): void {
+  const trail = currentAuditTrail()
+  if (trail === undefined) return
+  const { caller: name = null, via = null, org = null } = auditCaller(caller)
+  trail.setCaller({ caller: name, via, org })
+  if (allowedBy !== undefined) trail.allowedBy = allowedBy
 }
 
 export function auditCaller(caller: unknown): AuditCaller {

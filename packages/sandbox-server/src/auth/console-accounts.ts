@@ -40,6 +40,7 @@ export function consoleAccounts(deps: {
       await issueSessionKey(users, caller, { key: sessionKey, expiresAt: expiresAtMs * 1000, now: now() })
     },
     async removeSession(sessionKey) {
+      await findCaller(sessionKey)
       const row = await users.findKeyByHash(hashKey(sessionKey))
       return row?.name === consoleKeyName && (await users.removeKey(row.user, row.id))
     },

@@ -169,6 +169,7 @@ test('a deletion that fails at any step is completed by a repeated one', async (
     await using stage = await openTestServer({
       controlPlane: (controlPlane) => ({
         id: controlPlane.id,
+        audit: controlPlane.audit,
         sandboxes: controlPlane.sandboxes,
         users: controlPlane.users,
         quota: controlPlane.quota,

@@ -44,7 +44,7 @@ interface InternalListenersOptions {
   /** Of several servers of a machine one has the socket. */
   readonly leases?: Leases | undefined
   readonly log: LogFunction
-  readonly telemetry?: Pick<AppOptions, 'audit' | 'recentAudit' | 'traces'>
+  readonly telemetry?: Pick<AppOptions, 'audit' | 'openTrail' | 'traces'>
   /** Milliseconds between checks for an address, without and with one; 2 and 5 s by default. */
   readonly pollMs?: readonly [number, number]
   readonly clock?: Clock
@@ -160,8 +160,8 @@ export class InternalListeners implements AsyncDisposable {
   }
 
   #app() {
-    const { handlers, identify, log, telemetry: { audit, recentAudit, traces } = {} } = this.#options
-    const options = { openapi: sandboxServerOpenApi, identify, auditCaller, audit, recentAudit, traces, log }
-    return createApp(sandboxRoutes, handlers, options)
+    const { handlers, identify, log, telemetry: { audit, openTrail, traces } = {} } = this.#options
+    const options = { openapi: sandboxServerOpenApi, identify, auditCaller, audit, traces, log }
+    return createApp(sandboxRoutes, handlers, { ...options, ...(openTrail && { openTrail }) })
   }
 }

@@ -131,7 +131,6 @@ export class SandboxPorts implements AsyncDisposable {
       {
         ...app,
         audit: (entry) => this.#audit({ ...entry, sandbox: id }),
-        recentAudit: undefined,
         // Never empty, so that programs with a key are held to these names too.
         allowedHosts: [...app.allowedHosts, host, publicHost.replace(/^\[(.*)\]$/, '$1')],
         isForeignHost: () => true,
@@ -142,8 +141,7 @@ export class SandboxPorts implements AsyncDisposable {
 
   /** The address of a request does not name the sandbox. */
   #audit(entry: AuditEntry): void {
-    const { recentAudit, audit, log } = this.#options.app
-    recentAudit?.add(entry)
+    const { audit, log } = this.#options.app
     if (audit === undefined) log('info', 'audit', { ...entry })
     else audit(entry)
   }

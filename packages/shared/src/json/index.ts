@@ -1,3 +1,4 @@
+export { changedMembers, type MemberChanges } from './changed-members.ts'
 export { definedMembers } from './defined-members.ts'
 export { asRecord, isRecord, parseJson, parseJsonObject } from './json.ts'
 export { mapMembers } from './map-members.ts'

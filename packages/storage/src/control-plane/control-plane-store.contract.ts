@@ -1,10 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { documentStoreContract } from '../documents/document-store.contract.ts'
+import type { AuditFilter } from './audit-rows.ts'
+import { AuditTrail } from './audit-trail.ts'
 import { everyOwner } from './owned-by.ts'
 import { pageWalkContract } from './page-walk.contract.ts'
 import type { SandboxRow } from './sandboxes.ts'
 import {
+  auditRow,
   conversationRow,
   keyRow,
   messageRow,
@@ -52,6 +55,7 @@ export function controlPlaneStoreContract(open: OpenStore): void {
   usersContract(open)
   keyContract(open)
   quotaContract(open)
+  auditContract(open)
   messageContract(open)
   documentStoreContract(async () => {
     const fixture = await open()
@@ -62,6 +66,84 @@ export function controlPlaneStoreContract(open: OpenStore): void {
     }
   })
   pageWalkContract(open)
+}
+
+function auditContract(open: OpenStore): void {
+  test('lines of the audit are found by what they say, newest first', async () => {
+    await using fixture = await open()
+    const { audit } = fixture.store
+    const rows = [
+      auditRow({ id: 'a', created_at: 1, caller: 'user:u', action: 'createUser', target: 'x', status: 201 }),
+      auditRow({ id: 'b', created_at: 2, caller: 'user:v', org: 'o', target: 'y', status: 403 }),
+      auditRow({ id: 'c', created_at: 3, caller: 'user:u', sandbox: 'S_1%', status: null }),
+    ]
+    for (const row of rows) await audit.put(row)
+    const find = async (filter: AuditFilter) => rowIds((await audit.search({ limit: 10, ...filter })).items)
+    expect((await audit.search({ limit: 10 })).items).toEqual(rows.toReversed())
+    expect(await walkPages((query) => audit.search({ caller: 'user:u', ...query }), 1)).toEqual([
+      rows[2],
+      rows[0],
+    ])
+    expect(await find({ action: 'createUser' })).toEqual(['a'])
+    expect(await find({ target: 'y' })).toEqual(['b'])
+    expect(await find({ target: 'y', org: 'p' })).toEqual([])
+    expect(await find({ created_at__gte: 2, created_at__lt: 3 })).toEqual(['b'])
+    expect(await find({ isRefused: true })).toEqual(['c', 'b'])
+    expect(await find({ text: 's_1%' })).toEqual(['c'])
+    expect(await find({ text: 's%1' })).toEqual([])
+  })
+
+  test('a line is replaced by its id, and old ones go, of those without a caller all but the newest', async () => {
+    await using fixture = await open()
+    const { audit } = fixture.store
+    const members = { name: 'A\u0000ü😀', n: [1] }
+    for (let at = 1; at <= 6; at++) await audit.put(auditRow({ id: String(at), created_at: at }))
+    const changed = auditRow({ id: '4', created_at: 4, caller: 'user:u', status: 200, after: members })
+    await audit.put(changed)
+    await audit.prune(3, 2)
+    const reopened = await fixture.reopen()
+    const { items } = await reopened.audit.search({ limit: 10 })
+    expect(rowIds(items)).toEqual(['6', '5', '4'])
+    expect(items[2]).toEqual(changed)
+  })
+
+  test('a change within a trail and its line are one transaction', async () => {
+    await using fixture = await open()
+    const { audit, users, documents } = fixture.store
+    const trail = new AuditTrail(
+      { action: 'createUser', method: 'POST', route: '/users', target_type: 'user', request_id: 'r' },
+      7,
+    )
+    trail.setCaller({ caller: 'user:root', via: 'k', org: null })
+    await trail.run(async () => {
+      await users.addOrg(orgRow({ id: 'o' }))
+      await users.addUser(userRow({ id: 'u', name: 'Ann' }))
+      await users.addMember('o', 'u')
+      await users.addKey(keyRow({ id: 'key', user: 'u', hash: 'secret hash' }))
+      await expect(users.addMember('o', 'nobody')).rejects.toMatchObject({ code: 'not_found' })
+      await users.setLimits('u', { max_sandboxes: 3 })
+      await users.updateUser('u', { name: 'Ann B.' })
+      await documents.update(
+        'u',
+        'd',
+        () => Buffer.from('1'),
+        () => ({ before: {}, after: { d: 1 } }),
+      )
+    })
+    const { items } = await audit.search({ limit: 10 })
+    expect(items).toMatchObject([
+      {
+        ...{ created_at: 7, caller: 'user:root', via: 'k', action: 'createUser', target: 'u', status: null },
+        before: null,
+        after: { name: 'Ann B.', max_sandboxes: 3, d: 1, keys: ['key'], organizations: ['o'] },
+      },
+    ])
+    expect(JSON.stringify(items)).not.toContain('secret hash')
+    trail.isEnded = true
+    await trail.run(() => users.updateUser('u', { name: 'C' }))
+    await users.removeKeys('u')
+    expect((await audit.search({ limit: 10 })).items).toEqual(items)
+  })
 }
 
 function sandboxContract(open: OpenStore): void {

@@ -1,6 +1,7 @@
 import type { Instant } from '@slipway/protocol'
 import type { DocumentStore } from '../documents/document-store.ts'
 import type { AppConversationRows } from './app-conversations.ts'
+import type { AuditRows } from './audit-rows.ts'
 import type { Leases } from './leases.ts'
 import type { SandboxRows } from './sandboxes.ts'
 import type { StartTaskRows } from './start-tasks.ts'
@@ -45,5 +46,7 @@ export interface ControlPlaneStore extends AsyncDisposable {
   readonly quota: QuotaRows
   readonly pendingMessages: PendingMessageRows
   readonly documents: DocumentStore
+  /** What requests did. */
+  readonly audit: AuditRows
   readonly leases: Leases
 }

@@ -1,5 +1,6 @@
 import { foldCase } from '../text/case-folding.ts'
 import type { AppConversationFilter, AppConversationQuery } from './app-conversations.ts'
+import type { AuditFilter } from './audit-rows.ts'
 import { ownedBy } from './owned-by.ts'
 import type { AdminScope, RowSort, Scope } from './rows.ts'
 import type { StartTaskFilter, StartTaskQuery } from './start-tasks.ts'
@@ -85,6 +86,28 @@ export function sandboxListing(scope: Scope | AdminScope): Listing {
   const index = 'isEveryOwner' in scope ? 'sandbox_of_users' : 'sandbox_created'
   return { index, by: 'created_at', isDescending: true, where: visible, values }
 }
+
+/** Lines of the audit, newest first, by the index of the rarest condition. */
+export function auditListing({ isRefused, text, ...filter }: AuditFilter): Listing {
+  const conditions: Conditions = { where: [], values: [] }
+  addConditions(conditions, {
+    'caller = ?': filter.caller,
+    'target = ?': filter.target,
+    'target_type = ?': filter.target_type,
+    'action = ?': filter.action,
+    'org = ?': filter.org,
+    'created_at >= ?': filter.created_at__gte,
+    'created_at < ?': filter.created_at__lt,
+    [auditTextCondition]:
+      text === undefined ? undefined : `%${text.replaceAll(/[!%_]/g, '!$&').toLowerCase()}%`,
+  })
+  if (isRefused) conditions.where.push('coalesce(status, 500) >= 400')
+  const by = filter.target !== undefined ? 'target' : filter.caller !== undefined ? 'caller' : 'created'
+  return { ...conditions, index: `audit_${by}`, by: 'created_at', isDescending: true }
+}
+
+const auditTexts = 'action method route caller via target conversation sandbox request_id'.split(' ')
+const auditTextCondition = `lower(${auditTexts.map((column) => `coalesce(${column}, '')`).join(` || ' ' || `)}) LIKE ? ESCAPE '!'`
 
 /** All rows of a table, newest first. */
 export function newestFirst(index: string): Listing {

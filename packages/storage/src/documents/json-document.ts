@@ -1,5 +1,7 @@
 import type { Problem } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
+import { changedMembers, isRecord, type MemberChanges } from '@slipway/shared/json'
+import { redact, redactedText } from '@slipway/shared/redaction'
 import type { Cipher } from '../crypto/cipher.ts'
 import type { DocumentStore } from './document-store.ts'
 
@@ -12,6 +14,8 @@ interface JsonDocumentOptions<T> {
   readonly empty: T
   /** Throws for a value of another form. */
   readonly parse: (value: unknown) => T
+  /** The value for the audit, without secrets; unless given, by the names of members. */
+  readonly show?: ((value: T) => unknown) | undefined
   /** The error for a document that cannot be read, for this reason. */
   readonly unreadable: (reason: UnreadableReason) => Problem
 }
@@ -59,16 +63,23 @@ export class JsonDocument<T> {
         if (after === before) return after
         const bytes = this.#encode(after)
         let isCurrent = true
-        await store.update(owner, name, (old) => {
+        const replace = (old: Buffer | undefined) => {
           // Another server may have changed it.
           isCurrent = stored === undefined ? old === undefined : old?.equals(stored) === true
           return isCurrent ? bytes : old
-        })
+        }
+        await store.update(owner, name, replace, () => this.#describe(before, after))
         if (!isCurrent) continue
         this.#values.set(bytes, { value: after })
         return after
       }
     })
+  }
+
+  #describe(before: T, after: T): MemberChanges {
+    const { show = (value: T) => redact(value, redactedText) } = this.#options
+    const shown = { before: toMembers(show(before)), after: toMembers(show(after)) }
+    return changedMembers(toMembers(before), toMembers(after), shown)
   }
 
   #parse(bytes: Buffer): T {
@@ -95,4 +106,8 @@ export class JsonDocument<T> {
       throw unreadable('form')
     }
   }
+}
+
+function toMembers(value: unknown): Readonly<Record<string, unknown>> {
+  return isRecord(value) ? value : { value }
 }

@@ -1,5 +1,6 @@
 import { Problem } from '@slipway/protocol'
 import { definedMembers, isRecord, ownMember, withoutMember } from '@slipway/shared/json'
+import { redactedText } from '@slipway/shared/redaction'
 import type { JsonDocument } from './json-document.ts'
 
 const maxSecrets = 1_000
@@ -11,7 +12,7 @@ interface StoredSecret {
 type StoredSecrets = Readonly<Record<string, StoredSecret>>
 
 /** Format of a document of secrets. */
-export const secretsFormat = { empty: {} as StoredSecrets, parse: parseSecrets }
+export const secretsFormat = { empty: {} as StoredSecrets, parse: parseSecrets, show: withoutValues }
 
 /** Secrets by name in one sealed document per owner. A server without users omits the owner. */
 export class NamedSecrets {
@@ -88,6 +89,11 @@ export class NamedSecrets {
     }, owner)
     return existed
   }
+}
+
+function withoutValues(secrets: StoredSecrets): StoredSecrets {
+  const entries = Object.entries(secrets)
+  return Object.fromEntries(entries.map(([name, secret]) => [name, { ...secret, value: redactedText }]))
 }
 
 function parseSecrets(value: unknown): StoredSecrets {

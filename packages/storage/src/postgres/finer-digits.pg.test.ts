@@ -13,6 +13,7 @@ const asBefore = `UPDATE event SET instant = instant + 1 WHERE instant > 9000000
   ALTER TABLE message DROP COLUMN finer;
   ALTER TABLE conversation DROP COLUMN has_finer;
   ALTER TABLE sandbox DROP COLUMN caught_up_at, DROP COLUMN deletes_at;
+  DROP TABLE audit;
   UPDATE slipway_schema SET version = 4`
 
 describePostgres('finer digits of earlier versions', () => {

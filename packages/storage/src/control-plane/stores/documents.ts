@@ -1,6 +1,7 @@
 import { LruMap } from '@slipway/shared/collections'
+import type { MemberChanges } from '@slipway/shared/json'
 import type { DocumentStore } from '../../documents/document-store.ts'
-import { execute, queryColumn, type RowSession, type Work } from './session.ts'
+import { queryColumn, type RowSession, type Work } from './session.ts'
 
 export const documentSql = 'SELECT sealed FROM document WHERE "user" = ? AND name = ?'
 export const documentNamesSql = 'SELECT name FROM document WHERE "user" = ?'
@@ -9,6 +10,8 @@ const putSql = `INSERT INTO document ("user", name, sealed) VALUES (?, ?, ?)
 const removeSql = 'DELETE FROM document WHERE "user" = ? AND name = ?'
 /** Documents whose bytes are remembered. */
 const maxLatest = 500
+
+type Make = (old: Buffer | undefined) => Buffer | undefined
 
 /** Documents as rows. An unchanged document that was read lately is the same Buffer. */
 export class DocumentRows implements DocumentStore {
@@ -27,8 +30,8 @@ export class DocumentRows implements DocumentStore {
     return await this.#session.read(queryColumn<string>(documentNamesSql, user))
   }
 
-  update(user: string, name: string, make: (old: Buffer | undefined) => Buffer | undefined): Promise<void> {
-    return this.#session.write(() => this.#update(user, name, make))
+  update(user: string, name: string, make: Make, describe?: () => MemberChanges): Promise<void> {
+    return this.#session.write(() => this.#update(user, name, make, describe))
   }
 
   *#get(user: string, name: string): Work<Buffer | undefined> {
@@ -41,10 +44,11 @@ export class DocumentRows implements DocumentStore {
     return bytes
   }
 
-  *#update(user: string, name: string, make: (old: Buffer | undefined) => Buffer | undefined): Work<void> {
+  *#update(user: string, name: string, make: Make, describe?: () => MemberChanges): Work<void> {
     const old = yield* this.#get(user, name)
     const updated = make(old)
     if (updated === old) return
-    yield* updated === undefined ? execute(removeSql, user, name) : execute(putSql, user, name, updated)
+    if (updated === undefined) yield { sql: removeSql, values: [user, name], describe }
+    else yield { sql: putSql, values: [user, name, updated], describe }
   }
 }

@@ -1,6 +1,8 @@
 import type { Instant } from '@slipway/protocol'
 import type { ControlPlaneStore } from '../control-plane-store.ts'
 import { AppConversationStore } from './app-conversations.ts'
+import { AuditStore } from './audit.ts'
+import { AuditedSession } from './audited-session.ts'
 import { DocumentRows } from './documents.ts'
 import { PendingMessageStore } from './pending-messages.ts'
 import { quotaRows } from './quota.ts'
@@ -11,10 +13,13 @@ import { UserStore } from './users.ts'
 
 /** The stores of a control plane, over a session of its engine. */
 export function openRows(
-  session: RowSession,
+  engine: RowSession,
   now: () => Instant,
 ): Omit<ControlPlaneStore, 'id' | 'leases' | typeof Symbol.asyncDispose> {
+  const audit = new AuditStore(engine)
+  const session = new AuditedSession(engine, (row) => audit.putWork(row))
   return {
+    audit,
     sandboxes: new SandboxStore(session, now),
     conversations: new AppConversationStore(session),
     startTasks: new StartTaskStore(session),

@@ -1,3 +1,4 @@
+import type { MemberChanges } from '@slipway/shared/json'
 import type { TitleSearch } from '../listings.ts'
 
 /**
@@ -13,9 +14,19 @@ export type Value = string | number | boolean | Buffer | null
 
 type Row = readonly unknown[]
 
+/** Rows of a table, named as in SQLite, by the values of columns. */
+export interface Touched {
+  readonly table: string
+  readonly where: Readonly<Record<string, string>>
+}
+
 interface Statement {
   readonly sql: string
   readonly values: readonly Value[]
+  /** The rows that it may change, for the audit. */
+  readonly touched?: Touched | undefined
+  /** What it changes of a document, for the audit. */
+  readonly describe?: (() => MemberChanges) | undefined
 }
 
 /** Statements, one after the other, and what they result in. */
@@ -53,4 +64,9 @@ export function* queryNumber(sql: string, ...values: readonly Value[]): Work<num
 /** Runs a statement that returns nothing. */
 export function* execute(sql: string, ...values: readonly Value[]): Work<void> {
   yield { sql, values }
+}
+
+/** Runs a statement that may change rows, for the audit, and returns its rows. */
+export function* change(touched: Touched, sql: string, ...values: readonly Value[]): Work<readonly Row[]> {
+  return yield { sql, values, touched }
 }

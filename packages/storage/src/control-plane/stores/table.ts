@@ -3,7 +3,7 @@ import { unknownPageId } from '../../paging/page-id-codec.ts'
 import { joinConditions, type Listing } from '../listings.ts'
 import { decodeRowPageId, encodeRowPageId } from '../row-page-id.ts'
 import type { PageQuery, RowChange, RowPage } from '../rows.ts'
-import { type Dialect, query, queryNumber, type Value, type Work } from './session.ts'
+import { change, type Dialect, query, queryNumber, type Touched, type Value, type Work } from './session.ts'
 import { type TableDefinition, tableDefinitions } from './tables.ts'
 
 /** Rows of one table, each with an id. Columns have the names of the members of rows. */
@@ -31,7 +31,7 @@ export class Table<R extends { readonly id: string }> {
     const columns = this.#definition.columns.filter((column) => Reflect.get(row, column) !== undefined)
     const placeholders = columns.map(() => '?').join(', ')
     const sql = `INSERT INTO ${this.#name} (${list(columns)}) VALUES (${placeholders}) ON CONFLICT (id) DO NOTHING RETURNING 1`
-    return (yield* query(sql, ...columnValues(row, columns))).length > 0
+    return (yield* change(this.#touched(row.id), sql, ...columnValues(row, columns))).length > 0
   }
 
   /** Rows in the selection and order of `clause`, which follows FROM. */
@@ -64,13 +64,14 @@ export class Table<R extends { readonly id: string }> {
     if (changed.length === 0) return yield* this.get(id)
     const set = changed.map((column) => `"${column}" = ?`).join(', ')
     const sql = `UPDATE ${this.#name} SET ${set} WHERE id = ? RETURNING ${list(this.#members)}`
-    const [row] = yield* query(sql, ...columnValues(members, changed), id)
+    const [row] = yield* change(this.#touched(id), sql, ...columnValues(members, changed), id)
     return row && this.#toRow(row)
   }
 
   /** False when there was none. */
   *remove(id: string): Work<boolean> {
-    return (yield* query(`DELETE FROM ${this.#name} WHERE id = ? RETURNING 1`, id)).length > 0
+    const sql = `DELETE FROM ${this.#name} WHERE id = ? RETURNING 1`
+    return (yield* change(this.#touched(id), sql, id)).length > 0
   }
 
   /** A page continues after the position of the last row of the previous page. */
@@ -93,6 +94,10 @@ export class Table<R extends { readonly id: string }> {
   count({ index, where, values }: Pick<Listing, 'index' | 'where' | 'values'>): Work<number> {
     const sql = `SELECT count(*) FROM ${this.#name} INDEXED BY ${index} WHERE ${joinConditions(where)}`
     return queryNumber(sql, ...values)
+  }
+
+  #touched(id: string): Touched {
+    return { table: this.#definition.sqlite, where: { id } }
   }
 
   /** Orders are by folded titles or by numbers: a page id with a text is none of the others. */

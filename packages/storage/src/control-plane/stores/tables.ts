@@ -44,6 +44,12 @@ export const tableDefinitions: readonly TableDefinition[] = [
   table('api_key', 'id hash user org name scopes not_before expires_at created_at used_at created_by', {
     json: ['scopes'],
   }),
+  table(
+    'audit',
+    `id created_at caller via org action method route target_type target conversation sandbox
+    allowed_by status before after request_id`,
+    { json: ['allowed_by', 'before', 'after'] },
+  ),
   table('quota', 'user day used'),
   table('pending_message', 'ordinal id target owner message created_at', { hidden: ['ordinal'] }),
   table('document', 'user name sealed'),

@@ -3,7 +3,7 @@ import { newestFirst } from '../listings.ts'
 import type { PageQuery, RowChange, RowPage } from '../rows.ts'
 import { changeLimits, type LimitColumns, toLimits } from '../user-limits.ts'
 import type { ApiKeyRow, OrgRow, UserLimits, UserRow, UserRows } from '../users.ts'
-import { execute, query, queryNumber, type RowSession, type Work } from './session.ts'
+import { change, execute, query, queryNumber, type RowSession, type Work } from './session.ts'
 import { Table } from './table.ts'
 
 export const orgsOfUserClause = `JOIN member ON member.org = org.id WHERE member."user" = ? ORDER BY org.created_at, org.id`
@@ -87,7 +87,8 @@ export class UserStore implements UserRows {
   }
 
   async removeMember(org: string, user: string): Promise<boolean> {
-    return (await this.#session.write(() => query(removeMemberSql, user, org))).length > 0
+    const touched = { table: 'member', where: { user, org } }
+    return (await this.#session.write(() => change(touched, removeMemberSql, user, org))).length > 0
   }
 
   listOrgsOfUser(user: string): Promise<readonly OrgRow[]> {
@@ -119,7 +120,7 @@ export class UserStore implements UserRows {
   }
 
   removeKeys(user: string): Promise<void> {
-    return this.#session.write(() => execute('DELETE FROM api_key WHERE "user" = ?', user))
+    return this.#session.write(() => removeOfUser('api_key', user))
   }
 
   *#limits(user: string): Work<UserLimits> {
@@ -130,19 +131,20 @@ export class UserStore implements UserRows {
     yield* this.#assertUserExists(user)
     const changed = changeLimits(yield* this.#limits(user), limits)
     const { max_conversations, max_stored_mb, max_sandboxes } = changed
-    yield* execute(setLimitsSql, user, max_conversations, max_stored_mb, max_sandboxes)
+    const touched = { table: 'user_limit', where: { user } }
+    yield* change(touched, setLimitsSql, user, max_conversations, max_stored_mb, max_sandboxes)
     return changed
   }
 
   *#removeUser(id: string): Work<boolean> {
-    for (const table of tablesOfUser) yield* execute(`DELETE FROM ${table} WHERE "user" = ?`, id)
+    for (const table of tablesOfUser) yield* removeOfUser(table, id)
     return yield* this.#users.remove(id)
   }
 
   *#addMember(org: string, user: string): Work<void> {
     if ((yield* this.#orgs.get(org)) === undefined) throw new Problem('not_found', 'Organization not found')
     yield* this.#assertUserExists(user)
-    yield* execute(addMemberSql, user, org)
+    yield* change({ table: 'member', where: { user, org } }, addMemberSql, user, org)
   }
 
   *#addKey(row: ApiKeyRow): Work<void> {
@@ -153,7 +155,7 @@ export class UserStore implements UserRows {
   *#removeKey(user: string, id: string): Work<boolean> {
     const key = yield* this.#keys.get(id)
     if (key?.user !== user) return false
-    yield* execute(removeKeysSql, id)
+    yield* change({ table: 'api_key', where: { user } }, removeKeysSql, id)
     return true
   }
 
@@ -161,4 +163,8 @@ export class UserStore implements UserRows {
   *#assertUserExists(user: string): Work<void> {
     if ((yield* this.#users.get(user)) === undefined) throw new Problem('not_found', 'User not found')
   }
+}
+
+function* removeOfUser(table: string, user: string): Work<void> {
+  yield* change({ table, where: { user } }, `DELETE FROM ${table} WHERE "user" = ?`, user)
 }

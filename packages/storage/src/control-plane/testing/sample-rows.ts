@@ -1,6 +1,7 @@
 import type { Instant } from '@slipway/protocol'
 import { expect } from 'vitest'
 import type { AppConversationRow } from '../app-conversations.ts'
+import type { AuditRow } from '../audit-rows.ts'
 import type { ControlPlaneStore, PendingMessageRow } from '../control-plane-store.ts'
 import type { PageQuery, RowPage } from '../rows.ts'
 import type { SandboxRow } from '../sandboxes.ts'
@@ -83,6 +84,16 @@ export function orgRow(members: Partial<OrgRow> & { readonly id: string }): OrgR
 export function keyRow(members: Partial<ApiKeyRow> & { readonly id: string }): ApiKeyRow {
   const none = { org: null, name: null, not_before: null, expires_at: null, used_at: null, created_by: null }
   return { hash: `hash of ${members.id}`, user: 'alice', scopes: [], created_at: 1, ...none, ...members }
+}
+
+export function auditRow(members: Partial<AuditRow> & { readonly id: string }): AuditRow {
+  return {
+    created_at: 1,
+    ...{ caller: null, via: null, org: null, conversation: null, sandbox: null, target: null },
+    ...{ action: 'deleteUser', method: 'DELETE', route: '/users', target_type: 'user', request_id: 'r' },
+    ...{ allowed_by: null, status: null, before: null, after: null },
+    ...members,
+  }
 }
 
 export function messageRow(id: string, target: string): PendingMessageRow {

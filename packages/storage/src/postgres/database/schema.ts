@@ -87,6 +87,28 @@ export const migrations: readonly string[] = [
    ALTER TABLE message ADD COLUMN finer text COLLATE "C" NOT NULL DEFAULT '';
    ALTER TABLE conversation ADD COLUMN has_finer boolean NOT NULL DEFAULT false`,
   `ALTER TABLE sandbox ADD COLUMN caught_up_at bigint, ADD COLUMN deletes_at bigint`,
+  `CREATE TABLE audit (
+     id text COLLATE "C" PRIMARY KEY,
+     created_at bigint NOT NULL,
+     caller text COLLATE "C",
+     via text COLLATE "C",
+     org text COLLATE "C",
+     action text COLLATE "C" NOT NULL,
+     method text COLLATE "C" NOT NULL,
+     route text COLLATE "C" NOT NULL,
+     target_type text COLLATE "C" NOT NULL,
+     target text COLLATE "C",
+     conversation text COLLATE "C",
+     sandbox text COLLATE "C",
+     allowed_by text,
+     status integer,
+     before text,
+     after text,
+     request_id text COLLATE "C" NOT NULL
+   );
+   CREATE INDEX audit_created ON audit (created_at, id);
+   CREATE INDEX audit_caller ON audit (caller, created_at, id);
+   CREATE INDEX audit_target ON audit (target, created_at, id)`,
 ]
 
 /** The version since which events have their digits below instants. */

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { AppConversationFilter } from '../../control-plane/app-conversations.ts'
 import {
+  auditListing,
   conversationListing,
   type Listing,
   newestFirst,
@@ -10,6 +11,7 @@ import {
 } from '../../control-plane/listings.ts'
 import type { Scope } from '../../control-plane/rows.ts'
 import { childrenClause, idsOfOwnerSql, sandboxClause } from '../../control-plane/stores/app-conversations.ts'
+import { pruneNobodySql, pruneSql } from '../../control-plane/stores/audit.ts'
 import { documentSql } from '../../control-plane/stores/documents.ts'
 import { countSql, positionSql, targetClause } from '../../control-plane/stores/pending-messages.ts'
 import { usedSql } from '../../control-plane/stores/quota.ts'
@@ -78,6 +80,9 @@ test('pages are read in the order of an index without sorting', () => {
   const ofAll = pageStatements('sandbox', [sandboxListing({ isEveryOwner: true })])
   for (const step of queryPlans(ofAll))
     expect(step).toMatch(/^(SCAN|SEARCH) \w+ USING INDEX sandbox_of_users/)
+  const audits = [{}, { caller: 'user:u', text: 'x', isRefused: true }, { target: 't', action: 'a' }]
+  for (const step of queryPlans(pageStatements('audit', audits.map(auditListing))))
+    expect(step).toMatch(/^(SCAN|SEARCH) audit USING INDEX audit_/)
   const [users = [], orgs = []] = [newestFirst('user_created'), newestFirst('org_created')].map((listing) => [
     listing,
   ])
@@ -101,6 +106,8 @@ test('every other query searches an index', () => {
     usedSql,
     countSql,
     positionSql,
+    pruneSql,
+    pruneNobodySql,
   ]
   for (const step of queryPlans([...tails, ...whole])) expect(step).toMatch(/^(SEARCH |SCALAR SUBQUERY)/)
   const [unfinished] = queryPlans([`SELECT * FROM start_task ${unfinishedClause}`])

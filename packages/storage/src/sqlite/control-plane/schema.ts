@@ -21,4 +21,26 @@ export const controlPlaneMigrations: readonly string[] = [
    CREATE INDEX sandbox_of_users ON sandbox (created_at, id) WHERE owner IS NOT NULL AND wanted <> 'gone'`,
   `ALTER TABLE sandbox ADD COLUMN caught_up_at INTEGER;
    ALTER TABLE sandbox ADD COLUMN deletes_at INTEGER`,
+  `CREATE TABLE audit (
+     id TEXT PRIMARY KEY,
+     created_at INTEGER NOT NULL,
+     caller TEXT,
+     via TEXT,
+     org TEXT,
+     action TEXT NOT NULL,
+     method TEXT NOT NULL,
+     route TEXT NOT NULL,
+     target_type TEXT NOT NULL,
+     target TEXT,
+     conversation TEXT,
+     sandbox TEXT,
+     allowed_by TEXT,
+     status INTEGER,
+     before TEXT,
+     after TEXT,
+     request_id TEXT NOT NULL
+   ) STRICT;
+   CREATE INDEX audit_created ON audit (created_at, id);
+   CREATE INDEX audit_caller ON audit (caller, created_at, id);
+   CREATE INDEX audit_target ON audit (target, created_at, id)`,
 ]

@@ -1,0 +1,117 @@
+/**
+ * What one request changes, for its line of the audit.
+ *
+ * The line must be there whenever the change is, and must name what changed without a call in each handler.
+ * So the trail of a request is its asynchronous context: the store of the control plane finds it wherever the
+ * request changes rows, reads the rows before and after each statement, and writes the line in the same
+ * transaction (`audited-session.ts`). The status is added when the request has been answered; a line without
+ * one is that of a request whose server ended in between. A request that changed no row gets its line then.
+ *
+ * A trail ends with its answer: what goes on in the background after it belongs to no request.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { randomUUID } from 'node:crypto'
+import type { Instant } from '@slipway/protocol'
+import { firstChars } from '@slipway/shared/text'
+import type { AllowedBy, AuditRow, Members } from './audit-rows.ts'
+
+/** One row or document that a statement changed; undefined: it was not there. */
+export interface NotedChange {
+  readonly type: string
+  /** What it is about: rows of several tables may be about one user. */
+  readonly id: string
+  /** Tells it from all others. */
+  readonly key: string
+  readonly before: Members | undefined
+  readonly after: Members | undefined
+}
+
+type AuditCaller = Pick<AuditRow, 'caller' | 'via' | 'org'>
+
+const trails = new AsyncLocalStorage<AuditTrail>()
+/** Longest JSON text of the members before or after. */
+const maxMembersLength = 16_384
+const maxOthers = 50
+
+/** The trail of the request that is being answered. */
+export function currentAuditTrail(): AuditTrail | undefined {
+  const trail = trails.getStore()
+  return trail?.isEnded === true ? undefined : trail
+}
+
+export class AuditTrail {
+  isEnded = false
+  target: string | undefined
+  allowedBy: AllowedBy | null = null
+  readonly #about: Pick<AuditRow, 'action' | 'method' | 'route' | 'target_type' | 'request_id' | 'created_at'>
+  readonly #id = randomUUID()
+  readonly #changes: NotedChange[] = []
+  #caller: AuditCaller = { caller: null, via: null, org: null }
+  #ids: Pick<AuditRow, 'conversation' | 'sandbox'> = { conversation: null, sandbox: null }
+
+  constructor(
+    about: Pick<AuditRow, 'action' | 'method' | 'route' | 'target_type' | 'request_id'>,
+    now: Instant,
+  ) {
+    this.#about = { ...about, created_at: now }
+  }
+
+  run<T>(work: () => T): T {
+    return trails.run(this, work)
+  }
+
+  setCaller(caller: AuditCaller): void {
+    this.#caller = caller
+  }
+
+  setIds(ids: Pick<AuditRow, 'conversation' | 'sandbox'>): void {
+    this.#ids = ids
+  }
+
+  /** Keeps changes that are durable. */
+  keep(changes: readonly NotedChange[]): void {
+    this.#changes.push(...changes)
+  }
+
+  /** The line, with further changes of a transaction that is not durable yet. */
+  toRow(further: readonly NotedChange[] = [], status: number | null = null): AuditRow {
+    const changes = [...this.#changes, ...further]
+    const { target_type } = this.#about
+    const target = this.target ?? changes.find(({ type, before }) => type === target_type && !before)?.id
+    return {
+      id: this.#id,
+      ...this.#about,
+      ...this.#caller,
+      ...this.#ids,
+      target: target === undefined ? null : firstChars(target, 200),
+      allowed_by: this.allowedBy,
+      status,
+      before: toMembers(changes, 'before', target),
+      after: toMembers(changes, 'after', target),
+    }
+  }
+}
+
+/** Members of the target itself; of other rows that came or went the ids, by type. */
+function toMembers(
+  changes: readonly NotedChange[],
+  side: 'before' | 'after',
+  target: string | undefined,
+): Members | null {
+  const members: Record<string, unknown> = {}
+  const others: Record<string, string[]> = {}
+  const created = new Set(changes.filter(({ before }) => before === undefined).map(({ key }) => key))
+  // The first value before and the last one after; a row that the request created has none before.
+  for (const change of side === 'before' ? changes.toReversed() : changes) {
+    const { type, id, key } = change
+    if (side === 'before' && created.has(key)) continue
+    if (id === target || type === 'document') Object.assign(members, change[side])
+    else if (change[side] !== undefined && change[side === 'before' ? 'after' : 'before'] === undefined)
+      others[`${type}s`] = [...new Set([...(others[`${type}s`] ?? []), id])].slice(0, maxOthers)
+  }
+  const all = { ...others, ...members }
+  if (Object.keys(all).length === 0) return null
+  return JSON.stringify(all).length > maxMembersLength
+    ? { is_cut: true, changed_members: Object.keys(all).slice(0, maxOthers) }
+    : all
+}
