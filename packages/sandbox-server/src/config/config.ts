@@ -17,9 +17,12 @@ type Values = SettingValues<typeof settings>
 
 /** Reads the environment. Throws an Error that names the invalid variable and never shows its value. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>) {
-  const { specDefaults, ...values } = readSettings(settings, env)
+  const { specDefaults, maxSandboxes, ...values } = readSettings(settings, env)
   return {
     ...values,
+    maxSandboxes: maxSandboxes ?? (values.backend === 'kubernetes' ? 0 : usualMaxSandboxes),
+    /** A limit that nobody has set keeps no sandbox from a resume that an earlier version let run. */
+    limitsResumes: maxSandboxes !== undefined,
     /** Each has a backend and limits; the first is the default. */
     specs: sandboxSpecs(values, specDefaults),
     model: values.model.model === undefined ? undefined : llm.parse(definedMembers(values.model)),
@@ -27,8 +30,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   }
 }
 
+/** Where no limit is set: enough for a person, and few enough for one machine. */
+const usualMaxSandboxes = 10
+
 function sandboxSpecs(
-  { backend, network, image, specs }: Omit<Values, 'specDefaults'>,
+  { backend, network, image, specs }: Omit<Values, 'specDefaults' | 'maxSandboxes'>,
   { host_ports, warm, resources }: Values['specDefaults'],
 ): (SandboxSpec & { readonly backend: string })[] {
   const defaultSpec = backend === 'process' ? { id: 'process' } : { id: image, image }

@@ -49,8 +49,9 @@ export async function ensureCapacity(
   owner: string | null,
   except?: string,
 ): Promise<void> {
-  const { maxSandboxesPolicy: policy, rows } = deps
-  const limit = await getSandboxLimit(deps, owner)
+  const { maxSandboxesPolicy: policy, rows, limitsResumes = true } = deps
+  const isFree = except !== undefined && !limitsResumes
+  const limit = await getSandboxLimit(isFree ? { ...deps, maxSandboxes: 0 } : deps, owner)
   if (limit === undefined) return
   const others = (await listActive(rows, owner)).filter(({ id }) => id !== except)
   let current = others.length
@@ -62,7 +63,7 @@ export async function ensureCapacity(
   }
   if (current < limit) return
   const hint = policy === 'refuse' ? '' : ', and none of them is idle'
-  const message = `${current} sandboxes of yours run and ${limit} may${hint}: pause or delete one first.`
+  const message = `${current} sandboxes of yours run and ${limit} may${hint}: pause or delete one first, or ask an administrator (slipway quotas set --sandboxes).`
   const members = { error: 'CONCURRENCY_LIMIT_REACHED', limit, current }
   throw new Problem('too_many', message, undefined, members)
 }

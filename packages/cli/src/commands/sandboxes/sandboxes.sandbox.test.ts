@@ -254,7 +254,7 @@ test('users, keys and quotas are managed by commands', async () => {
   expect((await runCli(['users'])).stdout).toMatch(new RegExp(`^${ann.id} +3 +Ann$`, 'm'))
   const asAnn = { SLIPWAY_API_KEY: ann.key }
   expect((await runCli(['quotas'], asAnn)).stdout).toMatch(
-    /^ +USED +LIMIT *\nconversations today +0 +3 +again at \S+Z, set for the user\nconversations stored +0 +unlimited *\nMB of events stored +0 +unlimited *\nrunning sandboxes +0 +unlimited *\n$/,
+    /^ +USED +LIMIT *\nconversations today +0 +3 +again at \S+Z, set for the user\nconversations stored +0 +unlimited *\nMB of events stored +0 +unlimited *\nrunning sandboxes +0 +10 *\n$/,
   )
   const limits = ['--per-day', '-1', '--conversations', 'none', '--stored-mb', '7', '--sandboxes', '2']
   expect((await runCli(['quotas', 'set', 'Ann', ...limits])).stdout).toMatch(
@@ -264,7 +264,7 @@ test('users, keys and quotas are managed by commands', async () => {
   const set = await runCli(['quotas', 'set', 'Ann', '--per-day', '5', '--sandboxes', 'default', '--json'])
   expect(JSON.parse(set.stdout)).toMatchObject({ daily_conversation_limit: 5, max_sandboxes: null })
   for (const show of [await runCli(['quotas'], asAnn), await runCli(['quotas', 'show', 'Ann'])])
-    expect(show.stdout).toMatch(/today +0 +5 .*\n.*\n.*stored +0 +7 *\n.*sandboxes +0 +unlimited *\n$/)
+    expect(show.stdout).toMatch(/today +0 +5 .*\n.*\n.*stored +0 +7 *\n.*sandboxes +0 +10 *\n$/)
   expect((await runCli(['quotas', 'show', 'Ann'], asAnn)).code).toBe(1)
   for (const wrong of [['--per-day', '-2'], ['--sandboxes', 'x'], []])
     expect(await runCli(['quotas', 'set', 'Ann', ...wrong])).toMatchObject({

@@ -121,6 +121,27 @@ test('the cap refuses one more with what a program wants to know, and counts nei
   await sandboxes.resume(first)
 })
 
+test('a limit that nobody has set counts at starts alone; one of the user at resumes too', async () => {
+  const at = await createFixture()
+  const all = { maxSandboxes: 0, maxSandboxesPolicy: 'refuse' as const }
+  const before = await at.open(all)
+  const rows = [await startAndWait(before), await startAndWait(before)]
+  for (const row of rows) await before.pause(row)
+  await before[Symbol.asyncDispose]()
+  const sandboxes = await at.open({ ...all, maxSandboxes: 1, limitsResumes: false })
+  for (const row of rows) await sandboxes.resume(row)
+  await expect(sandboxes.start(ann)).rejects.toMatchObject({ code: 'too_many', members: { limit: 1 } })
+  const [first] = rows as [(typeof rows)[0]]
+  await sandboxes.waitSettled(first.id, AbortSignal.timeout(20_000))
+  await sandboxes.pause(first)
+  await at.controlPlane.users.addUser({
+    ...{ id: 'ann', name: null, email: null, org: null, is_admin: false },
+    ...{ daily_conversation_limit: null, created_at: 1 },
+  })
+  await at.controlPlane.users.setLimits('ann', { max_sandboxes: 1 })
+  await expect(sandboxes.resume(first)).rejects.toMatchObject({ code: 'too_many' })
+})
+
 test('however many ask at once, no more run than may', async () => {
   const at = await createFixture([{ warm: 2 }])
   const sandboxes = await at.open({ maxSandboxes: 3, maxSandboxesPolicy: 'refuse' })

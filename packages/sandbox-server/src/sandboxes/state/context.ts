@@ -33,6 +33,8 @@ export interface SandboxesOptions extends Lifetimes {
   readonly trustsRepositories?: boolean
   /** Concurrently running sandboxes of one owner without their own limit; 0: not limited. */
   readonly maxSandboxes: number
+  /** Whether that limit counts at resumes too; limits of users always do. True unless given. */
+  readonly limitsResumes?: boolean
   /** At that limit a start is refused, or an idle sandbox is paused for it. */
   readonly maxSandboxesPolicy: 'refuse' | 'pause_idle'
   /** Time until an agent server must answer. */
