@@ -92,6 +92,7 @@ export { defaultSource } from './events/sources.ts'
 export * from './message-texts.ts'
 export * from './openapi/openapi.ts'
 export {
+  type Erasure,
   type QuotaStatus,
   type Scope,
   type UserMarketplace,

@@ -3,6 +3,7 @@ import type { Clock } from '@slipway/shared/time'
 import type { Cipher } from '@slipway/storage'
 import type { openControlPlane } from '@slipway/storage/control-plane'
 import { Accounts } from './accounts/accounts.ts'
+import { eraseUser, findErasure } from './accounts/erase-user.ts'
 import { LookupSecrets } from './accounts/lookup-secrets.ts'
 import { offerHandlers } from './accounts/offer-handlers.ts'
 import { ownOrganizationHandlers } from './accounts/own-organization-handlers.ts'
@@ -13,7 +14,7 @@ import { scriptConsentHandlers } from './accounts/script-consent-handlers.ts'
 import { secretHandlers } from './accounts/secret-handlers.ts'
 import { settingsHandlers } from './accounts/settings-handlers.ts'
 import { StorageQuota } from './accounts/storage-quota.ts'
-import { keyHandlers } from './admin/key-handlers.ts'
+import { keyHandlers, userKeyHandlers } from './admin/key-handlers.ts'
 import { organizationHandlers } from './admin/organization-handlers.ts'
 import { quotaHandlers } from './admin/quota-handlers.ts'
 import { userHandlers } from './admin/user-handlers.ts'
@@ -93,13 +94,8 @@ export async function openServices(options: ServicesOptions) {
     }),
   )
   const accounts = new Accounts({ ...config, documents, cipher })
-  const quota = new Quota({
-    users,
-    rows: controlPlane.quota,
-    limit: config.dailyLimit,
-    exemptOrgs: config.exemptOrgs,
-    now,
-  })
+  const { dailyLimit: limit, exemptOrgs } = config
+  const quota = new Quota({ users, rows: controlPlane.quota, limit, exemptOrgs, now })
   const storageQuota = new StorageQuota({
     ...{ ...config, users, conversations: controlPlane.conversations, isShared: leases.isShared },
     records: storage.conversations,
@@ -134,6 +130,7 @@ export async function openServices(options: ServicesOptions) {
       config,
       common,
       auditLog,
+      cipher,
       specs,
       quota,
       pendingMessages,
@@ -164,6 +161,10 @@ export function callerHandlers(services: Services) {
   const { controlPlane, storage, sandboxes, accounts, storageQuota } = common
   const { users } = controlPlane
   const calls = new AgentCalls(common)
+  const erasing = {
+    ...{ controlPlane, conversations, sandboxes, starter, accounts, cipher: services.cipher, now },
+    records: storage.conversations,
+  }
   return {
     ...sandboxHandlers({ sandboxes, specs, lookupSecrets }),
     ...startTaskHandlers({ starter, startTasks: controlPlane.startTasks }),
@@ -175,12 +176,15 @@ export function callerHandlers(services: Services) {
     ...eventHandlers({ conversations, storage }),
     ...timelineHandlers({ conversations, storage }),
     ...keyHandlers({ users, now }),
+    ...userKeyHandlers({ users, now }),
     ...userHandlers({
       users,
       removeUser: (id, how) => removeUser({ controlPlane, conversations, sandboxes, starter }, id, how),
+      eraseUser: (id, signal) => eraseUser(erasing, id, signal),
+      findErasure: (id) => findErasure(erasing, id),
       now,
     }),
-    ...organizationHandlers({ users, now }),
+    ...organizationHandlers({ users, exemptOrgs: config.exemptOrgs, now }),
     ...quotaHandlers({
       ...{ users, quota, storageQuota, maxSandboxes: config.maxSandboxes },
       sandboxes: controlPlane.sandboxes,

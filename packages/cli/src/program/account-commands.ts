@@ -1,13 +1,14 @@
 import type { Command } from 'commander'
 import type { LimitFlags } from '../commands/sandboxes/accounts.ts'
 import type { SandboxServerContext } from '../context/command-context.ts'
-import { limitFlag, timeFlag } from './flags.ts'
+import { ageFlag, limitFlag, timeFlag } from './flags.ts'
 
 type RunWithClient = (work: (context: SandboxServerContext) => Promise<unknown>) => Promise<void>
 
 const load = () => import('../commands/sandboxes/accounts.ts')
 const perDay = limitFlag(1_000_000)
 const amount = limitFlag(1_000_000_000)
+const ofUserText = 'of this user, by id or name; administrators may'
 const limitText = 'a number, unlimited (or -1), or default: the one of the server'
 
 /** Adds the options of limits to a command. */
@@ -43,25 +44,14 @@ export function addAccountCommands(slipway: Command, run: RunWithClient): void {
     .action((id: string, flags: { withSandboxes: boolean }) =>
       run(async (context) => (await load()).removeUserCommand(context, id, flags)),
     )
-  const keys = slipway.command('keys').description('list, add and revoke your API keys of a sandbox server')
-  keys
-    .command('ls', { isDefault: true })
-    .description('list your keys')
-    .action(() => run(async (context) => (await load()).listKeysCommand(context)))
-  keys
-    .command('add')
-    .description('make a key, and print it once')
-    .argument('<name>', 'what it is for')
-    .option('--read-only', 'a key that only reads', false)
-    .option('--expires <time>', 'when it ends, as a date or a time', timeFlag)
-    .action((name: string, flags: { readOnly: boolean; expires?: string }) =>
-      run(async (context) => (await load()).addKeyCommand(context, name, flags)),
+  users
+    .command('erase')
+    .description(
+      'delete all data of a user, and print a certificate; repeat it with the id after an interruption',
     )
-  keys
-    .command('rm')
-    .description('revoke a key')
-    .argument('<key>', 'id of the key')
-    .action((id: string) => run(async (context) => (await load()).removeKeyCommand(context, id)))
+    .argument('<user>', 'id or name of the user')
+    .action((id: string) => run(async (context) => (await load()).eraseUserCommand(context, id)))
+  addKeyCommands(slipway, run)
   const quotas = slipway.command('quotas').description('show and set limits of a sandbox server')
   quotas
     .command('show', { isDefault: true })
@@ -75,4 +65,49 @@ export function addAccountCommands(slipway: Command, run: RunWithClient): void {
   limitOptions(set).action((id: string, flags: LimitFlags) =>
     run(async (context) => (await load()).setQuotaCommand(context, id, flags)),
   )
+}
+
+function addKeyCommands(slipway: Command, run: RunWithClient): void {
+  const keys = slipway
+    .command('keys')
+    .description('list, add, replace and revoke API keys of a sandbox server')
+  keys
+    .command('ls', { isDefault: true })
+    .description('list your keys, when each was used, and when it ends')
+    .option('--user <user>', ofUserText)
+    .action((flags: { user?: string }) =>
+      run(async (context) => (await load()).listKeysCommand(context, flags)),
+    )
+  keys
+    .command('add')
+    .description('make a key, and print it once')
+    .argument('<name>', 'what it is for')
+    .option('--read-only', 'a key that only reads', false)
+    .option('--expires <time>', 'when it ends, as a date or a time', timeFlag)
+    .option('--user <user>', ofUserText)
+    .option('--org <org>', 'bind it to this organisation, by id or name')
+    .action((name: string, flags: { readOnly: boolean; expires?: string; user?: string; org?: string }) =>
+      run(async (context) => (await load()).addKeyCommand(context, name, flags)),
+    )
+  keys
+    .command('rm')
+    .description('revoke a key')
+    .argument('<key>', 'id of the key')
+    .option('--user <user>', ofUserText)
+    .action((id: string, flags: { user?: string }) =>
+      run(async (context) => (await load()).removeKeyCommand(context, id, flags)),
+    )
+  keys
+    .command('rotate')
+    .description('make a key with the same rights, and end the old one and all that was made with it')
+    .argument('<key>', 'id of the key')
+    .option(
+      '--grace <age>',
+      'how long the old one stays valid, such as 1h; it ends at once unless given',
+      ageFlag,
+    )
+    .option('--user <user>', ofUserText)
+    .action((id: string, flags: { grace?: number; user?: string }) =>
+      run(async (context) => (await load()).rotateKeyCommand(context, id, flags)),
+    )
 }

@@ -6,6 +6,7 @@ import { addAccountCommands } from './account-commands.ts'
 import { addAuditCommands } from './audit-commands.ts'
 import { explainSandboxServerError } from './error-message.ts'
 import { integerFlag, pageSizeFlag } from './flags.ts'
+import { addOrganizationCommands } from './organization-commands.ts'
 import type { ServerSelection } from './server-selection.ts'
 
 interface SandboxCommandDeps {
@@ -42,6 +43,7 @@ export function addSandboxServerCommands(
   addSandboxCommands(slipway, run)
   addAppCommands(slipway, run, config)
   addAccountCommands(slipway, run)
+  addOrganizationCommands(slipway, run)
   addAuditCommands(slipway, run)
 }
 

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'e1e75dea28c311cdca0183d71a0fda0562692c8d8f4abd6e0280fce1f7860245'
+const expectedHash = '0eb69051238b9b4ccb252ddc12d9c4ddfd928d7ae4700bae7e109d1ced780460'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -1,9 +1,9 @@
 import * as z from 'zod'
 import { profileName } from '../agent-server/llm/profile-name.ts'
 import { profileMutation, renameProfileRequest } from '../agent-server/profiles/llm-profile.ts'
-import { pageQuery, queryFlag, queryInstant, queryText } from '../core/query.ts'
+import { pageQuery, queryFlag, queryText } from '../core/query.ts'
 import { healthStatus, ok, successResponses } from '../core/responses.ts'
-import { auditTargetTypes, defineRoutes, route } from '../core/route.ts'
+import { defineRoutes, route } from '../core/route.ts'
 import {
   boundedText,
   component,
@@ -11,40 +11,27 @@ import {
   looseComponent,
   nullAsUndefined,
   pageOf,
-  strictComponent,
-  timestamp,
-  uuid,
-  withDefault,
 } from '../core/schemas.ts'
 import {
   apiKeyInfo,
-  auditRecord,
   createApiKeyRequest,
   currentApiKey,
-  dailyLimit,
   messageResponse,
   newApiKey,
-  organization,
-  orgQuota,
   quotaStatus,
+  rotateApiKeyRequest,
   saveUserProfileRequest,
   secretName,
   secretSummary,
-  setQuotaRequest,
-  setUserQuotaRequest,
-  user,
-  userQuota,
   webClientConfig,
 } from './account.ts'
+import { adminRoutes, keyParams, serviceRoutes } from './admin-routes.ts'
 import { providerType } from './app-conversation.ts'
-import { ownedSandbox, sandboxId } from './sandbox.ts'
+import { sandboxId } from './sandbox.ts'
 
 const messageResponses = { 200: { description: 'What was done.', schema: messageResponse } }
 const profileParams = z.object({ name: profileName })
 const profileMutationResponse = { description: 'What was done.', schema: profileMutation }
-const userParams = z.object({ user_id: z.string().min(1).max(100) })
-const organizationParams = z.object({ org_id: uuid })
-const organizationMemberParams = z.object({ org_id: uuid, user_id: z.string().min(1).max(100) })
 const secretParams = z.object({ name: z.string().min(1).max(200) })
 
 const healthRoutes = defineRoutes('health', {
@@ -286,8 +273,22 @@ const keyRoutes = defineRoutes(
     deleteApiKey: route.delete('/api/keys/{key_id}', {
       summary: 'Revoke an API key',
       audit: { target: 'key', id: 'key_id' },
-      params: z.object({ key_id: z.string().min(1).max(100) }),
+      params: keyParams,
       responses: successResponses,
+    }),
+    rotateApiKey: route.post('/api/keys/{key_id}/rotate', {
+      summary: 'Replace an API key; the new one is shown in this answer only',
+      audit: { target: 'key', id: 'key_id' },
+      description:
+        'The new key may do the same, and ends when the old one would have. The old key, and what was made with it, ends at once or after grace_seconds.',
+      params: keyParams,
+      body: rotateApiKeyRequest.prefault({}),
+      responses: {
+        201: { description: 'The new key.', schema: newApiKey },
+        403: { description: 'The caller may not give what the key may, or its own key was made with it.' },
+        409: { description: 'The key has ended, or there are too many.' },
+      },
+      example: { grace_seconds: 3600 },
     }),
   },
   { access: 'user' },
@@ -302,188 +303,6 @@ const quotaRoutes = defineRoutes(
     }),
   },
   { access: 'user' },
-)
-
-const auditFilter = {
-  caller: queryText.meta({ description: 'Keep only what this caller did: user:ID, sandbox:ID.' }),
-  action: queryText.meta({ description: 'Keep only this operation, such as deleteUser.' }),
-  target_type: queryText.meta({
-    description: `Keep only what was about one of ${auditTargetTypes.join(', ')}.`,
-  }),
-  target: queryText.meta({ description: 'Keep only what was about this id or name.' }),
-  from: queryInstant.optional().meta({ description: 'Keep only what came at this time or later.' }),
-  to: queryInstant.optional().meta({ description: 'Keep only what came before this time.' }),
-  text: queryText.meta({
-    description: 'Keep only entries with this in the operation, the route or an id, in any case.',
-  }),
-  refused: queryFlag.meta({ description: 'Keep only what was refused or failed.' }),
-}
-
-const adminRoutes = defineRoutes(
-  'admin',
-  {
-    setOrgQuota: route.put('/api/admin/quota/orgs/{org_id}/quota', {
-      summary: 'Set the daily limit of the users of an organisation',
-      audit: { target: 'quota', id: 'org_id' },
-      params: organizationParams,
-      body: setQuotaRequest,
-      responses: ok('It is set.', orgQuota),
-    }),
-    setUserQuota: route.put('/api/admin/quota/users/{user_id}/quota', {
-      summary: 'Set the limits of a user',
-      audit: { target: 'quota', id: 'user_id' },
-      params: userParams,
-      body: setUserQuotaRequest,
-      responses: ok('It is set.', userQuota),
-    }),
-    listUsers: route.get('/api/admin/users', {
-      summary: 'List users in pages',
-      query: pageQuery,
-      responses: ok('One page.', pageOf(user).meta({ id: 'UserPage' })),
-    }),
-    createUser: route.post('/api/admin/users', {
-      summary: 'Add a user',
-      audit: { target: 'user' },
-      body: strictComponent('CreateUserRequest', {
-        name: nullAsUndefined(boundedText(1, 200)),
-        email: nullAsUndefined(boundedText(3, 320)),
-        org_id: nullAsUndefined(uuid),
-        is_admin: withDefault(z.boolean(), false),
-        daily_conversation_limit: dailyLimit.default(null),
-      }).refine(({ name, email }) => name !== undefined || email !== undefined, {
-        path: ['name'],
-        message: 'A user needs a name or an email',
-      }),
-      responses: { 201: { description: 'The user.', schema: user } },
-      example: { name: 'Ann', email: 'ann@example.org', daily_conversation_limit: 20 },
-    }),
-    patchUser: route.patch('/api/admin/users/{user_id}', {
-      summary: 'Change a user',
-      audit: { target: 'user', id: 'user_id' },
-      params: userParams,
-      /** Members that are absent stay, null clears. */
-      body: component('UpdateUserRequest', {
-        name: boundedText(1, 200).nullish(),
-        email: boundedText(3, 320).nullish(),
-        org_id: uuid.nullish(),
-        is_admin: z.boolean().optional(),
-        daily_conversation_limit: dailyLimit.optional(),
-      }),
-      responses: ok('The user.', user),
-    }),
-    deleteUser: route.delete('/api/admin/users/{user_id}', {
-      summary: 'Remove a user and their keys',
-      audit: { target: 'user', id: 'user_id' },
-      description:
-        'The keys stop working in any case, also when the answer is 409. The user stays while sandboxes or conversations of the user exist.',
-      params: userParams,
-      query: z.object({
-        with_sandboxes: queryFlag.meta({
-          description: 'Delete the sandboxes and the conversations of the user too.',
-        }),
-      }),
-      responses: {
-        ...successResponses,
-        409: {
-          description:
-            'The user has sandboxes or conversations, which the answer names and counts, or is the one who asks.',
-        },
-      },
-    }),
-    createUserKey: route.post('/api/admin/users/{user_id}/keys', {
-      summary: 'Make an API key for a user; it is shown in this answer only',
-      audit: { target: 'key' },
-      params: userParams,
-      body: createApiKeyRequest.prefault({}),
-      responses: { 201: { description: 'The key.', schema: newApiKey } },
-    }),
-    listOrganizations: route.get('/api/admin/organizations', {
-      summary: 'List organisations in pages',
-      query: pageQuery,
-      responses: ok('One page.', pageOf(organization).meta({ id: 'OrganizationPage' })),
-    }),
-    createOrganization: route.post('/api/admin/organizations', {
-      summary: 'Add an organisation',
-      audit: { target: 'organization' },
-      access: 'server',
-      body: component('CreateOrganizationRequest', {
-        name: boundedText(1, 200),
-        daily_conversation_limit: dailyLimit.default(null),
-      }),
-      responses: { 201: { description: 'The organisation.', schema: organization } },
-    }),
-    joinOrganization: route.put('/api/admin/organizations/{org_id}/members/{user_id}', {
-      summary: 'Make a user a member of an organisation',
-      audit: { target: 'organization', id: 'org_id' },
-      params: organizationMemberParams,
-      responses: successResponses,
-    }),
-    leaveOrganization: route.delete('/api/admin/organizations/{org_id}/members/{user_id}', {
-      summary: 'Take a user out of an organisation',
-      audit: { target: 'organization', id: 'org_id' },
-      params: organizationMemberParams,
-      responses: successResponses,
-    }),
-    getUserQuota: route.get('/api/admin/quota/users/{user_id}/quota', {
-      summary: 'The limits of a user, and what is used of them',
-      params: userParams,
-      responses: ok('Used and left.', quotaStatus),
-    }),
-    listAllSandboxes: route.get('/api/admin/sandboxes', {
-      summary: 'List the sandboxes of all users in pages, the newest first',
-      query: pageQuery.extend({ user_id: queryText.meta({ description: 'Only those of this user.' }) }),
-      responses: ok('One page.', pageOf(ownedSandbox).meta({ id: 'OwnedSandboxPage' })),
-    }),
-    deleteAnySandbox: route.delete('/api/admin/sandboxes/{sandbox_id}', {
-      summary: 'Delete a sandbox of any user and its files',
-      audit: { target: 'sandbox', id: 'sandbox_id' },
-      description: 'Its conversations stay readable.',
-      params: z.object({ sandbox_id: sandboxId }),
-      responses: successResponses,
-    }),
-    listAudit: route.get('/api/admin/audit', {
-      summary: 'List who changed what, the newest first',
-      description:
-        'The requests of a year that changed something or showed a secret, and those that were refused. A line is written in the transaction of its change.',
-      query: pageQuery.extend(auditFilter),
-      responses: ok('One page.', pageOf(auditRecord).meta({ id: 'AuditPage' })),
-    }),
-    exportAudit: route.get('/api/admin/audit/export', {
-      summary: 'Export who changed what, the newest first',
-      description:
-        'All lines that match, as JSON lines or CSV. In CSV, members are JSON, and a text that a spreadsheet would compute begins with an apostrophe.',
-      query: z.object({
-        ...auditFilter,
-        format: withDefault(z.enum(['jsonl', 'csv']), 'jsonl'),
-      }),
-      responses: {
-        200: { description: 'The lines.', contentType: ['application/x-ndjson', 'text/csv'] },
-      },
-    }),
-  },
-  { access: 'admin' },
-)
-
-const serviceRoutes = defineRoutes(
-  'admin',
-  {
-    createServiceKey: route.post('/api/service/users/{user_id}/orgs/{org_id}/api-keys', {
-      summary: 'Get an API key of a user for a service that works for users, such as a scheduler',
-      audit: { target: 'key' },
-      description:
-        "With the service's own key of an administrator, also as X-Service-API-Key. The same key on each request of a day (UTC). It may read and write, ends two days later, and ends with the service's key, unless that is a key of the configuration.",
-      params: z.object({ user_id: userParams.shape.user_id, org_id: z.string().min(1).max(100) }),
-      body: component('CreateServiceKeyRequest', { name: boundedText(1, 200) }),
-      responses: {
-        201: {
-          description: 'The key.',
-          schema: component('ServiceKey', { key: z.string(), name: z.string(), expires_at: timestamp }),
-        },
-        403: { description: 'The user is not a member of the organisation.' },
-      },
-    }),
-  },
-  { access: 'admin' },
 )
 
 /** Users, keys, quotas, settings and secrets of the control plane, and its health. */

@@ -46,6 +46,12 @@ export const createApiKeyRequest = component('CreateApiKeyRequest', {
   expires_at: nullAsUndefined(moment),
 })
 
+export const rotateApiKeyRequest = component('RotateApiKeyRequest', {
+  grace_seconds: withDefault(z.int().min(0).max(2_592_000), 0).meta({
+    description: 'How long the old key stays valid, at most 30 days; 0: it ends at once.',
+  }),
+})
+
 export const currentApiKey = component('CurrentApiKey', {
   id: z.string().nullable(),
   name: z.string().nullable(),
@@ -72,6 +78,25 @@ export const organization = component('Organization', {
   daily_conversation_limit: z.int().nullable(),
   created_at: timestamp,
 })
+
+export const organizationDetails = organization
+  .extend({
+    is_exempt: z.boolean().meta({
+      description: 'Named in `SLIPWAY_EXEMPT_ORGANIZATIONS`; a member is exempt with a key bound to it.',
+    }),
+    members: z.int(),
+    sandboxes: z.int(),
+    conversations: z.int(),
+  })
+  .meta({ id: 'OrganizationDetails' })
+
+export const erasure = component('Erasure', {
+  user: z.string().meta({ description: 'The pseudonym under which lines of the audit stay.' }),
+  erased_at: timestamp,
+  counts: z.record(z.string(), z.int()).meta({ description: 'What was deleted, by kind.' }),
+  digest: z.string().meta({ description: 'SHA-256 of the above and of the ids of what was deleted.' }),
+})
+export type Erasure = z.infer<typeof erasure>
 
 /** Of what a user stores or runs. Null inherits the server's limit, -1 is unlimited, 0 is nothing. */
 const userLimit = z.union([z.literal(-1), z.int().min(0).max(1_000_000_000)]).nullable()

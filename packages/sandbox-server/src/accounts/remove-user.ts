@@ -1,7 +1,7 @@
 import { Problem } from '@slipway/protocol'
 import type { ControlPlaneStore, SandboxRow } from '@slipway/storage/control-plane'
 
-interface RemoveUserDeps {
+export interface RemoveUserDeps {
   readonly controlPlane: Pick<ControlPlaneStore, 'users' | 'sandboxes' | 'conversations' | 'startTasks'>
   readonly conversations: {
     remove(scope: { readonly owner: string }, id: string): Promise<void>
@@ -43,7 +43,7 @@ export async function removeUser(
 }
 
 /** Starts in progress end first: they would create more. */
-async function removeWork(deps: RemoveUserDeps, owner: string): Promise<void> {
+export async function removeWork(deps: RemoveUserDeps, owner: string): Promise<void> {
   const { controlPlane, conversations, sandboxes, starter } = deps
   const { startTasks } = controlPlane
   const scope = { owner }

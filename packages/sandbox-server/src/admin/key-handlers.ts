@@ -4,27 +4,25 @@ import {
   type Instant,
   must,
   Problem,
+  type Scope,
   type sandboxServerRoutes,
 } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import type { ApiKeyRow, UserRows } from '@slipway/storage/control-plane'
-import { AdminReach, assertMayGrant } from '../auth/admin-reach.ts'
-import { issueApiKey, type KeyRequest } from '../auth/api-keys.ts'
+import { AdminReach, assertMayGrant, isWithinReach } from '../auth/admin-reach.ts'
+import { issueApiKey, type KeyRequest, rotateApiKey } from '../auth/api-keys.ts'
 import { type Caller, extractKey, getCaller } from '../auth/authenticator.ts'
 import { issueServiceKey } from '../auth/service-keys.ts'
+import { requireFound } from './require-found.ts'
 
-/** API keys of the caller, and new ones of users in its reach. */
-export function keyHandlers({ users, now }: { readonly users: UserRows; readonly now: () => Instant }) {
-  const createKeyReply = async (user: string, request: KeyRequest, creator: Caller) => {
-    const { key, row } = await issueApiKey(users, user, request, now(), creator)
-    return { status: 201, json: { ...keyInfo(row), key } }
-  }
+/** API keys of the caller, and those of services. */
+export function keyHandlers({ users, now }: KeyDeps) {
+  const { createKeyReply, rotateReply } = keyReplies({ users, now })
   /** A key of an organisation shows the keys of that organisation only. */
   const listVisibleKeys = async (caller: Caller) =>
     (await users.listKeys(requireOwner(caller))).filter(
       ({ org }) => caller.boundOrg === null || org === caller.boundOrg,
     )
-  const reach = new AdminReach(users)
   const issuing = new KeyedMutex()
   return {
     async listApiKeys(request) {
@@ -51,11 +49,10 @@ export function keyHandlers({ users, now }: { readonly users: UserRows; readonly
       if (isVisible && (await users.removeKey(requireOwner(caller), key_id))) return success
       throw new Problem('not_found', 'There is no such key')
     },
-    async createUserKey(request) {
+    async rotateApiKey(request) {
       const caller = getCaller(request)
-      const { id } = await reach.findUser(caller, request.params.user_id)
-      assertMayGrant(caller, request.body)
-      return await createKeyReply(id, request.body, caller)
+      const old = (await listVisibleKeys(caller)).find(({ id }) => id === request.params.key_id)
+      return await rotateReply(caller, requireFound(old, 'key'), request.body.grace_seconds)
     },
     async createServiceKey(request) {
       const { user_id: user, org_id: org } = request.params
@@ -69,6 +66,61 @@ export function keyHandlers({ users, now }: { readonly users: UserRows; readonly
       return { status: 201, json: { key, name, expires_at } }
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
+}
+
+interface KeyDeps {
+  readonly users: UserRows
+  readonly now: () => Instant
+}
+
+/** API keys of users in the reach of an administrator. */
+export function userKeyHandlers({ users, now }: KeyDeps) {
+  const { createKeyReply, rotateReply } = keyReplies({ users, now })
+  const reach = new AdminReach(users)
+  /** A key of a user, of the organisation of the caller's key if that is bound to one. */
+  const findUserKey = async (caller: Caller, { user_id, key_id }: { user_id: string; key_id: string }) => {
+    const { id } = await reach.findUser(caller, user_id)
+    const key = (await users.listKeys(id)).find((row) => row.id === key_id && isWithinReach(caller, row))
+    return requireFound(key, 'key')
+  }
+  return {
+    async listUserKeys(request) {
+      const caller = getCaller(request)
+      const { id } = await reach.findUser(caller, request.params.user_id)
+      return { json: (await users.listKeys(id)).filter((row) => isWithinReach(caller, row)).map(keyInfo) }
+    },
+    async deleteUserKey(request) {
+      const { id, user } = await findUserKey(getCaller(request), request.params)
+      await users.removeKey(user, id)
+      return success
+    },
+    async rotateUserKey(request) {
+      const caller = getCaller(request)
+      return await rotateReply(caller, await findUserKey(caller, request.params), request.body.grace_seconds)
+    },
+    async createUserKey(request) {
+      const caller = getCaller(request)
+      const { id } = await reach.findUser(caller, request.params.user_id)
+      assertMayGrant(caller, request.body)
+      return await createKeyReply(id, request.body, caller)
+    },
+  } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
+}
+
+/** Answers with a new key. */
+function keyReplies({ users, now }: KeyDeps) {
+  const createKeyReply = async (user: string, request: KeyRequest, creator: Caller) => {
+    const { key, row } = await issueApiKey(users, user, request, now(), creator)
+    return { status: 201, json: { ...keyInfo(row), key } }
+  }
+  const rotateReply = async (caller: Caller, old: ApiKeyRow, graceSeconds: number) => {
+    assertMayGrant(caller, { scopes: old.scopes as Scope[], org_id: old.org ?? undefined })
+    const at = now()
+    const endsAt = graceSeconds === 0 ? null : at + graceSeconds * 1_000_000
+    const { key, row } = await rotateApiKey(users, old, endsAt, { now: at, creator: caller })
+    return { status: 201, json: { ...keyInfo(row), key } }
+  }
+  return { createKeyReply, rotateReply }
 }
 
 const success = { json: { success: true } }

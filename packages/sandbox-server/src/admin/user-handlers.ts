@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import type { Handlers } from '@slipway/http'
-import { formatNullableInstant, type Instant, Problem, type sandboxServerRoutes } from '@slipway/protocol'
+import {
+  type Erasure,
+  formatNullableInstant,
+  type Instant,
+  Problem,
+  type sandboxServerRoutes,
+} from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
 import type { UserRow, UserRows } from '@slipway/storage/control-plane'
 import { AdminReach } from '../auth/admin-reach.ts'
@@ -11,6 +17,9 @@ import { requireFound } from './require-found.ts'
 export function userHandlers(deps: {
   readonly users: UserRows
   readonly removeUser: (id: string, options: { readonly isWithSandboxes: boolean }) => Promise<void>
+  readonly eraseUser: (id: string, signal: AbortSignal) => Promise<Erasure>
+  /** The certificate of a user who is erased already. */
+  readonly findErasure: (id: string) => Promise<Erasure | undefined>
   readonly now: () => Instant
 }) {
   const { users, now } = deps
@@ -61,6 +70,17 @@ export function userHandlers(deps: {
       await deps.removeUser(user_id, { isWithSandboxes: request.query.with_sandboxes })
       return success
     },
+    async eraseUser(request) {
+      const { user_id } = request.params
+      const caller = getCaller(request)
+      if (caller.boundOrg === null && (await users.getUser(user_id)) === undefined) {
+        const erasure = await deps.findErasure(user_id)
+        if (erasure !== undefined) return { json: erasure }
+      }
+      if (caller.owner === user_id) throw new Problem('conflict', 'Users cannot erase themselves')
+      await reach.findUserToChange(caller, user_id)
+      return { json: await deps.eraseUser(user_id, request.signal) }
+    },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
 
@@ -71,6 +91,6 @@ function assertMaySetAdmin({ boundOrg }: Caller, isAdmin: boolean | undefined): 
     throw new Problem('forbidden', 'A key of an organisation may not make administrators')
 }
 
-function userInfo({ org, created_at, ...row }: UserRow) {
+export function userInfo({ org, created_at, ...row }: UserRow) {
   return { ...row, org_id: org, created_at: formatNullableInstant(created_at) }
 }

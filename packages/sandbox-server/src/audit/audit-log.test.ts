@@ -7,7 +7,7 @@ import { profileHandlers } from '../accounts/profile-handlers.ts'
 import { removeUser } from '../accounts/remove-user.ts'
 import { secretHandlers } from '../accounts/secret-handlers.ts'
 import { settingsHandlers } from '../accounts/settings-handlers.ts'
-import { keyHandlers } from '../admin/key-handlers.ts'
+import { keyHandlers, userKeyHandlers } from '../admin/key-handlers.ts'
 import { organizationHandlers } from '../admin/organization-handlers.ts'
 import { quotaHandlers } from '../admin/quota-handlers.ts'
 import { userHandlers } from '../admin/user-handlers.ts'
@@ -33,12 +33,15 @@ async function startServer() {
   const quota = { status: async () => ({}) } as never
   const real = {
     ...keyHandlers({ users, now }),
+    ...userKeyHandlers({ users, now }),
     ...userHandlers({
       users,
       removeUser: (id, how) => removeUser({ controlPlane } as never, id, how),
+      eraseUser: {} as never,
+      findErasure: {} as never,
       now,
     }),
-    ...organizationHandlers({ users, now }),
+    ...organizationHandlers({ users, exemptOrgs: [], now }),
     ...quotaHandlers({ users, sandboxes: {} as never, quota, storageQuota: quota, maxSandboxes: 1 }),
     ...profileHandlers({ accounts }),
     ...secretHandlers({ accounts, lookupSecrets: {} as never }),

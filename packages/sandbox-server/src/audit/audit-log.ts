@@ -11,7 +11,7 @@ type RequestTrail = ReturnType<OpenTrail>
 export const auditDays = 365
 /** Lines of requests without a valid key that are kept: anyone can cause them. */
 const maxNobody = 10_000
-/** Further ones are only in the log while so many wait to be written. */
+/** Further ones are only in the log while this number waits to be written. */
 const maxWaiting = 1_000
 const pruneMs = 3_600_000
 const dayMicros = 86_400_000_000

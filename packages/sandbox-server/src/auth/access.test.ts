@@ -2,7 +2,7 @@ import { createApp, type Handlers, listen } from '@slipway/http'
 import { type Route, type Scope, sandboxServerRoutes } from '@slipway/protocol'
 import type { AuditFilter, SandboxRow } from '@slipway/storage/control-plane'
 import { expect, onTestFinished, test } from 'vitest'
-import { keyHandlers } from '../admin/key-handlers.ts'
+import { keyHandlers, userKeyHandlers } from '../admin/key-handlers.ts'
 import { organizationHandlers } from '../admin/organization-handlers.ts'
 import { quotaHandlers } from '../admin/quota-handlers.ts'
 import { userHandlers } from '../admin/user-handlers.ts'
@@ -88,8 +88,18 @@ async function openServer() {
   }
   const real = {
     ...keyHandlers({ users, now }),
-    ...userHandlers({ users, removeUser: async (id) => void removed.push(id), now }),
-    ...organizationHandlers({ users, now }),
+    ...userKeyHandlers({ users, now }),
+    ...userHandlers({
+      users,
+      removeUser: async (id) => void removed.push(id),
+      eraseUser: async (id) => {
+        removed.push(id)
+        return { user: id, erased_at: '', counts: {}, digest: '' }
+      },
+      findErasure: async () => undefined,
+      now,
+    }),
+    ...organizationHandlers({ users, exemptOrgs: [], now }),
     ...quotaHandlers({
       users,
       sandboxes: { listRunning: async () => [] } as never,

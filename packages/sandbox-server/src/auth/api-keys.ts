@@ -31,10 +31,7 @@ export async function issueApiKey(
 ): Promise<{ readonly key: string; readonly row: ApiKeyRow }> {
   if (request.name === consoleKeyName)
     throw new Problem('bad_request', `${consoleKeyName} is a reserved name`)
-  const keys = (await users.listKeys(user)).filter(({ name }) => name !== consoleKeyName)
-  if (keys.length >= maxKeysPerUser) {
-    throw new Problem('conflict', `There are ${maxKeysPerUser} keys already; revoke some first`)
-  }
+  await assertRoom(users, user)
   const { id = randomUUID(), key = generateKey(), org_id, not_before, expires_at } = request
   if (org_id !== undefined && !(await users.listOrgsOfUser(user)).some((org) => org.id === org_id)) {
     throw new Problem('forbidden', 'The user is not a member of that organisation')
@@ -54,6 +51,42 @@ export async function issueApiKey(
   }
   await users.addKey(row)
   return { key, row }
+}
+
+/**
+ * Another key with the rights of `old`, which ends at `endsAt` with all that was made with it; null: now. A
+ * Problem `forbidden` where the creator's key was made with the old one: it would outlive its maker.
+ */
+export async function rotateApiKey(
+  users: UserRows,
+  old: ApiKeyRow,
+  endsAt: Instant | null,
+  { now, creator }: { readonly now: Instant; readonly creator: KeyCreator },
+): Promise<{ readonly key: string; readonly row: ApiKeyRow }> {
+  if (old.name === consoleKeyName)
+    throw new Problem('bad_request', 'A console session has no key to replace: sign out, and in again')
+  if (old.expires_at !== null && old.expires_at <= now)
+    throw new Problem('conflict', 'The key has ended: make a new one')
+  if (endsAt !== null) await assertRoom(users, old.user)
+  const key = generateKey()
+  const row: ApiKeyRow = {
+    ...old,
+    id: randomUUID(),
+    hash: hashKey(key),
+    expires_at: earlier(old.expires_at, creator.expiresAt),
+    created_at: now,
+    used_at: null,
+    // A key that replaces itself ends, so the new one has the same maker.
+    created_by: creator.keyId === old.id ? old.created_by : creator.keyId,
+  }
+  await users.replaceKey(old.id, row, endsAt)
+  return { key, row }
+}
+
+async function assertRoom(users: UserRows, user: string): Promise<void> {
+  const keys = (await users.listKeys(user)).filter(({ name }) => name !== consoleKeyName)
+  if (keys.length >= maxKeysPerUser)
+    throw new Problem('conflict', `There are ${maxKeysPerUser} keys already; revoke some first`)
 }
 
 /** The name of keys of console sessions in the list of keys. */

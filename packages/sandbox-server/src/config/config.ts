@@ -21,7 +21,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   return {
     ...values,
     maxSandboxes: maxSandboxes ?? (values.backend === 'kubernetes' ? 0 : usualMaxSandboxes),
-    /** A limit that nobody has set keeps no sandbox from a resume that an earlier version let run. */
+    /** The default limit never refuses the resume of a sandbox that an earlier version let run. */
     limitsResumes: maxSandboxes !== undefined,
     /** Each has a backend and limits; the first is the default. */
     specs: sandboxSpecs(values, specDefaults),

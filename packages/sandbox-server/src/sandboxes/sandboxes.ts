@@ -188,6 +188,12 @@ export class Sandboxes implements AsyncDisposable {
     await this.#parts.repository.until(id, () => isEnded().catch(() => undefined), signal)
   }
 
+  /** Resolves when its backend has deleted all of it, which a removal begins. */
+  async untilGone(id: string, signal: AbortSignal): Promise<void> {
+    const isGone = async () => ((await this.#parts.repository.get(id)) === undefined ? true : undefined)
+    await this.#parts.repository.until(id, () => isGone().catch(() => undefined), signal)
+  }
+
   /** Undefined unless it is RUNNING, also as desired. */
   getConnection(row: SandboxRow): SandboxConnection | undefined {
     return this.#parts.infoReader.getConnection(row)

@@ -59,6 +59,13 @@ export interface AuditRows {
   search(query: AuditFilter & PageQuery): Promise<RowPage<AuditRow>>
   /** Adds the row, or replaces the one of its id. */
   put(row: AuditRow): Promise<void>
+  /** The lines of a user, and those about the user or about something with one of the ids. */
+  countAbout(user: string, ids: readonly string[]): Promise<number>
+  /**
+   * Replaces a user's id in all lines. Those of the user, and those about the user or about something with one
+   * of the ids, lose their members, and names that the user has chosen.
+   */
+  pseudonymise(user: string, pseudonym: string, ids: readonly string[]): Promise<void>
   /** Removes rows before an instant, and of those without a caller all but the newest `maxNobody`. */
   prune(before: Instant, maxNobody: number): Promise<void>
 }

@@ -7,7 +7,7 @@
  * transaction (`audited-session.ts`). The status is added when the request has been answered; a line without
  * one is that of a request whose server ended in between. A request that changed no row gets its line then.
  *
- * A trail ends with its answer: what goes on in the background after it belongs to no request.
+ * A trail ends with its answer: work that continues in the background belongs to no request.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
@@ -15,7 +15,7 @@ import type { Instant } from '@slipway/protocol'
 import { firstChars } from '@slipway/shared/text'
 import type { AllowedBy, AuditRow, Members } from './audit-rows.ts'
 
-/** One row or document that a statement changed; undefined: it was not there. */
+/** One row or document that a statement changed; undefined: it does not exist. */
 export interface NotedChange {
   readonly type: string
   /** What it is about: rows of several tables may be about one user. */
@@ -46,6 +46,7 @@ export class AuditTrail {
   readonly #about: Pick<AuditRow, 'action' | 'method' | 'route' | 'target_type' | 'request_id' | 'created_at'>
   readonly #id = randomUUID()
   readonly #changes: NotedChange[] = []
+  #pseudonym: string | undefined
   #caller: AuditCaller = { caller: null, via: null, org: null }
   #ids: Pick<AuditRow, 'conversation' | 'sandbox'> = { conversation: null, sandbox: null }
 
@@ -68,6 +69,11 @@ export class AuditTrail {
     this.#ids = ids
   }
 
+  /** The line names a user by a pseudonym from now on, and no members. */
+  forget(pseudonym: string): void {
+    this.#pseudonym = pseudonym
+  }
+
   /** Keeps changes that are durable. */
   keep(changes: readonly NotedChange[]): void {
     this.#changes.push(...changes)
@@ -77,7 +83,10 @@ export class AuditTrail {
   toRow(further: readonly NotedChange[] = [], status: number | null = null): AuditRow {
     const changes = [...this.#changes, ...further]
     const { target_type } = this.#about
-    const target = this.target ?? changes.find(({ type, before }) => type === target_type && !before)?.id
+    const target =
+      this.#pseudonym ??
+      this.target ??
+      changes.find(({ type, before }) => type === target_type && !before)?.id
     return {
       id: this.#id,
       ...this.#about,
@@ -86,8 +95,8 @@ export class AuditTrail {
       target: target === undefined ? null : firstChars(target, 200),
       allowed_by: this.allowedBy,
       status,
-      before: toMembers(changes, 'before', target),
-      after: toMembers(changes, 'after', target),
+      before: this.#pseudonym === undefined ? toMembers(changes, 'before', target) : null,
+      after: this.#pseudonym === undefined ? toMembers(changes, 'after', target) : null,
     }
   }
 }
@@ -101,7 +110,7 @@ function toMembers(
   const members: Record<string, unknown> = {}
   const others: Record<string, string[]> = {}
   const created = new Set(changes.filter(({ before }) => before === undefined).map(({ key }) => key))
-  // The first value before and the last one after; a row that the request created has none before.
+  // The first value before and the last one after; a row that the request created has no value before.
   for (const change of side === 'before' ? changes.toReversed() : changes) {
     const { type, id, key } = change
     if (side === 'before' && created.has(key)) continue

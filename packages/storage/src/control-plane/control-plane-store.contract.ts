@@ -56,6 +56,7 @@ export function controlPlaneStoreContract(open: OpenStore): void {
   keyContract(open)
   quotaContract(open)
   auditContract(open)
+  organizationContract(open)
   messageContract(open)
   documentStoreContract(async () => {
     const fixture = await open()
@@ -66,6 +67,31 @@ export function controlPlaneStoreContract(open: OpenStore): void {
     }
   })
   pageWalkContract(open)
+}
+
+function organizationContract(open: OpenStore): void {
+  test('an organisation goes with memberships and keys, and stays while work belongs to it', async () => {
+    await using fixture = await open()
+    const { users, sandboxes, conversations } = fixture.store
+    for (const id of ['o', 'p']) await users.addOrg(orgRow({ id }))
+    for (const id of ['u', 'v', 'w']) await users.addUser(userRow({ id, org: id === 'u' ? 'o' : null }))
+    for (const id of ['u', 'v']) await users.addMember('o', id)
+    await users.addMember('p', 'u')
+    for (const org of ['o', 'p', null]) await users.addKey(keyRow({ id: `k${org}`, user: 'u', org }))
+    expect(rowIds(await walkPages((query) => users.listMembers('o', query), 1))).toEqual(['v', 'u'])
+    await sandboxes.add(sandboxRow({ id: 's', org: 'o' }))
+    await conversations.add(conversationRow({ id: 'c', org: 'o' }))
+    expect(await users.countOfOrg('o')).toEqual({ members: 2, sandboxes: 1, conversations: 1 })
+    await sandboxes.remove('s')
+    expect(await users.removeOrg('o')).toBe(false)
+    await conversations.remove('c')
+    expect(await users.removeOrg('o')).toBe(true)
+    expect(await users.removeOrg('o')).toBe(false)
+    expect(rowIds(await users.listOrgsOfUser('u'))).toEqual(['p'])
+    expect(rowIds(await users.listKeys('u')).sort()).toEqual(['knull', 'kp'])
+    expect((await users.getUser('u'))?.org).toBeNull()
+    expect((await users.listMembers('o', { limit: 5 })).items).toEqual([])
+  })
 }
 
 function auditContract(open: OpenStore): void {

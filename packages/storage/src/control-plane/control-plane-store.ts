@@ -27,6 +27,8 @@ export interface PendingMessageRows {
   add(row: PendingMessageRow, max: number): Promise<number | undefined>
   /** Oldest first. */
   list(target: string): Promise<readonly PendingMessageRow[]>
+  /** Ids of all of an owner. */
+  listIds(owner: string): Promise<readonly string[]>
   /** False when there was none. */
   remove(id: string): Promise<boolean>
 }

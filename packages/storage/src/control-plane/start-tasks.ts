@@ -47,4 +47,6 @@ export interface StartTaskRows extends Omit<Rows<StartTaskRow>, 'remove'> {
   /** Tasks of all owners that are neither READY nor ERROR, oldest first. */
   listUnfinished(): Promise<readonly StartTaskRow[]>
   removeByConversation(conversation: string): Promise<void>
+  /** Also those that never had a conversation. */
+  removeByOwner(owner: string): Promise<void>
 }

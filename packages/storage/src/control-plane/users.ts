@@ -46,6 +46,12 @@ export interface UserLimits {
   readonly max_sandboxes: number | null
 }
 
+export interface OrgCounts {
+  readonly members: number
+  readonly sandboxes: number
+  readonly conversations: number
+}
+
 /** Users, organisations, memberships and API keys. */
 export interface UserRows {
   /** False when the id exists; nothing changes then. */
@@ -59,6 +65,15 @@ export interface UserRows {
   getOrg(id: string): Promise<OrgRow | undefined>
   listOrgs(query: PageQuery): Promise<RowPage<OrgRow>>
   updateOrg(id: string, members: RowChange<OrgRow>): Promise<OrgRow | undefined>
+  /** What belongs to an organisation. */
+  countOfOrg(id: string): Promise<OrgCounts>
+  /**
+   * Removes memberships and keys of the organisation too; users lose it as their default one.
+   * With sandboxes or conversations nothing changes. False when there is no such organisation, or work of it.
+   */
+  removeOrg(id: string): Promise<boolean>
+  /** The members of an organisation, the newest users first. */
+  listMembers(org: string, query: PageQuery): Promise<RowPage<UserRow>>
   /** What the user may store and run; null members inherit. */
   getLimits(user: string): Promise<UserLimits>
   /** Absent members stay. A Problem `not_found` when there is no such user. */
@@ -77,6 +92,12 @@ export interface UserRows {
   markKeyUsed(id: string, used_at: Instant): Promise<void>
   /** Removes a key and all keys that were created with it. False when the user has no such key. */
   removeKey(user: string, id: string): Promise<boolean>
+  /**
+   * Adds a key in place of another, which ends at `endsAt` with all keys that were created with it, those that
+   * end earlier at their time; null: it is removed with them. Problems: `not_found` without the old key, and
+   * `forbidden` when the new key would be created by one of those.
+   */
+  replaceKey(id: string, row: ApiKeyRow, endsAt: Instant | null): Promise<void>
   /** Removes all keys of a user, and keeps the user. */
   removeKeys(user: string): Promise<void>
 }

@@ -2,7 +2,7 @@ import { CallError } from '@slipway/client'
 import type { QuotaStatus } from '@slipway/protocol'
 import { Problem, unlimited } from '@slipway/protocol/client'
 import type { SandboxServerContext } from '../../context/command-context.ts'
-import { findUserId } from '../../context/find-user.ts'
+import { findOrgId, findUserId } from '../../context/find-user.ts'
 import { relativeTime } from '../../output/relative-time.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { print, printNote, printResult, table } from '../../output/terminal.ts'
@@ -26,7 +26,7 @@ export async function listUsersCommand({ client, isJson, signal }: SandboxServer
     const rows = page.items.map(({ id, name, email, is_admin, daily_conversation_limit }) => [
       sanitizeLine(id),
       is_admin ? 'admin' : '',
-      daily_conversation_limit === null ? 'default' : formatLimit(daily_conversation_limit),
+      formatOwnLimit(daily_conversation_limit),
       sanitizeLine([name, email].filter((part) => part !== null).join(', ')),
     ])
     if (isJson) await print(page.items.map((item) => `${JSON.stringify(item)}\n`).join(''))
@@ -76,9 +76,42 @@ export async function removeUserCommand(
   await printResult(isJson, { user_id: id, status: 'removed' }, 'removed')
 }
 
-/** Lists the caller's API keys. */
-export async function listKeysCommand({ client, isJson, signal }: SandboxServerContext): Promise<void> {
-  const keys = await client.call('listApiKeys', { signal })
+interface OfUser {
+  /** By id or name; the caller unless given. */
+  readonly user?: string
+}
+
+/** Deletes all data of a user, named by id or name, and prints the certificate. */
+export async function eraseUserCommand(context: SandboxServerContext, user: string): Promise<void> {
+  const { client, isJson, signal } = context
+  // The id of a user who is erased already is in no list.
+  const user_id = isUuid(user) ? user : await findUserId(context, user)
+  const erasure = await client.call('eraseUser', { params: { user_id }, signal })
+  if (isJson) return await print(`${JSON.stringify(erasure)}\n`)
+  const counts = Object.entries(erasure.counts).map(([kind, count]) => [
+    sanitizeLine(kind).replaceAll('_', ' '),
+    String(count),
+  ])
+  const rows = [
+    ['erased', sanitizeLine(String(erasure.erased_at))],
+    ['pseudonym', sanitizeLine(erasure.user)],
+    ...counts,
+    ['digest', sanitizeLine(erasure.digest)],
+  ]
+  await print(table(rows, [18]))
+}
+
+function isUuid(text: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
+}
+
+/** Lists the API keys of the caller, or of a user. */
+export async function listKeysCommand(context: SandboxServerContext, { user }: OfUser): Promise<void> {
+  const { client, isJson, signal } = context
+  const keys =
+    user === undefined
+      ? await client.call('listApiKeys', { signal })
+      : await client.call('listUserKeys', { params: { user_id: await findUserId(context, user) }, signal })
   if (isJson) return await print(keys.map((key) => `${JSON.stringify(key)}\n`).join(''))
   const rows = keys.map(({ id, name, scopes, last_used_at, expires_at }) => [
     sanitizeLine(id),
@@ -90,25 +123,76 @@ export async function listKeysCommand({ client, isJson, signal }: SandboxServerC
   await print(table(rows, [38, 16, 12, 12], ['ID', 'SCOPES', 'USED', 'EXPIRES', 'NAME']))
 }
 
-/** Makes an API key of the caller; it is shown once. */
+/** Makes an API key of the caller, or of a user; it is shown once. */
 export async function addKeyCommand(
-  { client, isJson, signal }: SandboxServerContext,
+  context: SandboxServerContext,
   name: string,
-  options: { readonly readOnly: boolean; readonly expires?: string },
+  options: { readonly readOnly: boolean; readonly expires?: string; readonly org?: string } & OfUser,
 ): Promise<void> {
+  const { client, signal } = context
   const scopes = options.readOnly ? (['read'] as const) : (['read', 'write'] as const)
-  const body = { name, scopes: [...scopes], expires_at: options.expires }
-  const created = await client.call('createApiKey', { body, signal })
+  const { user, org, expires: expires_at } = options
+  const org_id = org === undefined ? undefined : await findOwnOrgId(context, org)
+  const body = { name, scopes: [...scopes], expires_at, org_id }
+  const created =
+    user === undefined
+      ? await client.call('createApiKey', { body, signal })
+      : await client.call('createUserKey', {
+          params: { user_id: await findUserId(context, user) },
+          body,
+          signal,
+        })
+  await printNewKey(context, created)
+}
+
+/** Of an organisation in which the caller works, or else of one of all, for administrators. */
+async function findOwnOrgId(context: SandboxServerContext, org: string): Promise<string> {
+  const { items } = await context.client.call('listOwnOrganizations', { signal: context.signal })
+  return items.find(({ id, name }) => id === org || name === org)?.id ?? (await findOrgId(context, org))
+}
+
+async function printNewKey(
+  { isJson }: SandboxServerContext,
+  created: { readonly id: string; readonly key: string },
+): Promise<void> {
   await printResult(isJson, created, created.key)
   if (!isJson) printNote(`Its id is ${sanitizeLine(created.id)}; the key is not shown again.`)
 }
 
-/** Revokes an API key of the caller. */
-export async function removeKeyCommand(
-  { client, isJson, signal }: SandboxServerContext,
+/** Replaces an API key of the caller, or of a user; the new one is shown once. */
+export async function rotateKeyCommand(
+  context: SandboxServerContext,
   id: string,
+  { grace = 0, user }: { readonly grace?: number } & OfUser,
 ): Promise<void> {
-  await client.call('deleteApiKey', { params: { key_id: id }, signal })
+  const { client, signal } = context
+  const body = { grace_seconds: Math.floor(grace / 1000) }
+  const params = { key_id: id }
+  const created =
+    user === undefined
+      ? await client.call('rotateApiKey', { params, body, signal })
+      : await client.call('rotateUserKey', {
+          params: { ...params, user_id: await findUserId(context, user) },
+          body,
+          signal,
+        })
+  await printNewKey(context, created)
+}
+
+/** Revokes an API key of the caller, or of a user. */
+export async function removeKeyCommand(
+  context: SandboxServerContext,
+  id: string,
+  { user }: OfUser,
+): Promise<void> {
+  const { client, isJson, signal } = context
+  const params = { key_id: id }
+  if (user === undefined) await client.call('deleteApiKey', { params, signal })
+  else
+    await client.call('deleteUserKey', {
+      params: { ...params, user_id: await findUserId(context, user) },
+      signal,
+    })
   await printResult(isJson, { key_id: id, status: 'removed' }, 'removed')
 }
 
@@ -153,7 +237,7 @@ const limitSources = {
 } as const
 
 /** As the API has it: null inherits. */
-function toMember(limit: Limit | undefined): number | null | undefined {
+export function toMember(limit: Limit | undefined): number | null | undefined {
   return limit === 'default' ? null : limit
 }
 
@@ -168,6 +252,11 @@ function toBody({ perDay, conversations, storedMb, sandboxes }: LimitFlags) {
 
 function hasLimit(body: Readonly<Record<string, number | null | undefined>>): boolean {
   return Object.values(body).some((value) => value !== undefined)
+}
+
+/** Null inherits. */
+export function formatOwnLimit(limit: number | null): string {
+  return limit === null ? 'default' : formatLimit(limit)
 }
 
 function formatLimit(limit: number | null): string {

@@ -121,7 +121,7 @@ test('the cap refuses one more with what a program wants to know, and counts nei
   await sandboxes.resume(first)
 })
 
-test('a limit that nobody has set counts at starts alone; one of the user at resumes too', async () => {
+test('the default limit counts at starts alone; one of the user at resumes too', async () => {
   const at = await createFixture()
   const all = { maxSandboxes: 0, maxSandboxesPolicy: 'refuse' as const }
   const before = await at.open(all)

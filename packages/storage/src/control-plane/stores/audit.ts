@@ -2,7 +2,7 @@ import type { Instant } from '@slipway/protocol'
 import type { AuditFilter, AuditRow, AuditRows } from '../audit-rows.ts'
 import { auditListing } from '../listings.ts'
 import type { PageQuery, RowPage } from '../rows.ts'
-import { execute, type RowSession, type Work } from './session.ts'
+import { execute, queryNumber, type RowSession, type Work } from './session.ts'
 import { Table } from './table.ts'
 
 /** Writes a line as a part of another change. */
@@ -33,12 +33,48 @@ export class AuditStore implements AuditRows {
     if (!(yield* this.#table.insert(row))) yield* this.#table.update(row.id, row)
   }
 
+  async countAbout(user: string, ids: readonly string[]): Promise<number> {
+    return await this.#session.read(
+      queryNumber(`SELECT count(*) FROM audit WHERE ${about(ids)}`, ...aboutValues(user, ids)),
+    )
+  }
+
+  pseudonymise(user: string, pseudonym: string, ids: readonly string[]): Promise<void> {
+    return this.#session.write(() => this.#pseudonymise(user, pseudonym, ids))
+  }
+
   prune(before: Instant, maxNobody: number): Promise<void> {
     return this.#session.write(() => this.#prune(before, maxNobody))
+  }
+
+  *#pseudonymise(user: string, pseudonym: string, ids: readonly string[]): Work<void> {
+    yield* execute(
+      `UPDATE audit SET "before" = NULL, "after" = NULL WHERE ${about(ids)}`,
+      ...aboutValues(user, ids),
+    )
+    yield* execute(forgetNamesSql, `user:${user}`)
+    yield* execute('UPDATE audit SET caller = ? WHERE caller = ?', `user:${pseudonym}`, `user:${user}`)
+    yield* execute('UPDATE audit SET target = ? WHERE target = ?', pseudonym, user)
+    for (const column of ['before', 'after']) {
+      const sql = `UPDATE audit SET "${column}" = replace("${column}", ?, ?) WHERE "${column}" LIKE ? ESCAPE '!'`
+      yield* execute(sql, user, pseudonym, `%${user.replaceAll(/[!%_]/g, '!$&')}%`)
+    }
   }
 
   *#prune(before: Instant, maxNobody: number): Work<void> {
     yield* execute(pruneSql, before)
     yield* execute(pruneNobodySql, maxNobody - 1)
   }
+}
+
+/** Names of secrets and profiles are a user's own words. */
+const forgetNamesSql = `UPDATE audit SET target = NULL
+  WHERE caller = ? AND target_type IN ('secret', 'profile', 'consent')`
+
+function about(ids: readonly string[]): string {
+  return `caller = ? OR target IN (${['?', ...ids.map(() => '?')].join(', ')})`
+}
+
+function aboutValues(user: string, ids: readonly string[]): string[] {
+  return [`user:${user}`, user, ...ids]
 }

@@ -1,5 +1,5 @@
 import type { PendingMessageRow, PendingMessageRows } from '../control-plane-store.ts'
-import { queryNumber, type RowSession, type Work } from './session.ts'
+import { queryColumn, queryNumber, type RowSession, type Work } from './session.ts'
 import { TableRows } from './table-rows.ts'
 
 export const targetClause = 'INDEXED BY pending_message_target WHERE target = ? ORDER BY ordinal'
@@ -20,6 +20,10 @@ export class PendingMessageStore extends TableRows<PendingMessageRow> implements
 
   list(target: string): Promise<readonly PendingMessageRow[]> {
     return this.session.read(this.table.select(targetClause, target))
+  }
+
+  listIds(owner: string): Promise<readonly string[]> {
+    return this.session.read(queryColumn<string>('SELECT id FROM pending_message WHERE owner = ?', owner))
   }
 
   *#add(row: PendingMessageRow, max: number): Work<number | undefined> {

@@ -46,6 +46,10 @@ export class StartTaskStore extends TableRows<StartTaskRow> implements StartTask
     return this.session.write(() => execute(removeByConversationSql, conversation))
   }
 
+  removeByOwner(owner: string): Promise<void> {
+    return this.session.write(() => execute('DELETE FROM start_task WHERE owner = ?', owner))
+  }
+
   *#add(row: StartTaskRow, dailyLimit: number): Work<AddedTask> {
     const { id, owner, quota_day } = row
     const slot = owner === null || quota_day === null ? undefined : ([owner, quota_day] as const)

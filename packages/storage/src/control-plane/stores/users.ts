@@ -2,17 +2,20 @@ import { type Instant, Problem } from '@slipway/protocol'
 import { newestFirst } from '../listings.ts'
 import type { PageQuery, RowChange, RowPage } from '../rows.ts'
 import { changeLimits, type LimitColumns, toLimits } from '../user-limits.ts'
-import type { ApiKeyRow, OrgRow, UserLimits, UserRow, UserRows } from '../users.ts'
-import { change, execute, query, queryNumber, type RowSession, type Work } from './session.ts'
+import type { ApiKeyRow, OrgCounts, OrgRow, UserLimits, UserRow, UserRows } from '../users.ts'
+import { change, execute, query, queryColumn, queryNumber, type RowSession, type Work } from './session.ts'
 import { Table } from './table.ts'
 
 export const orgsOfUserClause = `JOIN member ON member.org = org.id WHERE member."user" = ? ORDER BY org.created_at, org.id`
 export const keysClause = 'INDEXED BY api_key_user WHERE "user" = ? ORDER BY created_at DESC, id DESC'
 /** A key, the keys that were created with it, and so on. */
-const removeKeysSql = `WITH RECURSIVE revoked (id) AS (
+const madeWithSql = `WITH RECURSIVE revoked (id) AS (
     SELECT id FROM api_key WHERE id = ?
     UNION SELECT api_key.id FROM revoked JOIN api_key ON api_key.created_by = revoked.id
-  ) DELETE FROM api_key WHERE id IN (SELECT id FROM revoked)`
+  )`
+const removeKeysSql = `${madeWithSql} DELETE FROM api_key WHERE id IN (SELECT id FROM revoked)`
+const endKeysSql = `${madeWithSql} UPDATE api_key SET expires_at = ?
+  WHERE id IN (SELECT id FROM revoked) AND coalesce(expires_at > ?, true)`
 export const limitsSql =
   'SELECT max_conversations, max_stored_mb, max_sandboxes FROM user_limit WHERE "user" = ?'
 const setLimitsSql = `INSERT INTO user_limit ("user", max_conversations, max_stored_mb, max_sandboxes)
@@ -20,6 +23,10 @@ const setLimitsSql = `INSERT INTO user_limit ("user", max_conversations, max_sto
   max_stored_mb = excluded.max_stored_mb, max_sandboxes = excluded.max_sandboxes`
 const addMemberSql = 'INSERT INTO member ("user", org) VALUES (?, ?) ON CONFLICT DO NOTHING'
 const removeMemberSql = 'DELETE FROM member WHERE "user" = ? AND org = ? RETURNING 1'
+const memberCondition = 'id IN (SELECT "user" FROM member WHERE org = ?)'
+const countOfOrgSql = `SELECT (SELECT count(*) FROM member WHERE org = ?),
+  (SELECT count(*) FROM sandbox WHERE org = ? AND wanted <> 'gone'),
+  (SELECT count(*) FROM app_conversation WHERE org = ?)`
 export const hashClause = 'WHERE hash = ?'
 const markUsedSql = 'UPDATE api_key SET used_at = ? WHERE id = ? AND coalesce(used_at < ?, true)'
 /** The tables that have rows of a user. */
@@ -74,6 +81,19 @@ export class UserStore implements UserRows {
     return this.#session.write(() => this.#orgs.update(id, members))
   }
 
+  countOfOrg(id: string): Promise<OrgCounts> {
+    return this.#session.read(countOfOrg(id))
+  }
+
+  removeOrg(id: string): Promise<boolean> {
+    return this.#session.write(() => this.#removeOrg(id))
+  }
+
+  listMembers(org: string, query: PageQuery): Promise<RowPage<UserRow>> {
+    const members = { ...newestFirst('user_created'), where: [memberCondition], values: [org] }
+    return this.#session.read(this.#users.page(members, query))
+  }
+
   getLimits(user: string): Promise<UserLimits> {
     return this.#session.read(this.#limits(user))
   }
@@ -119,6 +139,10 @@ export class UserStore implements UserRows {
     return this.#session.write(() => this.#removeKey(user, id))
   }
 
+  replaceKey(id: string, row: ApiKeyRow, endsAt: Instant | null): Promise<void> {
+    return this.#session.write(() => this.#replaceKey(id, row, endsAt))
+  }
+
   removeKeys(user: string): Promise<void> {
     return this.#session.write(() => removeOfUser('api_key', user))
   }
@@ -134,6 +158,17 @@ export class UserStore implements UserRows {
     const touched = { table: 'user_limit', where: { user } }
     yield* change(touched, setLimitsSql, user, max_conversations, max_stored_mb, max_sandboxes)
     return changed
+  }
+
+  *#removeOrg(id: string): Work<boolean> {
+    const { sandboxes, conversations } = yield* countOfOrg(id)
+    if (sandboxes > 0 || conversations > 0) return false
+    const where = { org: id }
+    yield* change({ table: 'member', where }, 'DELETE FROM member WHERE org = ?', id)
+    yield* change({ table: 'api_key', where }, 'DELETE FROM api_key WHERE org = ?', id)
+    for (const { id: user } of yield* this.#users.select('WHERE org = ?', id))
+      yield* this.#users.update(user, { org: null })
+    return yield* this.#orgs.remove(id)
   }
 
   *#removeUser(id: string): Work<boolean> {
@@ -159,6 +194,18 @@ export class UserStore implements UserRows {
     return true
   }
 
+  *#replaceKey(id: string, row: ApiKeyRow, endsAt: Instant | null): Work<void> {
+    const { user, created_by } = row
+    if ((yield* this.#keys.get(id))?.user !== user) throw new Problem('not_found', 'There is no such key')
+    const ending = yield* queryColumn<string>(`${madeWithSql} SELECT id FROM revoked`, id)
+    if (created_by !== null && ending.includes(created_by))
+      throw new Problem('forbidden', 'A key may not replace the one that it was made with')
+    yield* this.#addKey(row)
+    const touched = { table: 'api_key', where: { user } }
+    if (endsAt === null) yield* change(touched, removeKeysSql, id)
+    else yield* change(touched, endKeysSql, id, endsAt, endsAt)
+  }
+
   /** Otherwise a later user of the same id would inherit the row. */
   *#assertUserExists(user: string): Work<void> {
     if ((yield* this.#users.get(user)) === undefined) throw new Problem('not_found', 'User not found')
@@ -167,4 +214,10 @@ export class UserStore implements UserRows {
 
 function* removeOfUser(table: string, user: string): Work<void> {
   yield* change({ table, where: { user } }, `DELETE FROM ${table} WHERE "user" = ?`, user)
+}
+
+function* countOfOrg(id: string): Work<OrgCounts> {
+  const [row] = yield* query<[number, number, number]>(countOfOrgSql, id, id, id)
+  const [members, sandboxes, conversations] = row ?? [0, 0, 0]
+  return { members, sandboxes, conversations }
 }

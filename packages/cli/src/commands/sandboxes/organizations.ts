@@ -1,0 +1,113 @@
+import { Problem } from '@slipway/protocol/client'
+import type { SandboxServerContext } from '../../context/command-context.ts'
+import { findOrgId, findUserId } from '../../context/find-user.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
+import { print, printResult, table } from '../../output/terminal.ts'
+import type { Limit } from '../../parsing/limit.ts'
+import { formatOwnLimit, toMember } from './accounts.ts'
+
+interface OrgFlags {
+  readonly name?: string
+  readonly perDay?: Limit
+}
+
+/** Lists the organisations of a sandbox server; administrators may, as all of this file. */
+export async function listOrgsCommand({ client, isJson, signal }: SandboxServerContext): Promise<void> {
+  let page_id: string | undefined
+  let isFirst = true
+  do {
+    const page = await client.call('listOrganizations', { query: { limit: '100', page_id }, signal })
+    const rows = page.items.map(({ id, name, daily_conversation_limit }) => [
+      sanitizeLine(id),
+      formatOwnLimit(daily_conversation_limit),
+      sanitizeLine(name),
+    ])
+    if (isJson) await print(page.items.map((item) => `${JSON.stringify(item)}\n`).join(''))
+    else await print(table(rows, [38, 11], isFirst ? ['ID', 'PER DAY', 'NAME'] : undefined))
+    isFirst = false
+    page_id = page.next_page_id ?? undefined
+  } while (page_id !== undefined)
+}
+
+export async function addOrgCommand(
+  { client, isJson, signal }: SandboxServerContext,
+  name: string,
+  { perDay }: OrgFlags,
+): Promise<void> {
+  const body = { name, daily_conversation_limit: toMember(perDay) ?? null }
+  const org = await client.call('createOrganization', { body, signal })
+  await printResult(isJson, org, sanitizeLine(org.id))
+}
+
+/** Shows an organisation, named by id or name, and how much belongs to it. */
+export async function showOrgCommand(context: SandboxServerContext, org: string): Promise<void> {
+  const { client, isJson, signal } = context
+  const params = { org_id: await findOrgId(context, org) }
+  const shown = await client.call('getOrganization', { params, signal })
+  if (isJson) return await print(`${JSON.stringify(shown)}\n`)
+  const { id, name, daily_conversation_limit, is_exempt, members, sandboxes, conversations } = shown
+  const limit = formatOwnLimit(daily_conversation_limit)
+  const rows = [
+    ['id', sanitizeLine(id)],
+    ['name', sanitizeLine(name)],
+    ['per day', is_exempt && daily_conversation_limit === null ? 'exempt, with a key bound to it' : limit],
+    ['members', String(members)],
+    ['sandboxes', String(sandboxes)],
+    ['conversations', String(conversations)],
+  ]
+  await print(table(rows, [14]))
+}
+
+/** Changes the name and the daily limit of an organisation; what is not named stays. */
+export async function setOrgCommand(
+  context: SandboxServerContext,
+  org: string,
+  { name, perDay }: OrgFlags,
+): Promise<void> {
+  const { client, isJson, signal } = context
+  if (name === undefined && perDay === undefined)
+    throw new Problem('bad_request', 'Name what to change: --name or --per-day.')
+  const params = { org_id: await findOrgId(context, org) }
+  const body = { name, daily_conversation_limit: toMember(perDay) }
+  const changed = await client.call('updateOrganization', { params, body, signal })
+  await printResult(isJson, changed, 'changed')
+}
+
+/** Removes an organisation, its memberships and its keys, unless work belongs to it. */
+export async function removeOrgCommand(context: SandboxServerContext, org: string): Promise<void> {
+  const { client, isJson, signal } = context
+  const org_id = await findOrgId(context, org)
+  await client.call('deleteOrganization', { params: { org_id }, signal })
+  await printResult(isJson, { org_id, status: 'removed' }, 'removed')
+}
+
+export async function listMembersCommand(context: SandboxServerContext, org: string): Promise<void> {
+  const { client, isJson, signal } = context
+  const params = { org_id: await findOrgId(context, org) }
+  let page_id: string | undefined
+  do {
+    const page = await client.call('listMembers', { params, query: { limit: '100', page_id }, signal })
+    const rows = page.items.map(({ id, name, email, is_admin }) => [
+      sanitizeLine(id),
+      is_admin ? 'admin' : '',
+      sanitizeLine([name, email].filter((part) => part !== null).join(', ')),
+    ])
+    if (isJson) await print(page.items.map((item) => `${JSON.stringify(item)}\n`).join(''))
+    else await print(table(rows, [38, 7]))
+    page_id = page.next_page_id ?? undefined
+  } while (page_id !== undefined)
+}
+
+/** Makes a user a member of an organisation, or takes the user out. */
+export async function changeMemberCommand(
+  context: SandboxServerContext,
+  org: string,
+  user: string,
+  { isMember }: { readonly isMember: boolean },
+): Promise<void> {
+  const { client, isJson, signal } = context
+  const params = { org_id: await findOrgId(context, org), user_id: await findUserId(context, user) }
+  await client.call(isMember ? 'joinOrganization' : 'leaveOrganization', { params, signal })
+  const status = isMember ? 'added' : 'removed'
+  await printResult(isJson, { ...params, status }, status)
+}
