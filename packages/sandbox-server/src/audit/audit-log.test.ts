@@ -1,4 +1,4 @@
-import { createApp, type Handlers, listen } from '@slipway/http'
+import { ConsoleTokens, consoleHandlers, createApp, type Handlers, listen } from '@slipway/http'
 import { sandboxServerRoutes } from '@slipway/protocol'
 import { systemClock } from '@slipway/shared/time'
 import { expect, onTestFinished, test } from 'vitest'
@@ -13,6 +13,7 @@ import { quotaHandlers } from '../admin/quota-handlers.ts'
 import { userHandlers } from '../admin/user-handlers.ts'
 import { issueApiKey } from '../auth/api-keys.ts'
 import { Authenticator, auditCaller, defaultUserId } from '../auth/authenticator.ts'
+import { consoleAccounts } from '../auth/console-accounts.ts'
 import { openTestControlPlane } from '../testing/fixtures.ts'
 import { auditHandlers } from './audit-handlers.ts'
 import { AuditLog } from './audit-log.ts'
@@ -31,6 +32,10 @@ async function startServer() {
   const auditLog = new AuditLog({ rows: controlPlane.audit, clock: systemClock, log: () => {} })
   const accounts = new Accounts({ documents, cipher, model: undefined, maxProfiles: 5 })
   const quota = { status: async () => ({}) } as never
+  const authenticator = new Authenticator({
+    ...{ users, keys: [], now },
+    sandboxes: { findByKey: async () => undefined },
+  })
   const real = {
     ...keyHandlers({ users, now }),
     ...userKeyHandlers({ users, now }),
@@ -47,15 +52,15 @@ async function startServer() {
     ...secretHandlers({ accounts, lookupSecrets: {} as never }),
     ...settingsHandlers({ accounts, users, sandboxes: {} as never }),
     ...auditHandlers({ auditLog }),
+    ...consoleHandlers({
+      ...{ server: 'sandbox', version: '1', tokens: new ConsoleTokens() },
+      accounts: consoleAccounts({ users, authenticator, now }),
+    }),
   }
   const unused = () => ({ json: null })
   const handlers = Object.fromEntries(
     Object.keys(sandboxServerRoutes).map((name) => [name, real[name as keyof typeof real] ?? unused]),
   ) as unknown as Handlers<typeof sandboxServerRoutes>
-  const authenticator = new Authenticator({
-    ...{ users, keys: [], now },
-    sandboxes: { findByKey: async () => undefined },
-  })
   const app = createApp(sandboxServerRoutes, handlers, {
     identify: authenticator.authenticate.bind(authenticator),
     openTrail: auditLog.openTrail,
@@ -82,7 +87,7 @@ async function startServer() {
     }
   }
   const lines = async (query = '') => (await call('GET', `/api/admin/audit${query}`)).json.items
-  return { call, lines }
+  return { call, lines, key }
 }
 
 test('each change says who, what, about whom, before and after', { timeout: 20_000 }, async () => {
@@ -148,6 +153,19 @@ test('what is refused has a line with the status, the caller where the key is kn
     { action: 'deleteUser', status: 404, caller, target: { type: 'user', id: 'nobody' } },
     { action: 'createUser', status: 422, caller, after: null },
   ])
+})
+
+test('console sign-ins name the user and the session, refused ones have a line too', async () => {
+  const { call, lines, key } = await startServer()
+  await call('POST', '/console/session', { key: 'wrong-key' }, '')
+  await call('POST', '/console/session', { key }, '')
+  const [signedIn, refused] = await lines()
+  expect(refused).toMatchObject({ action: 'startConsoleSession', status: 401, caller: null, after: null })
+  expect(signedIn).toMatchObject({
+    ...{ action: 'startConsoleSession', status: 200, caller: `user:${defaultUserId}`, allowed_by: null },
+    target: { type: 'key', id: expect.any(String) },
+    after: { user: defaultUserId, name: 'console session' },
+  })
 })
 
 test('lines are exported as JSON and CSV, filtered, without formulas', async () => {

@@ -8,7 +8,7 @@ import { openPostgresControlPlaneStore } from './control-plane-store.ts'
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 60_000 })
 
-const tables = [...controlPlaneTables.matchAll(/CREATE TABLE (\w+)/g)].map(([, name]) => name)
+const tables = [...controlPlaneTables.matchAll(/CREATE TABLE (\w+)/g)].map(([, name]) => name).concat('audit')
 /** Schemas whose tables are empty: the examples of a property would create hundreds. */
 const empty: TestSchema[] = []
 
