@@ -57,7 +57,8 @@ export class AuditStore implements AuditRows {
     yield* execute('UPDATE audit SET target = ? WHERE target = ?', pseudonym, user)
     for (const column of ['before', 'after']) {
       const sql = `UPDATE audit SET "${column}" = replace("${column}", ?, ?) WHERE "${column}" LIKE ? ESCAPE '!'`
-      yield* execute(sql, user, pseudonym, `%${user.replaceAll(/[!%_]/g, '!$&')}%`)
+      // Whole texts of the JSON: an id may be a part of another word.
+      yield* execute(sql, `"${user}"`, `"${pseudonym}"`, `%"${user.replaceAll(/[!%_]/g, '!$&')}"%`)
     }
   }
 
