@@ -120,6 +120,22 @@ export interface Backend {
   pauseAbove?(id: string, limitBytes: number): Promise<number | undefined>
   /** What its processes use, also while they are frozen; undefined without any. Absent where it is unknown. */
   measureUse?(id: string): Promise<SandboxUse | undefined>
+  /**
+   * Gives a running sandbox the files of another running one: workspace and home directory, not what its agent
+   * server keeps. The other one is frozen meanwhile, and `list` shows it as running. A `FilesError` when they
+   * cannot be copied, and above `maxBytes` on disk (0: no limit). What it has written by then stays.
+   */
+  copyFiles?(from: string, to: string, maxBytes: number): Promise<CopiedFiles>
   /** Ends its processes and removes all of its objects. */
   remove(id: string): Promise<void>
+}
+
+export interface CopiedFiles {
+  /** In microseconds, by the clock of the agent server: the files are those of this moment. */
+  readonly takenAt: number
+}
+
+/** Why files of a sandbox cannot be copied; for its owner. */
+export class FilesError extends Error {
+  override readonly name = 'FilesError'
 }

@@ -1,5 +1,6 @@
 import { test } from 'vitest'
 import { backendContract } from '../backend.contract.ts'
+import { copyFilesContract } from '../copy-files.contract.ts'
 import { dockerBackendContract, openDocker, testEngine } from './docker-backend.contract.ts'
 
 const engine = testEngine('SLIPWAY_TEST_DOCKER_SOCKET')
@@ -7,5 +8,6 @@ if (engine === undefined) {
   test.skip('docker: SLIPWAY_TEST_DOCKER_SOCKET is not set; `.ci/engines npx vitest run <file>` starts an engine and sets it', () => {})
 } else {
   backendContract('docker', () => openDocker(engine))
+  copyFilesContract('docker', () => openDocker(engine))
   dockerBackendContract('docker', engine)
 }

@@ -1,9 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import { Semaphore } from '@slipway/shared/async'
 import type { ContainerStats } from 'dockerode'
-import type { Backend, Isolation, ObservedSandbox, SandboxConfig, SandboxUse } from '../backend.ts'
+import {
+  type Backend,
+  type CopiedFiles,
+  FilesError,
+  type Isolation,
+  type ObservedSandbox,
+  type SandboxConfig,
+  type SandboxUse,
+} from '../backend.ts'
 import { ContainerLauncher, type ContainerLauncherDeps } from './container-launcher.ts'
 import { toSandboxUse } from './container-use.ts'
+import { copyVolume, removeCopier } from './copy-files.ts'
 import { DockerObjects } from './docker-objects.ts'
 import { Engine } from './engine.ts'
 import { describeIsolation, fetchEngineInfo } from './engine-info.ts'
@@ -33,6 +42,9 @@ export class DockerBackend implements Backend {
   readonly #inspections = new Semaphore(8)
   readonly #starting = new Set<string>()
   readonly #failures = new Map<string, StartFailure>()
+  /** Sandboxes that are frozen for a copy of their files, and how often each was. */
+  readonly #frozen = new Set<string>()
+  readonly #freezes = new Map<string, number>()
   readonly #lastOutputs = new Map<string, { readonly epoch: string; readonly text: string }>()
 
   /** Throws an Error when `socketPath` is no Unix socket. Does not connect yet. */
@@ -111,9 +123,47 @@ export class DockerBackend implements Backend {
     return stats.ok ? toSandboxUse(stats.value) : undefined
   }
 
+  async copyFiles(from: string, to: string, maxBytes: number): Promise<CopiedFiles> {
+    const { engine, objects, ledgerId } = this.#deps
+    const [source, target] = [await this.#requireRunning(from), await this.#requireRunning(to)]
+    const path = `/containers/${source.containerId}`
+    this.#freezes.set(from, (this.#freezes.get(from) ?? 0) + 1)
+    this.#frozen.add(from)
+    try {
+      // One that is stopped instead would not continue its work.
+      const paused = await engine.call('POST', `${path}/pause`)
+      if (!paused.ok) throw new FilesError(`The container engine cannot pause it: ${paused.reason}`)
+      const takenAt = Date.now() * 1000
+      try {
+        const volumes = { from: source.volume, to: target.volume }
+        await copyVolume(engine, objects, { ...volumes, image: source.image, maxBytes, ledgerId })
+        // Another server, or a person, may have continued it.
+        if ((await objects.inspect(source.containerId))?.State.Paused !== true)
+          throw new FilesError('The sandbox continued while its files were copied. Try again.')
+      } finally {
+        await engine.call('POST', `${path}/unpause`)
+      }
+      return { takenAt }
+    } finally {
+      this.#frozen.delete(from)
+    }
+  }
+
+  async #requireRunning(id: string) {
+    const { objects } = this.#deps
+    const [container] = await objects.listContainers(id)
+    const [volume] = await objects.listVolumes(id)
+    const inspected = container && (await objects.inspect(container.Id))
+    if (volume === undefined || inspected?.State.Running !== true || inspected.State.Paused)
+      throw new FilesError('Its files are copied while it runs.')
+    return { containerId: inspected.Id, image: inspected.Image, volume: volume.Name }
+  }
+
   async remove(id: string): Promise<void> {
-    await this.#deps.objects.removeContainers(id)
-    await this.#deps.objects.removeVolumes(id)
+    const { objects, ledgerId } = this.#deps
+    await objects.removeContainers(id)
+    for (const { Name } of await objects.listVolumes(id)) await removeCopier(objects, { to: Name, ledgerId })
+    await objects.removeVolumes(id)
     this.#failures.delete(id)
     this.#lastOutputs.delete(id)
   }
@@ -143,10 +193,14 @@ export class DockerBackend implements Backend {
   }
 
   async #inspect(containerId: string): Promise<ObservedSandbox | undefined> {
+    const freezesBefore = new Map(this.#freezes)
     const container = await this.#deps.objects.inspect(containerId)
     const id = container?.Config.Labels[sandboxLabel]
     if (container === undefined || id === undefined) return undefined
     const observed = toObservedSandbox(container, this.#inspectContext(id))
+    // One that is frozen for a copy runs, as far as others see it.
+    const wasFrozen = this.#frozen.has(id) || this.#freezes.get(id) !== freezesBefore.get(id)
+    if (observed.state === 'paused' && wasFrozen) return { ...observed, state: 'running' }
     if (observed.state !== 'stopped') return observed
     const text = await this.#readLastOutput(containerId, observed)
     return text === '' ? observed : { ...observed, detail: `${observed.detail} It printed last:\n${text}` }

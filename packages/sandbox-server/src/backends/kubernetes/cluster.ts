@@ -1,3 +1,5 @@
+import { PassThrough } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type {
   CoreV1Api,
   CoreV1Event,
@@ -10,14 +12,18 @@ import type {
   V1PersistentVolumeClaim,
   V1Pod,
   V1Secret,
+  V1Status,
 } from '@kubernetes/client-node'
 import type { LogFunction } from '@slipway/protocol'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import { errorText } from '@slipway/shared/text'
 
 type Library = typeof import('@kubernetes/client-node')
 
 const requestTimeoutMs = 30_000
 const watchRestartMs = 1_000
+const execBufferBytes = 4 * 1024 * 1024
+const maxErrorOutputBytes = 64 * 1024
 
 export interface ClusterOptions {
   /** Path of a kubeconfig; undefined: `KUBECONFIG`, `~/.kube/config`, or the service account of this Pod. */
@@ -34,6 +40,14 @@ interface Refusal {
 }
 
 export type Response<T> = { readonly ok: true; readonly value: T } | Refusal
+
+interface ExecResult {
+  readonly isOk: boolean
+  /** -1 when it is not known. */
+  readonly exitCode: number
+  /** Its beginning, a character for each byte. */
+  readonly errorOutput: string
+}
 
 /** The API of one namespace. Loads its library, which is large, on first use. */
 export class Cluster {
@@ -193,6 +207,59 @@ export class Cluster {
     if (typeof connection === 'function') throw new Error('the connection is to be repeated')
     connection.onclose = () => socket.destroy()
     duplex.once('close', () => connection.close())
+  }
+
+  /**
+   * Runs a command in a container of a Pod. `output` gets what it prints, no faster than it is read; `input` is sent to
+   * it. Rejects when the connection ends before the command does.
+   */
+  async exec(
+    pod: string,
+    container: string,
+    command: readonly string[],
+    streams: { readonly output?: PassThrough; readonly input?: AsyncIterable<Buffer> } = {},
+  ): Promise<ExecResult> {
+    const { output = new PassThrough().resume(), input } = streams
+    const stdin = input === undefined ? null : new PassThrough()
+    const stderr = new PassThrough()
+    let errorOutput = ''
+    stderr.on('data', (part: Buffer) => {
+      if (errorOutput.length < maxErrorOutputBytes) errorOutput += part.toString('latin1')
+    })
+    const { promise: ended, resolve, reject } = Promise.withResolvers<V1Status>()
+    ended.catch(() => undefined)
+    const exec = new this.#library.Exec(this.#config)
+    const socket = await exec
+      .exec(this.namespace, pod, container, [...command], output, stderr, stdin, false, resolve)
+      .catch((cause: unknown) => {
+        throw new Error(`The Kubernetes API server does not run a command in ${pod}: ${errorText(cause)}`)
+      })
+    socket.on('message', () => output.writableNeedDrain && socket.pause())
+    output.on('drain', () => socket.resume())
+    output.on('close', () => socket.resume())
+    socket.on('close', () => reject(new Error(`The connection with a command in ${pod} was lost`)))
+    try {
+      if (input !== undefined && stdin !== null) {
+        // Older ones cannot be told the end of the input.
+        if (socket.protocol !== 'v5.channel.k8s.io')
+          throw new Error('The cluster is older than Kubernetes 1.30')
+        const send = async () => {
+          for await (const chunk of input) {
+            stdin.write(chunk)
+            while (socket.bufferedAmount > execBufferBytes && socket.readyState === socket.OPEN)
+              await sleep(5)
+            if (socket.readyState !== socket.OPEN) return
+          }
+          stdin.end()
+        }
+        await Promise.race([send().then(() => ended), ended])
+      }
+      const { status, details } = await ended
+      const exitCode = details?.causes?.find(({ reason }) => reason === 'ExitCode')?.message
+      return { isOk: status === 'Success', exitCode: Number(exitCode ?? -1), errorOutput }
+    } finally {
+      socket.close()
+    }
   }
 
   #inform<T extends KubernetesObject>(

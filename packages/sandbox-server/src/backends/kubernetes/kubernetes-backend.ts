@@ -3,8 +3,16 @@ import { isIPv4 } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import type { KubernetesObject, V1PersistentVolumeClaim, V1Pod } from '@kubernetes/client-node'
 import type { LogFunction } from '@slipway/protocol'
-import type { Backend, Isolation, ObservedSandbox, SandboxConfig } from '../backend.ts'
+import {
+  type Backend,
+  type CopiedFiles,
+  FilesError,
+  type Isolation,
+  type ObservedSandbox,
+  type SandboxConfig,
+} from '../backend.ts'
 import { Cluster, type ClusterOptions, type Response } from './cluster.ts'
+import { copyPodFiles } from './copy-files.ts'
 import {
   eventDetail,
   type InspectContext,
@@ -139,6 +147,20 @@ export class KubernetesBackend implements Backend {
     const marked = await cluster.annotateVolume(name, { [pausedAnnotation]: new Date().toISOString() })
     if (!marked.ok) throw new Error(`The volume of ${id} cannot be marked as paused: ${marked.reason}`)
     await this.#deletePod(pod, graceSeconds)
+  }
+
+  async copyFiles(from: string, to: string, maxBytes: number): Promise<CopiedFiles> {
+    const { cluster } = await this.#open()
+    const [source, target] = [await this.#requireRunning(from), await this.#requireRunning(to)]
+    return await copyPodFiles(cluster, source, target, maxBytes)
+  }
+
+  /** The name of its Pod. */
+  async #requireRunning(id: string): Promise<string> {
+    const pod = await this.#findPod(id)
+    if (pod?.status?.phase !== 'Running' || hasEnded(pod) || isTerminating(pod))
+      throw new FilesError('Its files are copied while it runs.')
+    return pod.metadata?.name ?? ''
   }
 
   async remove(id: string): Promise<void> {

@@ -30,13 +30,15 @@ export const podPorts: Readonly<Record<string, number>> = {
   WORKER_2: 8012,
 }
 
-const containerName = 'agent'
+export const containerName = 'agent'
 /** The user of the files and processes in a sandbox. */
 const userId = 10_001
-const workspace = '/workspace'
+export const workspace = '/workspace'
+/** The agent server's own files. */
+export const agentData = `${workspace}/.slipway`
 const homeDirectory = `${workspace}/.home`
 const projectDirectory = `${workspace}/project`
-const listenArguments = ['--host', '0.0.0.0', '--port', '8000', '--data', `${workspace}/.slipway`]
+const listenArguments = ['--host', '0.0.0.0', '--port', '8000', '--data', agentData]
 const defaultDiskBytes = 10 * 2 ** 30
 /** Agent servers write what they have to when they are asked to end. */
 export const graceSeconds = 10

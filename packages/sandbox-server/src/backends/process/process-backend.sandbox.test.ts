@@ -1,4 +1,5 @@
 import { backendContract } from '../backend.contract.ts'
+import { copyFilesContract } from '../copy-files.contract.ts'
 import { openProcessBackend } from './testing/process-backend-fixture.ts'
 
 const limits = {
@@ -10,8 +11,14 @@ const limits = {
 }
 
 // What a host cannot do is left out by the backend itself, so these are fewer kinds where it can do less.
-backendContract('jail and limits', () => openProcessBackend({ isolate: 'auto' }, limits))
-backendContract('a plain process', () => openProcessBackend({ isolate: 'none', limit: 'none' }))
+const [openLimited, openPlain] = [
+  () => openProcessBackend({ isolate: 'auto' }, limits),
+  () => openProcessBackend({ isolate: 'none', limit: 'none' }),
+] as const
+backendContract('jail and limits', openLimited)
+copyFilesContract('jail and limits', openLimited)
+backendContract('a plain process', openPlain)
+copyFilesContract('a plain process', openPlain)
 // On their own at night: together, the two above have everything of these.
 if (process.env.SLIPWAY_NIGHTLY === '1') {
   backendContract('jail', () => openProcessBackend({ isolate: 'auto', limit: 'none' }))

@@ -4,11 +4,20 @@ import type { LogFunction } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import { exists } from '@slipway/shared/fs'
 import { removeSocketLinks } from '@slipway/shared/process'
-import type { Backend, Isolation, ObservedSandbox, SandboxConfig, SandboxUse } from '../backend.ts'
+import {
+  type Backend,
+  type CopiedFiles,
+  FilesError,
+  type Isolation,
+  type ObservedSandbox,
+  type SandboxConfig,
+  type SandboxUse,
+} from '../backend.ts'
 import { AgentSockets, watchAgentSocket } from './agent-socket.ts'
 import { socketPathInside } from './bubblewrap/arguments.ts'
 import { removeCgroups } from './cgroups/sandbox-cgroups.ts'
 import { CodeCache } from './code-cache.ts'
+import { copyTrees, type SandboxTree } from './copy-files.ts'
 import { unmountAllBelow } from './host/disk-image.ts'
 import { removeFiles } from './host/remove-files.ts'
 import { detectHostCapabilities, type HostCapabilities, type IsolationMode } from './host-capabilities.ts'
@@ -186,22 +195,63 @@ export class ProcessBackend implements Backend {
         bytes = await measureDisk(paths, record)
         return
       }
-      this.#freezes.set(id, (this.#freezes.get(id) ?? 0) + 1)
-      this.#frozen.add(id)
-      try {
-        await noteThawing(paths)
-        try {
-          await pauseAll(paths, record)
-          bytes = await measureDisk(paths, record)
-        } finally {
-          if (bytes === undefined || bytes <= limitBytes) await resumeAll(paths, record)
-        }
-        await rm(paths.thawing, { force: true })
-      } finally {
-        this.#frozen.delete(id)
-      }
+      await this.#whileFrozen({ paths, record }, async () => {
+        bytes = await measureDisk(paths, record)
+        return bytes === undefined || bytes <= limitBytes
+      })
     })
     return bytes
+  }
+
+  async copyFiles(fromId: string, toId: string, maxBytes: number): Promise<CopiedFiles> {
+    const capabilities = await this.#getCapabilities()
+    let takenAt = 0
+    const copy = async () => {
+      const [from, to] = [await this.#requireRunning(fromId), await this.#requireRunning(toId)]
+      await this.#whileFrozen(to, async () => {
+        await this.#whileFrozen(from, async () => {
+          takenAt = Date.now() * 1000
+          await copyTrees(from, to, maxBytes, capabilities)
+          // Another server of the directory may have continued it.
+          if (!(await isPaused(from.paths, from.record)))
+            throw new FilesError('The sandbox continued while its files were copied. Try again.')
+          return true
+        })
+        return true
+      })
+    }
+    // In one order, so that two copies do not wait for each other.
+    const [first = fromId, second = toId] = [fromId, toId].sort()
+    await this.#runExclusive(first, () => this.#runExclusive(second, copy))
+    return { takenAt }
+  }
+
+  async #requireRunning(id: string): Promise<SandboxTree> {
+    const record = await this.#records.read(id)
+    const paths = this.#paths(id)
+    if (record === undefined || !(await this.#isRunning(record)) || (await isPaused(paths, record)))
+      throw new FilesError('Its files are copied while it runs.')
+    return { paths, record }
+  }
+
+  /** Freezes its processes for the work, which says whether they continue; they do when it fails. */
+  async #whileFrozen({ paths, record }: SandboxTree, work: () => Promise<boolean>): Promise<void> {
+    const { id } = record
+    this.#freezes.set(id, (this.#freezes.get(id) ?? 0) + 1)
+    this.#frozen.add(id)
+    let isContinued = true
+    try {
+      await noteThawing(paths)
+      try {
+        await pauseAll(paths, record)
+        isContinued = await work()
+      } finally {
+        if (isContinued) await resumeAll(paths, record)
+      }
+      await rm(paths.thawing, { force: true })
+    } finally {
+      this.#frozen.delete(id)
+    }
   }
 
   async measureUse(id: string): Promise<SandboxUse | undefined> {
