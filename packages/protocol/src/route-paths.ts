@@ -250,6 +250,7 @@ export const sandboxServerPaths = {
   appSkills: 'GET /api/v1/app-conversations/{conversation_id}/skills',
   appHooks: 'GET /api/v1/app-conversations/{conversation_id}/hooks',
   downloadAppConversation: 'GET /api/v1/app-conversations/{conversation_id}/download',
+  forkAppConversation: 'POST /api/v1/app-conversations/{conversation_id}/fork',
   addPendingMessage: 'POST /api/v1/conversations/{target}/pending-messages',
   searchHomeEvents: 'GET /api/v1/conversation/{conversation_id}/events/search',
   countHomeEvents: 'GET /api/v1/conversation/{conversation_id}/events/count',

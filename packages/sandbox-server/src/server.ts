@@ -87,6 +87,7 @@ export async function openServices(options: ServicesOptions) {
       trustsRepositories: config.repositoryScripts === 'always',
       diskReserve: { directory, bytes: config.diskReserveBytes },
       maxDiskBytes: config.maxDiskBytes,
+      maxForkBytes: config.maxForkBytes,
       hasAllEvents: (sandbox, log) => ingest.hasAll(sandbox, log),
       onReady: (row, target, signal) =>
         renewSandbox({ controlPlane, storage, accounts, clock, log }, row, target, signal),
@@ -167,7 +168,7 @@ export function callerHandlers(services: Services) {
   }
   return {
     ...sandboxHandlers({ sandboxes, specs, lookupSecrets }),
-    ...startTaskHandlers({ starter, startTasks: controlPlane.startTasks }),
+    ...startTaskHandlers({ starter, conversations, startTasks: controlPlane.startTasks }),
     ...appConversationHandlers({
       ...{ conversations, calls, pendingMessages, accounts },
       downloads: new ConversationDownloads(storage),

@@ -33,6 +33,18 @@ export async function* followStartTask(
   yield* pollStartTask(client, task, signal)
 }
 
+/** Copies a conversation with the files of its workspace, and yields its start task as `followStartTask` does. */
+export async function* followFork(
+  client: SandboxServerClient,
+  id: string,
+  body: NonNullable<SandboxServerInput<'forkAppConversation'>['body']>,
+  signal: AbortSignal,
+): AsyncGenerator<AppConversationStartTask> {
+  const task = await client.call('forkAppConversation', { params: { conversation_id: id }, body, signal })
+  yield task
+  yield* pollStartTask(client, task, signal)
+}
+
 async function* pollStartTask(
   client: SandboxServerClient,
   first: AppConversationStartTask,

@@ -257,6 +257,16 @@ function addAppChangeCommands(app: Command, run: RunWithClient): void {
       run(async (context) => (await startCommands()).sendAppCommand(context, id, { message, isFollowing })),
     )
   app
+    .command('fork')
+    .description(
+      'copy a conversation and the files of its workspace into a new sandbox; the first one continues',
+    )
+    .argument('<id>', 'id of the conversation, whose sandbox runs')
+    .option('--title <title>', 'title of the copy; default: that of the conversation')
+    .action((id: string, options: { title?: string }) =>
+      run(async (context) => (await startCommands()).forkAppCommand(context, id, options)),
+    )
+  app
     .command('download')
     .description('write a conversation as a zip file; its sandbox need not run')
     .argument('<id>', 'id of the conversation')

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '0eb69051238b9b4ccb252ddc12d9c4ddfd928d7ae4700bae7e109d1ced780460'
+const expectedHash = 'e691ee85da4d5080c8cc7219faa44dd543449ba844b9ff5f429ffe41353b500b'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

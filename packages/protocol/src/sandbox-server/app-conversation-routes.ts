@@ -12,6 +12,7 @@ import {
   appConversationStartRequest,
   appConversationStartTask,
   appSendMessageRequest,
+  forkAppConversationRequest,
   patchAppConversationRequest,
   startTaskFilter,
 } from './app-conversation.ts'
@@ -193,6 +194,14 @@ export const appConversationRoutes = defineRoutes(
         200: { description: 'The zip.', contentType: 'application/zip' },
         409: { description: 'This conversation is being downloaded already.' },
       },
+    }),
+    forkAppConversation: route.post('/api/v1/app-conversations/{conversation_id}/fork', {
+      summary: 'Copy a conversation and the files of its workspace',
+      description:
+        'Starts a conversation in a new sandbox of the same spec, with the files of one moment and the events before it; the first one continues. Answers at once with a start task, like a start. Its own first event (key forked_from) names the last event that the files have seen.',
+      params: conversationParams,
+      body: forkAppConversationRequest,
+      responses: { ...ok('The start task.', appConversationStartTask), ...sandboxRefusals, ...startRefusals },
     }),
     addPendingMessage: route.post('/api/v1/conversations/{target}/pending-messages', {
       summary: 'Leave a message for a conversation that does not exist yet',

@@ -141,6 +141,14 @@ export const appConversationStartRequest = z
   .meta({ id: 'AppConversationStartRequest' })
 export type AppConversationStartRequest = z.output<typeof appConversationStartRequest>
 
+/** The members of the agent server's fork that apply to a copy of the files too. Null means absent. */
+export const forkAppConversationRequest = component('ForkAppConversationRequest', {
+  id: nullAsUndefined(uuid).meta({ description: 'Id of the new conversation.' }),
+  title: nullAsUndefined(boundedText(1, 200)).meta({ description: 'That of the first one when absent.' }),
+  tags: nullAsUndefined(tags),
+})
+export type ForkAppConversationRequest = z.output<typeof forkAppConversationRequest>
+
 export const startTaskStatus = z
   .enum([
     'WORKING',

@@ -80,6 +80,7 @@ export const settings = {
   },
   maxDiskBytes: setting('SLIPWAY_SANDBOX_MAX_DISK_MB', '0.2.0', mebibytes(1_073_741_824, 10_240), 'MiB on disk above which a running process sandbox is paused whose spec has no limit of disk; 0 is never. A resumed one may remove files, and is paused again when it keeps clearly more.'),
   diskReserveBytes: setting('SLIPWAY_DISK_RESERVE_MB', '0.2.0', mebibytes(1_073_741_824, 1_024), 'Free space in MiB below which the process sandbox that keeps most on disk is paused, at most a tenth of the file system; 0 is never.'),
+  maxForkBytes: setting('SLIPWAY_FORK_MAX_MB', '0.2.0', mebibytes(1_073_741_824, 10_240), 'MiB on disk of a sandbox up to which a conversation can be forked with its files; 0 is not limited.'),
   idleSeconds: setting('SLIPWAY_SANDBOX_IDLE_SECONDS', '0.1.0', numberSetting(0, 2_000_000_000, 1_200), 'Seconds without use after which a sandbox is paused; 0 is never.', { aliases: ['OH_SANDBOX_LIFECYCLE_IDLE_SECONDS'] }),
   maxSessionSeconds: setting('SLIPWAY_SANDBOX_MAX_SESSION_SECONDS', '0.1.0', numberSetting(0, 2_000_000_000, 0), 'Seconds after which a running sandbox is paused in any case; 0 is never.', { aliases: ['OH_SANDBOX_LIFECYCLE_MAX_SESSION_SECONDS'] }),
   deleteAfterSeconds: setting('SLIPWAY_SANDBOX_DELETE_AFTER_SECONDS', '0.1.0', numberSetting(0, 2_000_000_000, 0), 'Seconds without running after which a sandbox is deleted with its workspace; 0 is never.', { aliases: ['OH_SANDBOX_LIFECYCLE_DELETE_AFTER_SECONDS'] }),

@@ -209,7 +209,10 @@ function isWithin(directory: string, path: string): boolean {
   return path === directory || path.startsWith(`${directory}/`)
 }
 
-function notRunningProblem({ sandbox: id }: AppConversationRow, sandbox: SandboxRow | undefined): Problem {
+export function notRunningProblem(
+  { sandbox: id }: AppConversationRow,
+  sandbox: SandboxRow | undefined,
+): Problem {
   const status = visibleSandboxStatus(sandbox)
   const resume = `resume it with POST /api/v1/sandboxes/${id}/resume`
   if (status === 'MISSING')

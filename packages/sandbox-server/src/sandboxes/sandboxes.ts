@@ -9,7 +9,7 @@ import {
   type Scope,
 } from '@slipway/storage/control-plane'
 import { hashKey } from '../auth/authenticator.ts'
-import type { SandboxUse } from '../backends/backend.ts'
+import { type CopiedFiles, FilesError, type SandboxUse } from '../backends/backend.ts'
 import { ensureCapacity } from './concurrency-limit.ts'
 import { ControlLoop } from './control-loop.ts'
 import { DesiredStateWriter, ignoreProblem, notFoundProblem } from './desired-state.ts'
@@ -49,6 +49,8 @@ interface StartSandboxOptions {
 
 /** How long an archive waits for what the agent server says of its events. */
 const eventsTimeoutMs = 10_000
+/** Between two tries to get the lease of a sandbox that another server works at. */
+const leasePollMs = 300
 const archivedDetail =
   'It was archived: its files are deleted, and the histories of its conversations are kept. Start a conversation again with its conversation_id to continue it in another sandbox.'
 
@@ -227,6 +229,26 @@ export class Sandboxes implements AsyncDisposable {
   /** What its processes use; undefined when none run, or when its backend does not measure it. */
   async measureUse({ id, backend }: SandboxRow): Promise<SandboxUse | undefined> {
     return await this.#parts.backends.get(backend)?.measureUse?.(id)
+  }
+
+  /**
+   * See `Backend.copyFiles`; of two that run. No worker of any server looks at them meanwhile: one that is frozen would
+   * be continued.
+   */
+  async copyFiles(from: SandboxRow, to: SandboxRow, signal: AbortSignal): Promise<CopiedFiles> {
+    const { backends, leases, clock, maxForkBytes } = this.#parts
+    const backend = from.backend === to.backend ? backends.get(from.backend) : undefined
+    if (backend?.copyFiles === undefined)
+      throw new FilesError('Files are copied between sandboxes of the same backend only.')
+    await using held = new AsyncDisposableStack()
+    // In one order, so that two copies do not wait for each other.
+    for (const id of [from.id, to.id].sort()) {
+      let lease = await leases.tryAcquire(`sandbox ${id}`)
+      for (; lease === undefined; lease = await leases.tryAcquire(`sandbox ${id}`))
+        await clock.sleep(leasePollMs, { signal })
+      held.defer(lease.release.bind(lease))
+    }
+    return await backend.copyFiles(from.id, to.id, maxForkBytes ?? 0)
   }
 
   /** Records a use: its idle time starts again. */

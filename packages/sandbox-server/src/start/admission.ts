@@ -17,6 +17,8 @@ export interface AdmittedStart {
   /** The conversation before this start. */
   readonly existing: AppConversationRow | undefined
   readonly parent: AppConversationRow | undefined
+  /** The conversation that it is a fork of. */
+  readonly source: AppConversationRow | undefined
   readonly model: Llm
 }
 
@@ -29,6 +31,7 @@ export async function admitStart(
   scope: Scope,
   id: string,
   request: AppConversationStartRequest,
+  source?: AppConversationRow,
 ): Promise<AdmittedStart> {
   const { controlPlane, accounts, sandboxes } = deps
   checkRepository(request.selected_repository)
@@ -36,16 +39,17 @@ export async function admitStart(
   if (request.agent_profile_id !== undefined)
     throw invalidInput(['body', 'agent_profile_id'], 'There is no such agent profile')
   const [existing] = await controlPlane.conversations.get([id])
-  if (existing !== undefined && !ownedBy(scope).includes(existing)) throw idTakenProblem()
+  if (existing !== undefined && (source !== undefined || !ownedBy(scope).includes(existing)))
+    throw idTakenProblem()
   const { parent_conversation_id: parentId } = request
   const [parent] = parentId === undefined ? [] : await controlPlane.conversations.get([parentId])
   if (parentId !== undefined && (!ownedBy(scope).includes(parent) || parentId === id))
     throw invalidInput(['body', 'parent_conversation_id'], 'There is no such conversation to be the parent')
-  const inherited = inheritSettings(request, existing ?? parent)
+  const inherited = inheritSettings(request, existing ?? parent ?? source)
   const { llm_profile: profile, llm_model } = inherited
   try {
     const model = await accounts.model(scope.owner, { profile, model: llm_model })
-    return { id, scope, request: inherited, existing, parent, model }
+    return { id, scope, request: inherited, existing, parent, source, model }
   } catch (error) {
     if (!(error instanceof Problem) || error.code !== 'not_found') throw error
     throw invalidInput(['body', 'llm_profile'], error.message)
@@ -100,7 +104,7 @@ export function createRedactor({ request, model }: AdmittedStart): Redactor {
 }
 
 /** The request as stored and shown: only the names of its secrets. */
-export function redactRequest(request: AppConversationStartRequest): unknown {
+export function redactRequest(request: AppConversationStartRequest): object {
   const names = Object.keys(request.secrets ?? {})
   const secrets = Object.fromEntries(names.map((name) => [name, redactedText]))
   const redacted = redact({ ...request, secrets: undefined }, redactedText)

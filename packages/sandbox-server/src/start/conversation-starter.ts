@@ -1,13 +1,28 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { type AppConversationStartRequest, Problem, type UserSettings } from '@slipway/protocol'
+import {
+  type AppConversationStartRequest,
+  appConversationStartRequest,
+  type ForkAppConversationRequest,
+  Problem,
+  type UserSettings,
+} from '@slipway/protocol'
 import { createHistogram } from '@slipway/shared/metrics'
 import type { Redactor } from '@slipway/shared/redaction'
 import type { Timer } from '@slipway/shared/time'
-import { type Lease, ownedBy, type Scope, type StartTaskRow } from '@slipway/storage/control-plane'
+import {
+  type AppConversationRow,
+  type Lease,
+  ownedBy,
+  type Scope,
+  type StartTaskRow,
+} from '@slipway/storage/control-plane'
 import type { Quota } from '../accounts/quota.ts'
+import { notRunningProblem } from '../conversations/agent-calls.ts'
 import { visibleSandboxStatus } from '../conversations/records/conversation-info.ts'
+import { newSandboxId } from '../sandboxes/warm-pool.ts'
 import { type AdmittedStart, admitStart, createRedactor, idTakenProblem, redactRequest } from './admission.ts'
-import { conversationDeletedError, explainError, interruptedError, StartError } from './failures.ts'
+import { conversationDeletedError, explainError, interruptedError, isFork, StartError } from './failures.ts'
+import { discardFork, forkMembers } from './fork.ts'
 import type { CheckModelAddress } from './model-address.ts'
 import { isFinished, RemoteStart, StartProgress, type StartStates } from './progress.ts'
 import { runStart, type StartJob, type StartRunDeps } from './run.ts'
@@ -78,16 +93,38 @@ export class ConversationStarter implements AsyncDisposable {
   }
 
   /** Returns a start in progress too. Problems: `invalid`, `conflict` (id of another owner), `too_many`. */
-  async start(scope: Scope, request: AppConversationStartRequest): Promise<StartStates> {
+  async start(
+    scope: Scope,
+    request: AppConversationStartRequest,
+    source?: AppConversationRow,
+  ): Promise<StartStates> {
     if (this.#isClosing) throw new Problem('unavailable', 'The server is stopping')
     const id = request.conversation_id ?? randomUUID()
     return await this.#deps.conversationMutex.runExclusive(id, async () => {
       const current = this.#active.get(id)
       const progress = current?.progress ?? (await this.#findRemote(id))
-      if (progress === undefined) return await this.#begin(await admitStart(this.#deps, scope, id, request))
+      if (progress === undefined)
+        return await this.#begin(await admitStart(this.#deps, scope, id, request, source))
       if (!ownedBy(scope).includes(progress.row)) throw idTakenProblem()
       return progress
     })
+  }
+
+  /**
+   * Starts a conversation with the log and the files of another one, whose sandbox runs; otherwise a Problem as of a
+   * call of its agent server.
+   */
+  async fork(
+    scope: Scope,
+    source: AppConversationRow,
+    body: ForkAppConversationRequest,
+  ): Promise<StartStates> {
+    const { id: conversation_id, title = source.title ?? undefined, tags } = body
+    const [sandbox] = await this.#deps.sandboxes.find([source.sandbox])
+    if (sandbox === undefined || this.#deps.sandboxes.getConnection(sandbox) === undefined)
+      throw notRunningProblem(source, sandbox)
+    const request = appConversationStartRequest.parse({ conversation_id, title, tags })
+    return await this.start(scope, request, source)
   }
 
   get activeCount(): number {
@@ -186,7 +223,7 @@ export class ConversationStarter implements AsyncDisposable {
       conversation: id,
       sandbox: null,
       agent_url: null,
-      request: JSON.stringify(redactRequest(admitted.request)),
+      request: JSON.stringify({ ...redactRequest(admitted.request), ...forkMembers(admitted.source) }),
       quota_day: slot?.day ?? null,
       created_at: at,
       updated_at: at,
@@ -233,11 +270,13 @@ export class ConversationStarter implements AsyncDisposable {
   }
 
   async #selectSandbox(
-    { id, scope, request, existing, parent, model }: AdmittedStart,
+    admitted: AdmittedStart,
     start: ActiveStart,
     settings: UserSettings,
   ): Promise<SandboxChoice> {
+    const { id, scope, request, existing, parent, source, model } = admitted
     const { controlPlane, sandboxes, conversationMutex } = this.#deps
+    if (source !== undefined) return await this.#createForFork(scope, source, start)
     const [current] = existing === undefined ? [] : await sandboxes.find([existing.sandbox])
     const isElsewhere = current !== undefined && visibleSandboxStatus(current) !== 'MISSING'
     if (isElsewhere && request.sandbox_id !== undefined && request.sandbox_id !== current.id)
@@ -272,6 +311,19 @@ export class ConversationStarter implements AsyncDisposable {
         await controlPlane.startTasks.update(start.progress.row.id, { sandbox: choice.row.id })
       return choice
     })
+  }
+
+  /** The task names the sandbox before it exists: a fork that is interrupted leaves none. */
+  async #createForFork(scope: Scope, source: AppConversationRow, start: ActiveStart): Promise<SandboxChoice> {
+    const { sandboxes } = this.#deps
+    const [from] = await sandboxes.find([source.sandbox])
+    const sandbox = newSandboxId()
+    start.sandbox = sandbox
+    await start.progress.update({ sandbox })
+    const row = await sandboxes.start(scope, {
+      ...{ id: sandbox, spec: from?.spec, specPath: ['path', 'conversation_id'] },
+    })
+    return { row, isNew: true, isGrouped: false }
   }
 
   async #runStart(job: StartJob, start: ActiveStart): Promise<void> {
@@ -357,7 +409,9 @@ export class ConversationStarter implements AsyncDisposable {
 
   /** Gives the slot of the quota back in the same change. */
   async #markFailed(progress: StartProgress, detail: string): Promise<void> {
-    if (!isFinished(progress.row)) await progress.update({ status: 'ERROR', detail, quota_day: null })
+    if (isFinished(progress.row)) return
+    if (isFork(progress.row)) await discardFork(this.#deps, progress.row)
+    await progress.update({ status: 'ERROR', detail, quota_day: null })
   }
 }
 

@@ -1,7 +1,14 @@
 import { CallError, ConnectionError } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
+import { isRecord, parseJson } from '@slipway/shared/json'
 import type { SandboxRow, StartTaskRow } from '@slipway/storage/control-plane'
 import { PrepareError } from './prepare-workspace.ts'
+
+/** Whether a task copies a conversation; see `fork.ts`. */
+export function isFork({ request }: Pick<StartTaskRow, 'request'>): boolean {
+  const parsed = parseJson(request)
+  return isRecord(parsed) && parsed.forked_from_conversation_id !== undefined
+}
 
 /** A start that failed. `message` is for the owner. */
 export class StartError extends Error {
@@ -12,9 +19,12 @@ export const conversationDeletedError = new StartError(
   'The conversation was deleted while it was being started.',
 )
 
-export function interruptedError({ status }: Pick<StartTaskRow, 'status'>): StartError {
+export function interruptedError(row: Pick<StartTaskRow, 'status' | 'request'>): StartError {
+  const { status } = row
   return new StartError(
-    `The server was restarted while this start was in ${status}. Start it again with the same conversation_id.`,
+    isFork(row)
+      ? `The server was restarted while this fork was in ${status}. Nothing of it is left: fork the conversation again.`
+      : `The server was restarted while this start was in ${status}. Start it again with the same conversation_id.`,
   )
 }
 

@@ -11,7 +11,7 @@ import {
 } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 import type { Redactor, Secret } from '@slipway/shared/redaction'
-import { type ConversationRecord, exportEvents } from '@slipway/storage'
+import { exportEvents } from '@slipway/storage'
 import type { AppConversationRow } from '@slipway/storage/control-plane'
 import type { AccountSecrets, Accounts } from '../accounts/accounts.ts'
 import type { GitProviders, GitToken } from '../accounts/git-providers.ts'
@@ -30,6 +30,7 @@ import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import type { AdmittedStart } from './admission.ts'
 import { type ConversationSettings, createConversationBody, initialMessage } from './conversation-request.ts'
 import { StartError } from './failures.ts'
+import { type ForkedWorkspace, forkWorkspace } from './fork.ts'
 import { findGitToken, gitTokenDescription, gitTokenVariable } from './git-token.ts'
 import { conversationMarketplaces } from './marketplaces.ts'
 import { type PrepareOptions, type PrepareTimeouts, prepareWorkspace } from './prepare-workspace.ts'
@@ -96,10 +97,11 @@ export async function runStart(deps: StartRunDeps, job: StartJob): Promise<void>
       job.scope.owner,
       { gitProviders: deps.accounts.gitProviders, redactor },
     )
-    const workingDir = await prepareProject(deps, job, connection, token)
+    const forked = job.source && (await forkProject(deps, job, job.source, connection))
+    const workingDir = forked?.workingDir ?? (await prepareProject(deps, job, connection, token))
     await progress.update({ status: 'SETTING_UP_SKILLS' })
     await progress.update({ status: 'STARTING_CONVERSATION', agent_url })
-    await createConversation(deps, job, connection, { workingDir, secrets, marketplaces })
+    await createConversation(deps, job, connection, { workingDir, secrets, marketplaces }, forked?.log)
   } else await sendUnsent(deps, job, connection)
   deps.sandboxes.touch(choice.row.id)
   await progress.update({ status: 'READY', agent_url })
@@ -111,6 +113,17 @@ async function hasAgent({ client }: SandboxConnection, id: string, signal: Abort
   const { llm } = info?.agent ?? {}
   // Info of a log without an agent names a model that does not exist.
   return info !== null && info !== undefined && !(isRecord(llm) && llm.model === 'none')
+}
+
+/** Takes the place of `prepareProject`: what it does for a repository is in the files. */
+async function forkProject(
+  deps: StartRunDeps,
+  job: StartJob,
+  source: AppConversationRow,
+  connection: SandboxConnection,
+): Promise<ForkedWorkspace> {
+  await job.progress.update({ status: 'PREPARING_REPOSITORY' })
+  return await forkWorkspace(deps, job, source, connection)
 }
 
 async function prepareProject(
@@ -240,12 +253,17 @@ async function createConversation(
   job: StartJob,
   connection: SandboxConnection,
   agent: Pick<ConversationSettings, 'workingDir' | 'secrets' | 'marketplaces'>,
+  forkedLog?: ForkedWorkspace['log'],
 ): Promise<void> {
   const { id, parent, choice, signal, progress } = job
   const isNew = await deps.conversationMutex.runExclusive(id, () => saveRow(deps, job, agent.workingDir))
   // From now on its former sandbox adds nothing.
   const [record] = await deps.storage.conversations.get([id])
-  const log = record === undefined || record.head === 0 ? undefined : record
+  const ownLog =
+    record === undefined || record.head === 0
+      ? undefined
+      : () => exportEvents(deps.storage.log, record, { meta: false })
+  const log = forkedLog ?? ownLog
   const { initial_message, ...body } = createConversationBody({
     ...job,
     ...agent,
@@ -253,6 +271,9 @@ async function createConversation(
   })
   try {
     const isContinued = log !== undefined && (await copyLog(deps, job, connection, log))
+    if (!isContinued && forkedLog !== undefined)
+      throw new StartError('The agent server of its sandbox cannot take a log.')
+    if (!isContinued && log !== undefined) await changeMembers(deps, id, { offset: record?.head })
     if (isContinued && initial_message) await changeMembers(deps, id, { unsentMessage: progress.row.id })
     await repeatCall(deps, signal, createTimeoutMs, (within) =>
       connection.client.call('createConversation', {
@@ -309,17 +330,17 @@ async function copyLog(
   deps: StartRunDeps,
   { id, signal, existing }: StartJob,
   { client }: SandboxConnection,
-  record: ConversationRecord,
+  log: ForkedWorkspace['log'],
 ): Promise<boolean> {
-  const { storage, clock } = deps
+  const { clock } = deps
   const meta = { conversation_id: id, title: existing?.title }
-  const chunks = async function* () {
+  const chunks = async function* (within: AbortSignal) {
     yield Buffer.from(`${JSON.stringify(meta)}\n`)
-    yield* exportEvents(storage.log, record, { meta: false })
+    yield* log(within)
   }
   try {
     await repeatCall({ clock }, signal, copyTimeoutMs, (within) =>
-      client.importEvents(Readable.toWeb(Readable.from(chunks())) as ReadableStream<Uint8Array>, {
+      client.importEvents(Readable.toWeb(Readable.from(chunks(within))) as ReadableStream<Uint8Array>, {
         unknown: 'keep',
         signal: within,
       }),
@@ -327,7 +348,6 @@ async function copyLog(
     return true
   } catch (error) {
     if (!(error instanceof CallError) || ![404, 405, 501].includes(error.status)) throw error
-    await changeMembers(deps, id, { offset: record.head })
     return false
   }
 }

@@ -13,7 +13,16 @@ import { chooseByStrategy, isGroupingStrategy } from './grouping.ts'
 
 export type StartSandboxes = Pick<
   Sandboxes,
-  'start' | 'get' | 'find' | 'search' | 'resume' | 'waitSettled' | 'getConnection' | 'touch'
+  | 'start'
+  | 'get'
+  | 'find'
+  | 'search'
+  | 'resume'
+  | 'remove'
+  | 'copyFiles'
+  | 'waitSettled'
+  | 'getConnection'
+  | 'touch'
 >
 
 const pollMs = 20

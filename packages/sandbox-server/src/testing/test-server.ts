@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
+import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from '@slipway/client'
@@ -34,6 +35,7 @@ import type { QuotaSlot } from '../accounts/quota.ts'
 import { scriptConsentHandlers } from '../accounts/script-consent-handlers.ts'
 import { ScriptConsents } from '../accounts/script-consents.ts'
 import { StorageQuota } from '../accounts/storage-quota.ts'
+import type { CopiedFiles } from '../backends/backend.ts'
 import { AgentCalls } from '../conversations/agent-calls.ts'
 import { Conversations } from '../conversations/conversations.ts'
 import { ConversationDownloads } from '../conversations/download.ts'
@@ -81,12 +83,16 @@ export class TestSandboxes implements AsyncDisposable {
 
   async start(
     scope: Scope,
-    options: { readonly spec?: string | undefined; readonly specPath?: readonly string[] } = {},
+    options: {
+      readonly id?: string
+      readonly spec?: string | undefined
+      readonly specPath?: readonly string[]
+    } = {},
   ): Promise<SandboxRow> {
     if (this.startProblem !== undefined) throw this.startProblem
     if (options.spec !== undefined && options.spec !== 'process')
       throw invalidInput(options.specPath ?? ['query', 'sandbox_spec_id'], 'No such spec')
-    const id = `sb-${++this.#count}`
+    const id = options.id ?? `sb-${++this.#count}`
     const now = Date.now() * 1000
     const key = `sk-${id}-${'k'.repeat(20)}`
     const row: SandboxRow = {
@@ -155,6 +161,16 @@ export class TestSandboxes implements AsyncDisposable {
     const sandbox = this.getSandbox(row.id)
     await this.#end(sandbox)
     this.entries.delete(row.id)
+  }
+
+  /** Without freezing it. */
+  async copyFiles(from: SandboxRow, to: SandboxRow, _signal: AbortSignal): Promise<CopiedFiles> {
+    const takenAt = Date.now() * 1000
+    for (const name of ['home', 'project'])
+      await cp(join(this.getSandbox(from.id).directory, name), join(this.getSandbox(to.id).directory, name), {
+        recursive: true,
+      })
+    return { takenAt }
   }
 
   async findByKey(key: string): Promise<SandboxRow | undefined> {
@@ -368,7 +384,7 @@ export async function openTestServer(
       downloads: new ConversationDownloads(storage),
     }),
     ...workspaceHandlers({ conversations, calls }),
-    ...startTaskHandlers({ starter, startTasks: controlPlane.startTasks }),
+    ...startTaskHandlers({ starter, conversations, startTasks: controlPlane.startTasks }),
     ...eventHandlers({ conversations, storage }),
     ...timelineHandlers({ conversations, storage }),
     ...webhookHandlers({ ingest, pendingMessages }),

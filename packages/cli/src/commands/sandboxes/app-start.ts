@@ -3,7 +3,7 @@ import type { AppConversation, AppConversationStartTask } from '@slipway/protoco
 import { Problem } from '@slipway/protocol/client'
 import type { SandboxServerContext } from '../../context/command-context.ts'
 import { getAppConversation, remoteEvents } from '../../conversation/remote-events.ts'
-import { followStartTask, type StartRequest } from '../../conversation/start-tasks.ts'
+import { followFork, followStartTask, type StartRequest } from '../../conversation/start-tasks.ts'
 import { asObject } from '../../output/action-text.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { paint, print, printNote } from '../../output/terminal.ts'
@@ -20,10 +20,29 @@ export async function startAppCommand(
   request: StartRequest,
   options: { readonly isFollowing: boolean; readonly onReady?: () => void },
 ): Promise<number> {
-  const { client, isJson, signal } = context
+  const { client, signal } = context
+  return await followTasks(context, followStartTask(client, request, signal), options)
+}
+
+/** Copies a conversation with the files of its workspace into a new sandbox. Returns the exit code. */
+export async function forkAppCommand(
+  context: SandboxServerContext,
+  id: string,
+  { title }: { readonly title?: string | undefined },
+): Promise<number> {
+  const { client, signal } = context
+  return await followTasks(context, followFork(client, id, { title }, signal), { isFollowing: false })
+}
+
+async function followTasks(
+  context: SandboxServerContext,
+  tasks: AsyncIterable<AppConversationStartTask>,
+  options: { readonly isFollowing: boolean; readonly onReady?: () => void },
+): Promise<number> {
+  const { isJson } = context
   const startedAt = Date.now()
-  let lastTask: Awaited<ReturnType<typeof client.call<'startAppConversation'>>> | undefined
-  for await (const task of followStartTask(client, request, signal)) {
+  let lastTask: AppConversationStartTask | undefined
+  for await (const task of tasks) {
     lastTask = task
     await print(isJson ? `${JSON.stringify(task)}\n` : taskLine(Date.now() - startedAt, task))
     if (!isJson && /^Waits for /.test(task.detail ?? '')) printNote(sanitizeLine(task.detail ?? ''))

@@ -53,6 +53,8 @@ export interface SandboxesOptions extends Lifetimes {
   readonly diskReserve?: { readonly directory: string; readonly bytes: number }
   /** Bytes on that file system above which a sandbox is paused whose spec has no limit; 0: none. */
   readonly maxDiskBytes?: number
+  /** Of the files that a fork copies; 0: not limited, as by default. */
+  readonly maxForkBytes?: number
   readonly fetch?: typeof globalThis.fetch
   /** See `EventIngest.hasAll`; without it sandboxes that have run are never deleted because of their age. */
   readonly hasAllEvents?: (sandbox: string, log: AgentLog) => Promise<boolean>
