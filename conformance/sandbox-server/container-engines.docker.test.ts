@@ -4,6 +4,12 @@ import { bashStep as command, scriptedModel } from '../support/agent-driver.ts'
 import { defineForEachEngine, type TestEngine } from '../support/sandbox-server/container-engine.ts'
 import { fetchInSandbox, readSandboxRows, runInSandbox } from '../support/sandbox-server/crash-rounds.ts'
 import { EngineSandboxServer } from '../support/sandbox-server/engine-server.ts'
+import {
+  expectAgentRestart,
+  expectArchive,
+  expectFork,
+  supervisedSpec,
+} from '../support/sandbox-server/lifecycle.ts'
 import type { SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 import {
   type AppConversation,
@@ -36,6 +42,20 @@ function defineEngineTests(name: string, engine: TestEngine): void {
     console.info(`${name}: ${what} took ${Math.round(performance.now() - from)} ms`)
     return done
   }
+
+  test('a conversation is forked with its files while it works', limit, async () => {
+    await expectFork((await openContext()).user)
+  })
+
+  test('an archived conversation continues in another container', limit, async () => {
+    await expectArchive((await openContext()).user)
+  })
+
+  test('an agent server that its container starts again is told its settings again', limit, async () => {
+    const specs = [{ ...supervisedSpec, backend: 'docker' }]
+    const env = { SLIPWAY_SANDBOX_SPECS: JSON.stringify(specs), SLIPWAY_RECONCILE_SECONDS: '2' }
+    await expectAgentRestart((await openContext(env)).user)
+  })
 
   test(
     'a conversation continues over pauses, and over a restart of the server at any time',

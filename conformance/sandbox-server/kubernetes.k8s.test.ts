@@ -11,6 +11,12 @@ import {
 import { bashStep, scriptedModel } from '../support/agent-driver.ts'
 import { readSandboxRows, runInSandbox } from '../support/sandbox-server/crash-rounds.ts'
 import { KubernetesSandboxServer } from '../support/sandbox-server/kubernetes-server.ts'
+import {
+  expectAgentRestart,
+  expectArchive,
+  expectFork,
+  supervisedSpec,
+} from '../support/sandbox-server/lifecycle.ts'
 import { type ListPage, waitFor } from '../support/sandbox-server/user.ts'
 
 /** Conversations in Pods of a real cluster, from outside. */
@@ -72,6 +78,20 @@ function defineTests(cluster: TestCluster): void {
       expect(await user.getConversation(id)).toMatchObject({ sandbox_status: 'MISSING' })
     },
   )
+
+  test('a conversation is forked with its files while it works', limit, async () => {
+    await expectFork((await open()).user)
+  })
+
+  test('an archived conversation continues in another Pod', limit, async () => {
+    await expectArchive((await open()).user)
+  })
+
+  test('an agent server that its Pod starts again is told its settings again', limit, async () => {
+    const spec = { ...supervisedSpec, kubernetes: { image_pull_policy: 'IfNotPresent' } }
+    const at = await open({ SLIPWAY_SANDBOX_SPECS: JSON.stringify([spec]), SLIPWAY_RECONCILE_SECONDS: '2' })
+    await expectAgentRestart(at.user)
+  })
 
   test('a Pod that is deleted or evicted, and one whose files are gone, are reported', limit, async () => {
     const at = await open()

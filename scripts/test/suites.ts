@@ -90,6 +90,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: '4 GB of real writes: disk-guard.test has writers of all speeds on a clock of the test',
   },
   {
+    file: 'conformance/sandbox-server/lifecycle.sandbox.test.ts',
+    why: 'archives and forks of whole servers: fork.process and continue-elsewhere.process have the starts, process-backend.sandbox the files',
+  },
+  {
     file: 'conformance/sandbox-server/stuck-sandboxes.sandbox.test.ts',
     why: 'waits for sandboxes that do not start: status-reason.test has the words for each detail',
   },

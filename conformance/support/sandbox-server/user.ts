@@ -125,6 +125,14 @@ export class User {
     })
   }
 
+  /** The stored log of a conversation, an event a line. */
+  async exportLog(conversation: string): Promise<string> {
+    const response = await this.#server.fetch(`/api/v1/conversation/${conversation}/events/export`, {
+      headers: { authorization: `Bearer ${this.key}` },
+    })
+    return await response.text()
+  }
+
   /** All items of a list, page by page. */
   async listAll<T>(path: string, limit: number): Promise<T[]> {
     const found: T[] = []

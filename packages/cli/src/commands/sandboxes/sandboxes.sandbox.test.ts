@@ -108,7 +108,7 @@ test('a local model is reached at a host port, and requests that are repeated ar
   await fixture.client.call('changeSettings', { body: { agent_settings_diff: { llm: null } } })
 })
 
-test('a conversation is started with each state, followed, listed, asked again, downloaded and removed', async () => {
+test('a conversation is started with each state, followed, listed, asked again, forked, downloaded and removed', async () => {
   await fixture.setScript(
     { text: 'I look.', tool_calls: terminalCall('echo "six times seven is $((6*7))"') },
     { text: 'It is done.' },
@@ -134,7 +134,14 @@ test('a conversation is started with each state, followed, listed, asked again, 
   expect(again.stdout).toContain('Once more.')
   expect(again.stdout).not.toContain('six times seven')
 
+  const forked = await runCli(['app', 'fork', conversation, '--title', 'A copy'])
+  const copy = /Conversation ([0-9a-f]{32}) in sandbox/.exec(forked.stderr)?.[1] ?? ''
+  expect(splitLines(forked.stdout).at(-1)).toMatch(/READY$/)
+  expect((await runCli(['app', 'list'])).stdout).toMatch(new RegExp(`^${copy} +finished .*A copy$`, 'm'))
+  await runCli(['app', 'rm', copy])
+
   await runCli(['sandbox', 'pause', sandbox])
+  expect((await runCli(['app', 'fork', conversation])).stderr).toContain('PAUSED')
   const refused = await runCli(['app', 'send', conversation, 'x'])
   expect(refused).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('PAUSED') })
   const tailed = await runCli(['app', 'tail', conversation, '--until-idle', '--json'])
