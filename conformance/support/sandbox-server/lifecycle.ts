@@ -59,7 +59,7 @@ export async function expectFork(user: User): Promise<void> {
   const search = `grep -rlF ${first.session_api_key} ${second.working_dir} $HOME 2>/dev/null`
   expect(await runInSandbox(second, `${search}; echo searched`)).toBe('searched\n')
 
-  expect(await user.exportLog(id)).not.toContain('It is written')
+  expect(await user.exportLog(id)).not.toContain('"ObservationEvent"')
   await runInSandbox(first, `touch ${first.working_dir}/stop`)
   await user.waitForMessage(id, 'It counted.')
   expect((await ticksOf(first)).length).toBeGreaterThan(ticks.length)

@@ -6,8 +6,8 @@
  * packs the files, and continues them.
  *
  * Invariants:
- * - Processes continue whatever happens: the shell does it at its end, also when nothing reads its output, and it packs
- *   at most `packSeconds`.
+ * - Processes continue whatever happens: the shell does it at its end, which comes when it hears nothing from this server
+ *   for `silenceSeconds`, and after `packSeconds`. A lost connection does not end what it was opened for.
  * - The first process of the Pod, which is not the agent server (`shareProcessNamespace`), is not stopped.
  * - Files that their user may not read get the right to it while they are packed, and lose it before anything continues.
  *   Their modes travel in a list, as the tar has other ones.
@@ -15,6 +15,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { PassThrough } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { firstChars, shellWord } from '@slipway/shared/text'
 import { type CopiedFiles, FilesError } from '../backend.ts'
 import { checkSize, emptyArguments, packArguments, unpackArguments } from '../file-tree.ts'
@@ -22,6 +23,8 @@ import type { Cluster } from './cluster.ts'
 import { agentData, containerName, workspace } from './objects.ts'
 
 const packSeconds = 600
+const silenceSeconds = 15
+const heartbeatMs = 3_000
 const tooLargeCode = 75
 /** A path has at most 4,096 bytes. */
 const maxDepth = 2_100
@@ -35,11 +38,15 @@ export async function copyPodFiles(
 ): Promise<CopiedFiles> {
   const list = `.slipway-modes-${randomUUID()}`
   const tar = new PassThrough({ highWaterMark: 1024 * 1024 })
+  let isOver = false
+  const heartbeat = async function* () {
+    for (; !isOver; await sleep(heartbeatMs)) yield Buffer.from('.')
+  }
   const run = (pod: string, script: string, streams: Parameters<Cluster['exec']>[3]) =>
     cluster.exec(pod, containerName, ['sh', '-c', script], streams)
   try {
     const [packed, unpacked] = await Promise.all([
-      run(from, packScript(list, maxBytes), { output: tar }),
+      run(from, packScript(list, maxBytes), { output: tar, input: heartbeat() }),
       run(to, unpackScript(list), { input: tar }),
     ])
     const [line = '', ...complaints] = packed.errorOutput.split('\n')
@@ -53,6 +60,8 @@ export async function copyPodFiles(
     tar.destroy()
     await run(from, 'kill -s CONT -- -1', {}).catch(() => undefined)
     throw error instanceof FilesError ? error : new FilesError(`Its files cannot be copied: ${String(error)}`)
+  } finally {
+    isOver = true
   }
 }
 
@@ -70,10 +79,12 @@ function packScript(list: string, maxBytes: number): string {
   const pack = words(packArguments().slice(0, -1))
   return `export LC_ALL=C
 cd ${workspace} && work=$(mktemp -d) && : > "$work/${list}" || exit 70
-finish() { ${setModes(`$work/${list}`)}; kill -s CONT -- -1; rm -rf "$work"; }
+finish() { kill "$watch" $packer 2>/dev/null; ${setModes(`$work/${list}`)}; kill -s CONT -- -1; rm -rf "$work"; }
 trap finish EXIT
 trap 'exit 71' HUP INT TERM PIPE
+exec 3<&0
 kill -s STOP -- -1
+(while [ "$(timeout ${silenceSeconds} head -c 1 <&3 | wc -c)" -eq 1 ]; do :; done; kill $$) >/dev/null 2>&1 & watch=$! packer=
 date +%s%6N >&2
 while ${unreadable} -printf '%m %p\\0' > "$work/found" 2>/dev/null; [ -s "$work/found" ]; do
   # Each round opens the folders that the one before has found. Opening them fails until then.
@@ -84,7 +95,8 @@ done
 kib=$(du -sk --exclude=./${excluded} . | cut -f1)
 if [ ${maxBytes} != 0 ] && [ $((kib * 1024)) -gt ${maxBytes} ]; then echo "$kib" >&2; exit ${tooLargeCode}; fi
 ${files} > "$work/files"
-timeout -s KILL ${packSeconds} tar ${pack} -C "$work" "./${list}" -C ${workspace} --no-recursion --null -T "$work/files"`
+timeout -s KILL ${packSeconds} tar ${pack} -C "$work" "./${list}" -C ${workspace} --no-recursion --null -T "$work/files" & packer=$!
+wait "$packer"`
 }
 
 function unpackScript(list: string): string {
