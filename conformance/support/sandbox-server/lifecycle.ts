@@ -96,7 +96,7 @@ export async function expectArchive(user: User): Promise<void> {
   const before = await user.exportLog(id)
   const tasks = await user.startConversation({
     conversation_id: id,
-    initial_message: { content: 'Go on there.' },
+    initial_message: { content: 'Continue there.' },
   })
   const last = tasks.at(-1)
   expect(last).toMatchObject({ status: 'READY', app_conversation_id: id })
@@ -105,7 +105,7 @@ export async function expectArchive(user: User): Promise<void> {
     const found = await user.exportLog(id)
     return found.startsWith(before) && found.slice(before.length).includes('"assistant"') ? true : undefined
   })
-  expect((await user.exportLog(id)).split('Go on there.')).toHaveLength(2)
+  expect((await user.exportLog(id)).split('Continue there.')).toHaveLength(2)
 }
 
 /** A spec of an image of ours whose program is started again whenever it ends. */
@@ -117,7 +117,7 @@ export const supervisedSpec = {
 }
 
 const killAgentServer =
-  'for each in /proc/[0-9]*; do tr "\\0" " " < $each/cmdline | grep -q "^node .*main.js" && kill -9 ${each#/proc/}; done'
+  'for each in /proc/[0-9]*; do tr "\\0" " " < $each/cmdline | grep -q "^node .*main.js" && kill -9 $(basename $each); done'
 
 /** An agent server that something in the sandbox starts again is told its settings again. For `supervisedSpec`. */
 export async function expectAgentRestart(user: User): Promise<void> {
