@@ -1,5 +1,6 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { isAbsolute, join, resolve } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { LogFunction } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import { exists } from '@slipway/shared/fs'
@@ -35,7 +36,8 @@ import {
   resumeAll,
 } from './sandbox-processes.ts'
 import { type SandboxRecord, SandboxRecords } from './sandbox-record.ts'
-import { readExit } from './supervisor.ts'
+import { readExit, readSupervisorId } from './supervisor.ts'
+import { readStamp, UnchangedSandboxes } from './unchanged-sandboxes.ts'
 
 export interface ProcessBackendOptions {
   /** Of the sandboxes, absolute; created when it is missing. Ledgers may share one. */
@@ -65,6 +67,8 @@ export interface ProcessBackendOptions {
 
 /** Leftovers that are younger may be in use by another server. */
 const leftoverMs = 600_000
+/** Some milliseconds. */
+const looksAtATime = 50
 
 /** Sandboxes as processes, isolated where the host can, each with a supervisor that outlives the server. */
 export class ProcessBackend implements Backend {
@@ -79,6 +83,7 @@ export class ProcessBackend implements Backend {
   /** Sandboxes that are frozen to be measured, and how often each was. */
   readonly #frozen = new Set<string>()
   readonly #freezes = new Map<string, number>()
+  readonly #unchanged = new UnchangedSandboxes()
   /** Known when the capabilities of the host have been detected. */
   #isNetworkShared = false
   #capabilities: Promise<HostCapabilities> | undefined
@@ -129,10 +134,38 @@ export class ProcessBackend implements Backend {
     await this.#ensureRunning(config, async () => {})
   }
 
+  /** One is always looked at as a whole, of all only those that have changed. */
   async list(id?: string): Promise<readonly ObservedSandbox[]> {
-    const records = id === undefined ? await this.#records.list() : [await this.#records.find(id)]
-    const inspected = records.map((record) => record && this.#inspect(record))
-    return (await Promise.all(inspected)).filter((one) => one !== undefined)
+    const ids = id === undefined ? await this.#records.listIds() : [id]
+    if (id === undefined) this.#unchanged.retain(ids)
+    const looks: Promise<ObservedSandbox | undefined>[] = []
+    for (const each of ids) {
+      const unchanged = id === undefined ? this.#findUnchanged(each) : undefined
+      looks.push(unchanged === undefined ? this.#look(each) : Promise.resolve(unchanged))
+      // Requests are answered in between.
+      if (looks.length % looksAtATime === 0) await nextTurn()
+    }
+    return (await Promise.all(looks)).filter((one) => one !== undefined)
+  }
+
+  #findUnchanged(id: string): ObservedSandbox | undefined {
+    const isInWork = this.#frozen.has(id) || this.#launcher.starting.has(id)
+    return isInWork ? undefined : this.#unchanged.find(id, this.#paths(id))
+  }
+
+  async #look(id: string): Promise<ObservedSandbox | undefined> {
+    if (!idPattern.test(id)) return undefined
+    const paths = this.#paths(id)
+    const before = readStamp(paths)
+    const record = await this.#records.find(id)
+    if (record === undefined) return undefined
+    const observed = await this.#inspect(record)
+    const { AGENT_SERVER: address } = observed.addresses
+    const socket = address && decodeURIComponent(address.slice('http+unix://'.length))
+    const supervisor = socket === undefined ? undefined : await readSupervisorId(paths, record.epoch)
+    if (socket !== undefined && supervisor !== undefined)
+      this.#unchanged.remember(id, paths, before, { observed, supervisor, socket, groups: record.groups })
+    return observed
   }
 
   /** One that is frozen to be measured runs, as far as others see it. */

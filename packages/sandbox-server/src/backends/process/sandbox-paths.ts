@@ -6,28 +6,28 @@ export type SandboxPaths = ReturnType<typeof sandboxPaths>
 /** From inside only folders in `files` are visible, each mounted alone: these paths cannot be replaced. */
 export function sandboxPaths(directory: string, id: string) {
   const root = join(directory, id)
-  const files = join(root, 'files')
+  const files = `${root}/files`
   return {
     root,
-    record: join(root, 'process.json'),
-    passwd: join(root, 'passwd'),
-    group: join(root, 'group'),
-    image: join(root, 'disk.img'),
+    record: `${root}/process.json`,
+    passwd: `${root}/passwd`,
+    group: `${root}/group`,
+    image: `${root}/disk.img`,
     files,
-    data: join(files, 'data'),
-    workspace: join(files, 'workspace'),
-    homeDirectory: join(files, 'home'),
-    temporary: join(files, 'tmp'),
+    data: `${files}/data`,
+    workspace: `${files}/workspace`,
+    homeDirectory: `${files}/home`,
+    temporary: `${files}/tmp`,
     /** The working directory when it is not in the workspace. */
-    externalWorkingDir: join(files, 'elsewhere'),
+    externalWorkingDir: `${files}/elsewhere`,
     /** Private to the server (0700): names of the host for the sockets of agent servers. */
-    sockets: join(files, 'reach'),
+    sockets: `${files}/reach`,
     /** There while processes are stopped that are to continue, also when this server ends meanwhile. */
-    thawing: join(root, 'thawing'),
+    thawing: `${root}/thawing`,
     /** Process id and start of the supervisor, written on its own. */
-    pid: (epoch: string) => join(root, `pid.${epoch}`),
+    pid: (epoch: string) => `${root}/pid.${epoch}`,
     /** How the program ended, written by the supervisor. */
-    exit: (epoch: string) => join(root, `exit.${epoch}`),
+    exit: (epoch: string) => `${root}/exit.${epoch}`,
   }
 }
 

@@ -112,7 +112,7 @@ export async function isPaused(
   record: SandboxRecord,
   isQuick = false,
 ): Promise<boolean> {
-  const frozen = await isFrozen(record.groups)
+  const frozen = isFrozen(record.groups)
   if (frozen !== undefined) return frozen
   const all = await listSandboxProcesses(paths, record, isQuick)
   return all.length > 0 && all.every(isProcessStopped)
@@ -121,7 +121,7 @@ export async function isPaused(
 /** Stops all processes. Rejects when that fails, after continuing what it has stopped. */
 export async function pauseAll(paths: SandboxPaths, record: SandboxRecord): Promise<void> {
   const isStopped = (await setFrozen(record.groups, true))
-    ? await waitUntil(async () => (await isFrozen(record.groups)) === true, signalTimeoutMs)
+    ? await waitUntil(async () => isFrozen(record.groups) === true, signalTimeoutMs)
     : await stopAll(paths, record)
   if (isStopped) return
   await resumeAll(paths, record)

@@ -87,8 +87,13 @@ export class SandboxRecords {
   }
 
   async list(): Promise<readonly SandboxRecord[]> {
-    const records = await Promise.all((await this.#names()).map((name) => this.find(name)))
+    const records = await Promise.all((await this.listIds()).map((id) => this.find(id)))
     return records.filter((each) => each !== undefined)
+  }
+
+  /** Of the folders that may have a record. */
+  async listIds(): Promise<readonly string[]> {
+    return (await this.#names()).filter((name) => idPattern.test(name))
   }
 
   /** Replaces the record durably. On one line: the supervisor reads it too. */

@@ -1,3 +1,4 @@
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, rmdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Resources } from '../../backend.ts'
@@ -48,23 +49,31 @@ const freezers = [
   },
 ] as const
 
-/** Whether all processes are frozen; undefined when these groups cannot freeze. */
-export async function isFrozen(groups: readonly string[]): Promise<boolean | undefined> {
-  const freezer = await findFreezer(groups)
-  return freezer?.isFrozen.test((await readSmallFile(join(freezer.group, freezer.state))) ?? '')
+/**
+ * Whether all processes are frozen; undefined when these groups cannot freeze. Synchronous: the kernel answers
+ * from memory.
+ */
+export function isFrozen(groups: readonly string[]): boolean | undefined {
+  const freezer = findFreezer(groups)
+  if (freezer === undefined) return undefined
+  try {
+    return freezer.isFrozen.test(readFileSync(join(freezer.group, freezer.state), 'utf8'))
+  } catch {
+    // Its processes have ended, and the group is being removed.
+    return false
+  }
 }
 
 /** Asks all processes to freeze or to thaw. False when these groups cannot, or the kernel refuses. */
 export async function setFrozen(groups: readonly string[], isToFreeze: boolean): Promise<boolean> {
-  const freezer = await findFreezer(groups)
+  const freezer = findFreezer(groups)
   if (freezer === undefined) return false
   return await tryWrite(join(freezer.group, freezer.file), isToFreeze ? freezer.frozen : freezer.thawed)
 }
 
-async function findFreezer(groups: readonly string[]) {
+function findFreezer(groups: readonly string[]) {
   for (const freezer of freezers) {
-    for (const group of groups)
-      if ((await readSmallFile(join(group, freezer.file))) !== undefined) return { ...freezer, group }
+    for (const group of groups) if (existsSync(join(group, freezer.file))) return { ...freezer, group }
   }
   return undefined
 }

@@ -29,6 +29,11 @@ export async function findProcess(pid: number): Promise<Process | undefined> {
   return readStat(pid)
 }
 
+/** Whether this process still runs; false where the system has no /proc. */
+export function isAlive({ pid, start }: Pick<Process, 'pid' | 'start'>): boolean {
+  return hasProc && readStat(pid)?.start === start
+}
+
 function readStat(pid: number): Process | undefined {
   try {
     return parseProcStat(pid, readFileSync(`/proc/${pid}/stat`, 'utf8'))
