@@ -7,16 +7,17 @@ import { atMost, Floor, information, percentile, type ResultRow } from '../suppo
 import { ControlPlane } from '../support/sandbox-server.ts'
 
 /**
- * 200 process sandboxes on one server, nine of ten paused, reconciled every second. The agent servers are the
+ * 500 process sandboxes on one server, nine of ten paused, reconciled every second. The agent servers are the
  * smallest programs that act as one, because only the sandbox server is measured. Its memory after some
  * minutes: at most 1.15 times that at the beginning. Also measured: the cost of reconciling, with a bare loop
  * that reads the same small files of each sandbox as the floor; and the latency of requests meanwhile.
  */
 export async function manySandboxes(bench: BenchContext): Promise<ResultRow[]> {
-  const count = bench.isQuick ? 10 : 200
+  const count = bench.isQuick ? 10 : 500
   const seconds = bench.isQuick ? 4 : 90
   await using plane = await ControlPlane.open(bench, {
     SLIPWAY_RECONCILE_SECONDS: '1',
+    SLIPWAY_MAX_SANDBOXES: '0',
     SLIPWAY_SANDBOX_SPECS: JSON.stringify([
       { id: 'tiny', command: [process.execPath, '-e', stubAgentServer, '--'] },
     ]),

@@ -18,7 +18,7 @@ export interface Pausable {
   resume(): Promise<void>
 }
 
-/** An agent server that answers, or that waits for its settings. */
+/** An agent server that answers. */
 export interface BareAgentServer extends Pausable, AsyncDisposable {
   readonly url: string
 }
@@ -26,10 +26,7 @@ export interface BareAgentServer extends Pausable, AsyncDisposable {
 export type StartBareServer = (env: Readonly<Record<string, string>>) => Promise<BareAgentServer>
 
 const pollMs = 10
-const initKey = 'sk-of-the-settings'
 
-/** Environment of a server that waits for its settings. */
-export const deferredInitEnv = { SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: initKey }
 /** Environment of a server that has its settings. */
 export const sessionKeyEnv = () => ({ SLIPWAY_SESSION_API_KEY: `sk-${randomUUID()}` })
 
@@ -79,22 +76,7 @@ export function startBareContainers(socketPath: string, image: string): StartBar
   }
 }
 
-/** Sends the settings to a waiting server; resolves when the server accepts its session key. */
-export async function initialize({ url }: BareAgentServer): Promise<void> {
-  const key = `sk-${randomUUID()}`
-  const response = await fetch(`${url}/api/init`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-init-api-key': initKey },
-    body: JSON.stringify({ session_api_keys: [key] }),
-  })
-  await response.arrayBuffer()
-  const counted = await fetch(`${url}/api/conversations/count`, { headers: { 'x-session-api-key': key } })
-  await counted.arrayBuffer()
-  if (!response.ok || !counted.ok)
-    throw new Error(`/api/init answers ${response.status}, then ${counted.status}`)
-}
-
-/** Resolves when `/ready` answers, also with 503 (waiting for settings). */
+/** Resolves when `/ready` answers, also with 503. */
 export async function waitUntilReachable(url: string): Promise<void> {
   for (const deadline = performance.now() + 60_000; ; await sleep(pollMs)) {
     const status = await fetch(`${url}/ready`).then(

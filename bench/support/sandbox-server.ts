@@ -18,6 +18,7 @@ export interface SandboxInfo {
   readonly id: string
   readonly status: string
   readonly status_detail?: string | null
+  readonly session_api_key: string | null
   readonly exposed_urls: readonly { readonly name: string; readonly url: string }[] | null
 }
 
@@ -52,6 +53,27 @@ export class ControlPlane implements AsyncDisposable {
   /** Requests a sandbox; resolves when its start is under way. */
   startSandbox(query = ''): Promise<SandboxInfo> {
     return this.#call<SandboxInfo>('POST', `/api/v1/sandboxes${query}`)
+  }
+
+  /** Resolves when it runs: at once from the warm pool. */
+  async startRunningSandbox(): Promise<SandboxInfo> {
+    const box = await this.startSandbox()
+    return box.status === 'RUNNING' ? box : await this.waitForStatus(box.id, 'RUNNING')
+  }
+
+  /** Resolves when the command has ended. */
+  async runCommand({ exposed_urls, session_api_key }: SandboxInfo, command: string): Promise<void> {
+    const { url } = must(
+      exposed_urls?.find(({ name }) => name === 'AGENT_SERVER'),
+      'an address',
+    )
+    const response = await fetch(`${url}/api/bash/execute_bash_command`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-session-api-key': session_api_key ?? '' },
+      body: JSON.stringify({ command }),
+    })
+    await response.arrayBuffer()
+    if (!response.ok) throw new Error(`a command is answered with ${response.status}`)
   }
 
   /** Polls every few milliseconds; rejects when the sandbox reaches another final state. */
