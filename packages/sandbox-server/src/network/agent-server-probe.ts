@@ -21,18 +21,15 @@ const clockToleranceMs = 5_000
 const maxAnswerBytes = 64 * 1024
 
 /** Whether an agent server is ready and accepts the key: a foreign one would not. Rejects by the signal. */
-export async function probeHealth(url: string, key: string | null, context: ProbeContext): Promise<Health> {
+export async function probeHealth(url: string, key: string, context: ProbeContext): Promise<Health> {
   const ready = await fetchJson(`${url}/ready`, {}, context)
   if (typeof ready === 'string') return pending(ready)
   if (ready.status === 503 && readinessState(ready.body) === 'dormant') return { kind: 'dormant' }
   // Some agent servers have no such route: the next request decides.
   if (ready.status !== 200 && ready.status !== 404) return pending(`/ready answers ${ready.status}`)
-  if (key !== null) {
-    const health = await probeKey(url, key, context)
-    if (health.kind === 'ready') return health
-    return (await isDormant(url, context)) ? { kind: 'dormant' } : health
-  }
-  return (await isDormant(url, context)) ? { kind: 'dormant' } : pending('it does not wait for its settings')
+  const health = await probeKey(url, key, context)
+  if (health.kind === 'ready') return health
+  return (await isDormant(url, context)) ? { kind: 'dormant' } : health
 }
 
 /** Whether it waits for its settings: `/ready` of such a server is 200 or, of earlier ones, 503. */

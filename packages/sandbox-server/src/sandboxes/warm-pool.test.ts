@@ -6,6 +6,7 @@ import {
   createSpecs,
   eventually,
   startAndWait,
+  startFromEarlierPool,
 } from './testing/sandboxes-fixture.ts'
 
 const soon = () => AbortSignal.timeout(25_000)
@@ -15,32 +16,29 @@ async function pooled(at: Awaited<ReturnType<typeof createFixture>>) {
   return rows.filter(({ status }) => status === 'RUNNING')
 }
 
-test('one of the pool has no identity until it is claimed, and then it has its own key', async () => {
+test('one of the pool is ready when it is claimed, and its key opens nothing before', async () => {
   const at = await createFixture([{ warm: 1 }])
-  const sandboxes = await at.open({ allowedOrigins: ['https://app.example'] })
+  const sandboxes = await at.open({ allowedOrigins: ['https://app.example'], maxSessionSeconds: 3600 })
   await eventually(async () => expect(await pooled(at)).toHaveLength(1))
   const [spare] = await pooled(at)
-  const agent = at.backend.agent(spare?.id ?? '')
-  expect(agent.env).toMatchObject({ SLIPWAY_DEFERRED_INIT: 'true' })
-  expect(Object.keys(agent.env)).not.toContain('SLIPWAY_SESSION_API_KEY')
-  expect(JSON.stringify(agent.env)).not.toContain('/api/v1/webhooks')
+  const { env } = at.backend.agent(spare?.id ?? '')
+  const key = env.SLIPWAY_SESSION_API_KEY ?? ''
   expect(spare).toMatchObject({ owner: null, key_hash: null })
+  expect(await sandboxes.findByKey(key)).toBeUndefined()
 
+  at.clock.skipMs = 7_200_000
   const claimed = await sandboxes.start({ owner: 'ann', org: 'acme' })
-  expect(claimed).toMatchObject({ id: spare?.id, status: 'STARTING', owner: 'ann', org: 'acme' })
-  const info = await sandboxes.getInfo(await sandboxes.waitSettled(claimed.id, soon()))
-  expect(info.status).toBe('RUNNING')
-  expect(agent.inits).toEqual([
-    {
-      session_api_keys: [info.session_api_key],
-      webhooks: [{ base_url: 'http://127.0.0.1:9000/api/v1/webhooks' }],
-      allow_cors_origins: ['https://app.example'],
-    },
-  ])
-  expect((await sandboxes.findByKey(info.session_api_key ?? ''))?.id).toBe(claimed.id)
+  expect(claimed).toMatchObject({ id: spare?.id, status: 'RUNNING', owner: 'ann', org: 'acme' })
+  // Its session begins now.
+  expect(claimed.changed_at - (spare?.changed_at ?? 0)).toBeGreaterThan(7_000_000_000)
+  expect(await sandboxes.getInfo(claimed)).toMatchObject({ status: 'RUNNING', session_api_key: key })
+  expect((await sandboxes.findByKey(key))?.id).toBe(claimed.id)
   expect(at.backend.sandboxes.get(claimed.id)?.starts).toBe(1)
-  await eventually(async () => expect((await pooled(at)).map(({ id }) => id)).not.toContain(claimed.id))
-  await eventually(async () => expect(await pooled(at)).toHaveLength(1))
+  await eventually(async () => {
+    const now = await pooled(at)
+    expect(now).toHaveLength(1)
+    expect(now[0]?.id).not.toBe(claimed.id)
+  })
 })
 
 test('no caller sees a sandbox of the pool', async () => {
@@ -69,18 +67,19 @@ test('each is claimed once, and with an empty pool the next ones start cold', as
   expect(keys.size).toBe(6)
 })
 
-test('one that was claimed gets its settings again when its processes were started again', async () => {
-  const at = await createFixture([{ warm: 1 }])
+test('one that an earlier version took from its pool gets its settings when its processes are started', async () => {
+  const at = await createFixture()
   const sandboxes = await at.open()
-  await eventually(async () => expect(await pooled(at)).toHaveLength(1))
-  const row = await startAndWait(sandboxes)
-  const before = await sandboxes.getInfo(row)
-  at.backend.crash(row.id)
-  await eventually(async () => expect((await sandboxes.find([row.id]))[0]?.status).toBe('ERROR'))
-  await sandboxes.resume(row)
-  const after = await sandboxes.getInfo(await sandboxes.waitSettled(row.id, soon()))
-  expect(after).toMatchObject({ status: 'RUNNING', session_api_key: before.session_api_key })
-  expect(at.backend.agent(row.id).inits).toHaveLength(1)
+  const row = await startFromEarlierPool(at, sandboxes)
+  const { status, session_api_key } = await sandboxes.getInfo(row)
+  expect(status).toBe('RUNNING')
+  expect(at.backend.agent(row.id).inits).toEqual([
+    {
+      session_api_keys: [session_api_key],
+      webhooks: [{ base_url: 'http://127.0.0.1:9000/api/v1/webhooks' }],
+      allow_cors_origins: [],
+    },
+  ])
 })
 
 test('one of the pool that died unnoticed is started again for the one who claims it', async () => {
@@ -109,12 +108,11 @@ test('surplus sandboxes and those of a changed spec are removed and replaced', a
   })
 })
 
-test('sandboxes that cannot wait for settings are no pool, and are not made over and over', async () => {
+test('sandboxes that refuse their key are no pool, and are not made over and over', async () => {
   const at = await createFixture([{ warm: 1 }])
-  // An agent server that knows nothing of such settings: it is ready at once and open to everybody.
-  at.backend.prepare = (agent) => agent.wake()
+  at.backend.prepare = (agent) => agent.setKeys(['another'])
   const sandboxes = await at.open({ startMs: 100 })
-  await eventually(() => expect(at.logged.join()).toContain('it does not wait for its settings'))
+  await eventually(() => expect(at.logged.join()).toContain('a sandbox of the warm pool failed'))
   await eventually(async () => expect(await at.controlPlane.sandboxes.listRunning(null)).toEqual([]))
   await new Promise((resolve) => setTimeout(resolve, 500))
   expect(at.backend.calls.filter((call) => call.startsWith('start'))).toHaveLength(1)
@@ -122,15 +120,32 @@ test('sandboxes that cannot wait for settings are no pool, and are not made over
   expect((await startAndWait(sandboxes, bob)).owner).toBe('bob')
 })
 
-test('the pool is filled again when the one that was claimed has its settings, and not before', async () => {
+test('those whose settings have changed are replaced, also when one is just being claimed', async () => {
+  const at = await createFixture([{ warm: 1 }])
+  const before = await at.open()
+  await eventually(async () => expect(await pooled(at)).toHaveLength(1))
+  const [old] = await pooled(at)
+  await before[Symbol.asyncDispose]()
+  const sandboxes = await at.open({ hostPort: () => 9001, reconcileMs: 60_000 }, { begins: false })
+  expect((await startAndWait(sandboxes)).id).not.toBe(old?.id)
+  expect((await at.controlPlane.sandboxes.get([old?.id ?? '']))[0]?.wanted ?? 'gone').toBe('gone')
+})
+
+test('the pool is filled again after a claim, also when the one that was claimed has to be started', async () => {
   const at = await createFixture([{ warm: 1 }])
   const steps: string[] = []
   const sandboxes = await at.open({ reconcileMs: 60_000, onStep: (name) => steps.push(name) })
-  await eventually(async () => expect(await pooled(at)).toHaveLength(1))
-  const { id } = await sandboxes.start(ann)
-  await eventually(async () => expect(await pooled(at)).toHaveLength(1))
-  expect((await pooled(at))[0]?.id).not.toBe(id)
-  const since = steps.slice(steps.lastIndexOf('after claim'))
-  expect(since).toContain('after write RUNNING')
-  expect(since.indexOf('before add')).toBeGreaterThan(since.indexOf('after write RUNNING'))
+  for (const isDead of [false, true]) {
+    await eventually(async () => expect(await pooled(at)).toHaveLength(1))
+    const [spare] = await pooled(at)
+    if (isDead) at.backend.crash(spare?.id ?? '')
+    const { id } = await sandboxes.start(ann)
+    expect(id).toBe(spare?.id)
+    await eventually(async () => expect(await pooled(at)).toHaveLength(1))
+    expect((await pooled(at))[0]?.id).not.toBe(id)
+    const since = steps.slice(steps.lastIndexOf('after claim'))
+    const running = since.indexOf('after write RUNNING')
+    // Its owner waits for it.
+    if (isDead) expect(since.indexOf('before add')).toBeGreaterThan(running)
+  }
 })

@@ -1,10 +1,14 @@
 import { randomBytes } from 'node:crypto'
-import type { Instant } from '@slipway/protocol'
+import type { Instant, SandboxStatus } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import type { SandboxRow } from '@slipway/storage/control-plane'
+import { hashKey } from '../auth/authenticator.ts'
+import { type AgentInstance, fetchInstance, probeKey } from '../network/agent-server-probe.ts'
+import { decodeEndpoint } from '../network/endpoint.ts'
 import { backoffDelay } from './reconcile/backoff-delay.ts'
 import type { Reconciler } from './reconcile/reconciler.ts'
 import type { SandboxContext } from './state/context.ts'
-import { pooledSandboxConfig, specHash } from './state/sandbox-config.ts'
+import { configHash, newSandboxConfig } from './state/sandbox-config.ts'
 import { openSecrets, sealSecrets } from './state/sandbox-secrets.ts'
 import type { ResolvedSpec } from './state/specs.ts'
 
@@ -13,9 +17,14 @@ type WarmPoolDeps = SandboxContext & { readonly reconciler: Reconciler }
 /** First and longest pause before failed sandboxes are created again. */
 const retryMs = [5_000, 600_000] as const
 
-/** Running sandboxes without owner, session key and webhook, invisible until they are claimed. */
+/** One that does not answer by then is started again for the one who claims it. */
+const answerMs = 1_000
+
+/** Running sandboxes without owner, invisible until they are claimed; their session keys open nothing until then. */
 export class WarmPool {
   readonly #deps: WarmPoolDeps
+  /** Being claimed here. */
+  readonly #taken = new Set<string>()
   /** By spec: number of consecutive failures, and when to create again. */
   readonly #failures = new Map<string, { readonly count: number; readonly until: number }>()
 
@@ -25,14 +34,52 @@ export class WarmPool {
 
   /** Gives a ready sandbox of the current spec to an owner; undefined when there is none. */
   async claim(spec: ResolvedSpec, owner: string, org: string | null): Promise<SandboxRow | undefined> {
-    const { repository, clock } = this.#deps
-    for (;;) {
-      const row = await repository.claim(spec.id, owner, org, clock.now() * 1000)
-      if (row === undefined) return undefined
-      const isFresh = this.#isFresh(row, spec)
-      if (!isFresh) await repository.update(row, { wanted: 'gone' })
-      this.#deps.reconciler.notify(row.id)
-      if (isFresh) return row
+    for (const row of await this.#deps.rows.listPooled(spec.id)) {
+      if (this.#taken.has(row.id)) continue
+      this.#taken.add(row.id)
+      try {
+        const claimed = await this.#claim(row, spec, owner, org)
+        if (claimed !== undefined) return claimed
+      } finally {
+        this.#taken.delete(row.id)
+      }
+    }
+    return undefined
+  }
+
+  /** RUNNING when it answers, so that one round trip and one write is all that a claim takes. */
+  async #claim(row: SandboxRow, spec: ResolvedSpec, owner: string, org: string | null) {
+    const { cipher, clock, repository, reconciler, instances } = this.#deps
+    const secrets = openSecrets(cipher, row)
+    if (secrets === undefined || secrets.key === null || !this.#isFresh(row, spec)) {
+      await this.#discard(row)
+      return undefined
+    }
+    const [isReady, instance] = await this.#ask(row, secrets.key)
+    const claimed = await repository.claim(row.id, {
+      ...{ owner, org, used_at: clock.now() * 1000 },
+      ...{ key_hash: hashKey(secrets.key), sealed: sealSecrets(cipher, secrets) },
+      // Without an epoch: it is created again for its owner.
+      ...(isReady ? {} : { status: 'STARTING' satisfies SandboxStatus, epoch: null }),
+    })
+    if (claimed?.status === 'STARTING') reconciler.notify(row.id)
+    else if (claimed !== undefined) instances.note(claimed, instance)
+    return claimed
+  }
+
+  /** Whether it accepts its key, and which start of its agent server answers. */
+  async #ask(row: SandboxRow, key: string): Promise<[boolean, AgentInstance | undefined]> {
+    const { fetch, clock, signal } = this.#deps
+    const { AGENT_SERVER: url } = decodeEndpoint(row).addresses
+    if (url === undefined) return [false, undefined]
+    const context = { fetch, clock, signal: AbortSignal.any([signal, clock.timeout(answerMs)]) }
+    try {
+      const target = { url, key: new Secret(key) }
+      const answers = await Promise.all([probeKey(url, key, context), fetchInstance(target, context)])
+      return [answers[0].kind === 'ready', answers[1]]
+    } catch {
+      signal.throwIfAborted()
+      return [false, undefined]
     }
   }
 
@@ -75,13 +122,12 @@ export class WarmPool {
   async #create(spec: ResolvedSpec): Promise<void> {
     const { repository, cipher, getEnvironment, clock } = this.#deps
     const id = newSandboxId()
-    const environment = getEnvironment({ spec: spec.id, backend: spec.backend })
     await repository.add({
       ...newSandboxRow(spec, id, clock.now() * 1000),
       owner: null,
       org: null,
       key_hash: null,
-      sealed: sealSecrets(cipher, pooledSandboxConfig(spec, id, environment)),
+      sealed: sealSecrets(cipher, newSandboxConfig(spec, id, getEnvironment(toPlace(spec)))),
     })
     this.#deps.reconciler.notify(id)
   }
@@ -93,8 +139,9 @@ export class WarmPool {
   }
 
   #isFresh(row: SandboxRow, spec: ResolvedSpec): boolean {
-    const secrets = openSecrets(this.#deps.cipher, row)
-    return secrets?.specHash === specHash(spec) && row.backend === spec.backend
+    const { cipher, getEnvironment } = this.#deps
+    const hash = configHash(spec, getEnvironment(toPlace(spec)))
+    return openSecrets(cipher, row)?.specHash === hash && row.backend === spec.backend
   }
 }
 
@@ -120,6 +167,10 @@ export function newSandboxRow(
     caught_up_at: null,
     deletes_at: null,
   }
+}
+
+function toPlace({ id, backend }: ResolvedSpec): Pick<SandboxRow, 'spec' | 'backend'> {
+  return { spec: id, backend }
 }
 
 function isFailed({ status }: SandboxRow): boolean {

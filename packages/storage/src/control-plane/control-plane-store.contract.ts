@@ -5,7 +5,6 @@ import type { AuditFilter } from './audit-rows.ts'
 import { AuditTrail } from './audit-trail.ts'
 import { everyOwner } from './owned-by.ts'
 import { pageWalkContract } from './page-walk.contract.ts'
-import type { SandboxRow } from './sandboxes.ts'
 import {
   auditRow,
   conversationRow,
@@ -320,7 +319,7 @@ function sandboxContract(open: OpenStore): void {
 }
 
 function claimContract(open: OpenStore): void {
-  test('a claim assigns the oldest running sandbox of the pool to an owner', async () => {
+  test('a claim assigns a running sandbox of the pool to an owner, the oldest is listed first', async () => {
     await using fixture = await open({ now: () => 50 })
     const { sandboxes } = fixture.store
     const rows = [
@@ -332,47 +331,39 @@ function claimContract(open: OpenStore): void {
       { id: 'large', created_at: 1, spec: 'large' },
     ] as const
     for (const row of rows) await sandboxes.add(sandboxRow({ owner: null, status: 'RUNNING', ...row }))
-    expect(await sandboxes.claim('small', { owner: 'alice', org: 'o', used_at: 7 })).toEqual(
-      sandboxRow({ id: 'b', created_at: 2, org: 'o', used_at: 7, status: 'RUNNING' }),
+    expect(rowIds(await sandboxes.listPooled('small'))).toEqual(['b', 'a'])
+    const sealed = Buffer.from('of alice')
+    const members = { owner: 'alice', org: 'o', used_at: 7, sealed }
+    expect(await sandboxes.claim('b', members)).toEqual(
+      sandboxRow({ ...members, id: 'b', created_at: 2, changed_at: 50, status: 'RUNNING' }),
     )
-    expect(await sandboxes.claim('small', { owner: 'alice' })).toMatchObject({ id: 'a', owner: 'alice' })
-    expect(await sandboxes.claim('small', { owner: 'alice' })).toBeUndefined()
+    for (const id of ['starting', 'gone', 'owned', 'b', 'unknown'])
+      expect(await sandboxes.claim(id, { owner: 'carol', sealed: Buffer.from('of carol') })).toBeUndefined()
+    expect(rowIds(await sandboxes.listPooled('small'))).toEqual(['a'])
   })
 
-  test('a repeated claim returns what it has assigned', async () => {
+  test('a repeated claim returns what it has assigned, another one of the same owner does not', async () => {
     await using fixture = await open()
     const { sandboxes } = fixture.store
-    for (const id of ['a', 'b'])
-      await sandboxes.add(sandboxRow({ id, owner: null, status: 'RUNNING', key_hash: null }))
-    const claim = (key_hash: string) => sandboxes.claim('small', { owner: 'alice', key_hash })
-    const ids = [await claim('1'), await claim('1'), await claim('2'), await claim('1'), await claim('3')]
-    expect(ids.map((row) => row?.id)).toEqual(['a', 'a', 'b', 'a', undefined])
+    await sandboxes.add(sandboxRow({ id: 'a', owner: null, status: 'RUNNING' }))
+    const claim = (of: string) => sandboxes.claim('a', { owner: 'alice', sealed: Buffer.from(of) })
+    const ids = [await claim('1'), await claim('1'), await claim('2'), await claim('1')]
+    expect(ids.map((row) => row?.id)).toEqual(['a', 'a', undefined, 'a'])
   })
 
-  test('concurrent claims take each pooled sandbox at most once', async () => {
-    const ask = fc.record({ kind: fc.constantFrom('claim', 'add'), spec: fc.constantFrom('x', 'y') })
+  test('of concurrent claims one gets the sandbox', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.array(ask, { maxLength: 6 }), { maxLength: 6 }), async (rounds) => {
+      fc.asyncProperty(fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 12 }), async (ids) => {
         await using fixture = await open()
         const { sandboxes } = fixture.store
-        let made = 0
-        let requests = 0
-        const claimed: (SandboxRow | undefined)[] = []
-        for (const round of rounds) {
-          const added = round.filter(({ kind }) => kind === 'add')
-          const claims = round.filter(({ kind }) => kind === 'claim')
-          const adding = added.map(({ spec }) =>
-            sandboxes.add(sandboxRow({ id: `s${made++}`, owner: null, status: 'RUNNING', spec })),
-          )
-          const claiming = claims.map(({ spec }) => sandboxes.claim(spec, { owner: `u${requests++}` }))
-          claimed.push(...(await Promise.all(claiming)))
-          await Promise.all(adding)
-        }
-        const claimedRows = claimed.filter((row) => row !== undefined)
-        expect(new Set(rowIds(claimedRows)).size).toBe(claimedRows.length)
+        for (const id of ['a', 'b', 'c'])
+          await sandboxes.add(sandboxRow({ id, owner: null, status: 'RUNNING' }))
+        const claims = ids.map((id, n) => sandboxes.claim(id, { owner: `u${n}`, sealed: Buffer.from([n]) }))
+        const claimed = (await Promise.all(claims)).filter((row) => row !== undefined)
+        expect(rowIds(claimed).toSorted()).toEqual([...new Set(ids)].toSorted())
         const all = await Array.fromAsync(sandboxes.iterateAll())
-        expect(all.filter((row) => row.owner !== null).length).toBe(claimedRows.length)
-        for (const row of claimedRows) expect(all).toContainEqual(row)
+        expect(all.filter((row) => row.owner !== null).length).toBe(claimed.length)
+        for (const row of claimed) expect(all).toContainEqual(row)
       }),
       { numRuns: 30 },
     )

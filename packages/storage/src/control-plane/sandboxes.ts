@@ -58,11 +58,17 @@ export interface SandboxRows extends Rows<SandboxRow> {
     members: SandboxChange,
     options?: { readonly where?: Partial<Pick<SandboxRow, 'wanted' | 'status' | 'owner' | 'epoch'>> },
   ): Promise<SandboxRow | undefined>
+  /** The RUNNING sandboxes of a spec in the warm pool, the oldest first, at most 100. */
+  listPooled(spec: string): Promise<readonly SandboxRow[]>
   /**
-   * Assigns the oldest RUNNING sandbox of a spec in the warm pool to an owner, each at most once. A repeated
-   * call with the same `key_hash` returns the sandbox that it has assigned: its first answer may be lost.
+   * Assigns a RUNNING sandbox of the warm pool to an owner and sets `changed_at`; undefined when another call
+   * has it, or when it is no longer in the pool. `sealed` is made for this call: a repeated one, after an
+   * answer that was lost, returns the row again.
    */
-  claim(spec: string, members: SandboxChange & { readonly owner: string }): Promise<SandboxRow | undefined>
+  claim(
+    id: string,
+    members: SandboxChange & Pick<SandboxRow, 'sealed'> & { readonly owner: string },
+  ): Promise<SandboxRow | undefined>
   /** Newest first, without sandboxes whose desired state is `gone`. */
   search(scope: Scope | AdminScope, query: PageQuery): Promise<RowPage<SandboxRow>>
   /** Every row, by id, in batches. */

@@ -6,6 +6,7 @@ import {
   createFixture,
   eventually,
   startAndWait,
+  startFromEarlierPool,
   waitForFirstLook,
 } from '../testing/sandboxes-fixture.ts'
 
@@ -198,18 +199,12 @@ test('a sandbox that does not answer for long stays RUNNING with a detail, until
 })
 
 test('an agent server that something in its sandbox started again gets its settings and is told again', async () => {
-  const at = await createFixture([{}, { warm: 1 }])
+  const at = await createFixture()
   const told: string[] = []
   const sandboxes = await at.open({ onReady: async ({ id }) => void told.push(id) })
-  await eventually(async () => {
-    const [pooled] = await at.controlPlane.sandboxes.listRunning(null)
-    expect(pooled?.status).toBe('RUNNING')
-  })
-  const spare = [...at.backend.sandboxes.keys()][0]
-  const [plain, claimed] = [await startAndWait(sandboxes), await startAndWait(sandboxes, ann, 'spec-1')]
-  expect(claimed.id).toBe(spare)
+  const [plain, waiting] = [await startAndWait(sandboxes), await startFromEarlierPool(at, sandboxes)]
   for (const [{ id }, instance] of [
-    [claimed, 'another'],
+    [waiting, 'another'],
     [plain, 'another'],
     // Others tell their uptime alone.
     [plain, undefined],
@@ -232,7 +227,7 @@ test('an agent server that something in its sandbox started again gets its setti
     expect(await keyOf()).toBe(key)
     expect(agent.isDormant).toBe(false)
     expect(agent.inits.slice(inits)).toMatchObject(
-      id === claimed.id ? [{ session_api_keys: [key], webhooks: [{ base_url: expect.any(String) }] }] : [],
+      id === waiting.id ? [{ session_api_keys: [key], webhooks: [{ base_url: expect.any(String) }] }] : [],
     )
     expect(at.logged.join()).toContain('was started again')
   }
@@ -260,13 +255,9 @@ test('one that was started again is told again, also after a storage that failed
 })
 
 test('one that was started again while no control plane ran is found by its lack of settings', async () => {
-  const at = await createFixture([{ warm: 1 }])
+  const at = await createFixture()
   const first = await at.open({}, { isClosed: false })
-  await eventually(async () => {
-    const [pooled] = await at.controlPlane.sandboxes.listRunning(null)
-    expect(pooled?.status).toBe('RUNNING')
-  })
-  const { id } = await startAndWait(first)
+  const { id } = await startFromEarlierPool(at, first)
   expect(at.backend.agent(id).inits).toHaveLength(1)
   await first[Symbol.asyncDispose]()
   const agent = at.backend.agent(id)

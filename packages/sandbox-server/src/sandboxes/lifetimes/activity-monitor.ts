@@ -1,13 +1,7 @@
 import { formatInstant } from '@slipway/protocol'
 import { Semaphore } from '@slipway/shared/async'
 import type { SandboxRow } from '@slipway/storage/control-plane'
-import {
-  type AgentInstance,
-  fetchInstance,
-  fetchJson,
-  isDormant,
-  isSameInstance,
-} from '../../network/agent-server-probe.ts'
+import { fetchInstance, fetchJson, isDormant, isSameInstance } from '../../network/agent-server-probe.ts'
 import type { Reconciler } from '../reconcile/reconciler.ts'
 import type { SandboxContext } from '../state/context.ts'
 import { decide, findDeletion, type Lifetimes, needsIdleTime } from '../state/lifetimes.ts'
@@ -26,7 +20,6 @@ interface ActivityState {
   nextHealth: number
   nextIdle: number
   missedAnswers: number
-  instance: AgentInstance | undefined
 }
 
 const restartedDetail = 'Its agent server was started again in the sandbox.'
@@ -54,9 +47,10 @@ export class ActivityMonitor {
     const previous = this.#states
     this.#states = new Map()
     for (const { id, status } of rows) {
-      const initial = { nextHealth: 0, nextIdle: 0, missedAnswers: 0, instance: undefined }
+      const initial = { nextHealth: 0, nextIdle: 0, missedAnswers: 0 }
       if (status === 'RUNNING') this.#states.set(id, previous.get(id) ?? initial)
     }
+    this.#deps.instances.retain((id) => this.#states.has(id))
     await Promise.all(rows.map((row) => this.#check(row)))
   }
 
@@ -67,14 +61,18 @@ export class ActivityMonitor {
     if (action === 'pause') return await this.#pause(row, 'its session is over')
     if (action !== 'none') return await this.#applyDeletion(row)
     const state = this.#states.get(row.id)
+    if (state === undefined) return
+    const isIdleDue =
+      clock.now() >= state.nextIdle &&
+      needsIdleTime(row, lifetimes, clock.now() * 1000, this.#deps.lastUse.lastUse(row))
+    if (!isIdleDue && clock.now() < state.nextHealth) return
     const connection = this.#deps.infoReader.getConnection(row)
-    if (state === undefined || connection === undefined) return
-    const isIdleDue = needsIdleTime(row, lifetimes, clock.now() * 1000, this.#deps.lastUse.lastUse(row))
-    if (isIdleDue && clock.now() >= state.nextIdle) {
-      await this.#semaphore.run(() => this.#checkIdle(row, connection, lifetimes, state))
-    } else if (clock.now() >= state.nextHealth) {
-      await this.#semaphore.run(() => this.#checkHealth(row, connection, state))
-    }
+    if (connection === undefined) return
+    await this.#semaphore.run(() =>
+      isIdleDue
+        ? this.#checkIdle(row, connection, lifetimes, state)
+        : this.#checkHealth(row, connection, state),
+    )
   }
 
   #decide(row: SandboxRow, lifetimes: Lifetimes, idleSeconds?: number) {
@@ -133,23 +131,22 @@ export class ActivityMonitor {
       await repository.update(row, { detail: notAnsweringDetail })
     if (!isAlive) return
     if (row.detail === notAnsweringDetail) await repository.update(row, { detail: null })
-    await this.#checkInstance(row, connection, state)
+    await this.#checkInstance(row, connection)
   }
 
-  /** The first look may come after a restart: one that waits for its settings was started again. */
-  async #checkInstance(row: SandboxRow, connection: SandboxConnection, state: ActivityState): Promise<void> {
-    const { repository, reconciler, log } = this.#deps
-    const before = state.instance
+  /** Nothing is known of one that another server has started: there one that waits for its settings was started again. */
+  async #checkInstance(row: SandboxRow, connection: SandboxConnection): Promise<void> {
+    const { repository, reconciler, instances, log } = this.#deps
+    const before = instances.find(row)
     const instance = await fetchInstance(connection, this.#deps)
     const isKnown = before !== undefined && (instance === undefined || isSameInstance(instance, before))
     if (isKnown || (before === undefined && !(await isDormant(connection.url, this.#deps)))) {
-      state.instance = instance ?? before
+      instances.note(row, instance ?? before)
       return
     }
     log('info', 'the agent server of a sandbox was started again', { sandbox: row.id })
     // When that cannot be stored, the next look finds it again.
     const changed = await repository.update(row, { status: 'STARTING', detail: restartedDetail })
-    state.instance = instance ?? before
     if (changed !== undefined) reconciler.notify(row.id)
   }
 

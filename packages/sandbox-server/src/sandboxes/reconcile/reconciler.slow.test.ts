@@ -20,6 +20,7 @@ function crashingControlPlane(at: SandboxesFixture, endAt: number) {
     get: (...args) => while_(() => rows.get(...args)),
     findByKeyHash: (...args) => while_(() => rows.findByKeyHash(...args)),
     update: (...args) => while_(() => rows.update(...args)),
+    listPooled: (...args) => while_(() => rows.listPooled(...args)),
     claim: (...args) => while_(() => rows.claim(...args)),
     search: (...args) => while_(() => rows.search(...args)),
     listRunning: (...args) => while_(() => rows.listRunning(...args)),

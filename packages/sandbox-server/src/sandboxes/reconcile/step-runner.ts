@@ -4,7 +4,13 @@ import type { SandboxRow } from '@slipway/storage/control-plane'
 import { generateKey } from '../../auth/api-keys.ts'
 import { hashKey } from '../../auth/authenticator.ts'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
-import { type Health, probeHealth, probeKey, sendInit } from '../../network/agent-server-probe.ts'
+import {
+  fetchInstance,
+  type Health,
+  probeHealth,
+  probeKey,
+  sendInit,
+} from '../../network/agent-server-probe.ts'
 import type { AgentTarget } from '../../network/agent-target.ts'
 import { encodeEndpoint } from '../../network/endpoint.ts'
 import type { SandboxContext } from '../state/context.ts'
@@ -174,15 +180,18 @@ export class StepRunner {
     const { cipher, startMs } = this.#context
     if (secrets === undefined)
       return await this.#fail(round, 'Its session key is sealed with a key that this server does not have.')
-    if (!isPooled(row) && secrets.key === null) {
+    if (secrets.key === null) {
       const key = generateKey()
       await this.updateRow(row, { key_hash: hashKey(key), sealed: sealSecrets(cipher, { ...secrets, key }) })
       return 'changed'
     }
-    const health = await this.#checkHealth(row, observed?.addresses.AGENT_SERVER, secrets)
+    const health = await this.#checkHealth(round, secrets.key, secrets.initKey)
     if (health.kind === 'ready') {
       const endpoint = observed && { addresses: encodeEndpoint(observed) }
-      const detail = await this.#tellReady(row, observed?.addresses.AGENT_SERVER, secrets)
+      const { AGENT_SERVER: url } = observed?.addresses ?? {}
+      // Before it is told: one that is started again after that is another one.
+      if (url !== undefined) await this.#noteInstance(row, url, secrets.key)
+      const detail = await this.#tellReady(row, url, secrets)
       await this.updateRow(row, { status: 'RUNNING', detail, ...endpoint })
       return 'changed'
     }
@@ -191,6 +200,11 @@ export class StepRunner {
     const seconds = Math.round(startMs / 1000)
     const text = `The agent server was not ready after ${seconds} s: ${reason}. ${observed?.detail ?? ''}`
     return await this.#fail(round, text)
+  }
+
+  async #noteInstance(row: SandboxRow, url: string, key: string): Promise<void> {
+    const instance = await fetchInstance({ url, key: new Secret(key) }, this.#context)
+    this.#context.instances.note(row, instance)
   }
 
   async #tellReady(
@@ -216,17 +230,15 @@ export class StepRunner {
     return { client, url, key: sessionApiKey }
   }
 
-  async #checkHealth(row: SandboxRow, url: string | undefined, secrets: SandboxSecrets): Promise<Health> {
+  async #checkHealth({ row, observed }: Round, key: string, initKey: string | null): Promise<Health> {
+    const url = observed?.addresses.AGENT_SERVER
     if (url === undefined) return { kind: 'pending', why: 'it has no address' }
     const context = this.#context
-    const { repository, getEnvironment } = context
-    const health = await this.#context.semaphores.look.run(() => probeHealth(url, secrets.key, context))
+    const health = await context.semaphores.look.run(() => probeHealth(url, key, context))
     if (health.kind !== 'dormant') return health
-    if (secrets.key === null) return { kind: 'ready' }
-    const body = initRequest(secrets.key, getEnvironment(row))
-    const rejection = await repository.runStep('init', () => sendInit(url, secrets.initKey, body, context))
-    if (rejection !== undefined) return { kind: 'pending', why: rejection }
-    return await probeKey(url, secrets.key, context)
+    const body = initRequest(key, context.getEnvironment(row))
+    const rejection = await context.repository.runStep('init', () => sendInit(url, initKey, body, context))
+    return rejection === undefined ? await probeKey(url, key, context) : { kind: 'pending', why: rejection }
   }
 
   async #fail({ row, secrets }: Round, text: string): Promise<StepOutcome> {

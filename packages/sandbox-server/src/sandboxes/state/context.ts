@@ -8,6 +8,7 @@ import type { AgentTarget } from '../../network/agent-target.ts'
 import type { AgentLog } from '../../network/caught-up.ts'
 import type { Expose } from '../../network/exposed-urls.ts'
 import { sandboxFetch } from '../../network/sandbox-fetch.ts'
+import { AgentInstances } from './agent-instances.ts'
 import type { Lifetimes } from './lifetimes.ts'
 import type { SandboxEnvironment } from './sandbox-config.ts'
 import { type OnStep, SandboxRepository } from './sandbox-repository.ts'
@@ -100,6 +101,7 @@ export function createContext(options: SandboxesOptions) {
     users: controlPlane.users,
     leases: controlPlane.leases,
     repository: new SandboxRepository(controlPlane, clock, options),
+    instances: new AgentInstances(clock),
     /** Starts may take minutes: the other calls do not wait for them. */
     semaphores: { start: new Semaphore(8), change: new Semaphore(8), look: new Semaphore(16) },
     stopping,

@@ -1,6 +1,6 @@
 import { sandboxSpec } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { newSandboxConfig, pooledSandboxConfig, specHash } from './sandbox-config.ts'
+import { configHash, newSandboxConfig } from './sandbox-config.ts'
 
 const spec = sandboxSpec.parse({
   id: 'a',
@@ -41,21 +41,6 @@ test('a cold start brings its identity in its environment, which a spec cannot c
   expect(newSandboxConfig(spec, 'sb-1', environment).key).not.toBe(key)
 })
 
-test('a warm start has a key for its settings alone, and nothing that says whose it is', () => {
-  const plain = sandboxSpec.parse({ id: 'a', env: { APP: '1' } })
-  const { key, order, initKey } = pooledSandboxConfig(plain, 'sb-1', environment)
-  expect(key).toBeNull()
-  expect(order.env).toEqual({
-    APP: '1',
-    SLIPWAY_TOOL_ENVIRONMENT: 'APP',
-    OH_RUNTIME_IDLE_TIMEOUT_SECONDS: '60',
-    SLIPWAY_REPOSITORY_TRUST: 'always',
-    SLIPWAY_DRAIN_SECONDS: '0',
-    SLIPWAY_DEFERRED_INIT: 'true',
-    SLIPWAY_INIT_API_KEY: initKey,
-  })
-})
-
 test('a spec decides itself what becomes of repositories, and without trust nothing is said', () => {
   const trust = (env: Record<string, string>, trustsRepositories: boolean) =>
     newSandboxConfig(sandboxSpec.parse({ id: 'a', env }), 'sb-1', { ...environment, trustsRepositories })
@@ -64,8 +49,11 @@ test('a spec decides itself what becomes of repositories, and without trust noth
   expect(trust({}, false)).toBeUndefined()
 })
 
-test('the hash of a spec is the same in any order of its members, and another when anything is another', () => {
-  const one = specHash(sandboxSpec.parse({ id: 'a', env: { A: '1', B: '2' } }))
-  expect(specHash(sandboxSpec.parse({ env: { B: '2', A: '1' }, id: 'a' }))).toBe(one)
-  expect(specHash(sandboxSpec.parse({ id: 'a', env: { A: '1', B: '3' } }))).not.toBe(one)
+test('the hash is the same in any order of members, and another when the spec or what it gets is another', () => {
+  const hashOf = (env: Record<string, string>, changed = {}) =>
+    configHash(sandboxSpec.parse({ id: 'a', env }), { ...environment, ...changed })
+  const one = hashOf({ A: '1', B: '2' })
+  expect(hashOf({ B: '2', A: '1' })).toBe(one)
+  expect(hashOf({ A: '1', B: '3' })).not.toBe(one)
+  expect(hashOf({ A: '1', B: '2' }, { webhooks: undefined })).not.toBe(one)
 })

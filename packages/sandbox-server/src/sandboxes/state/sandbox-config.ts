@@ -21,7 +21,7 @@ const reservedVariable = /^(SLIPWAY_|OH_|SESSION_API_KEY$)/i
 
 const sessionKeyVariables = ['SLIPWAY_SESSION_API_KEY', 'OH_SESSION_API_KEYS_0']
 
-/** For an owner: its settings are in its environment. */
+/** Its settings are in its environment, also in the warm pool: they are of no owner. */
 export function newSandboxConfig(
   spec: SandboxSpec,
   id: string,
@@ -39,22 +39,11 @@ export function newSandboxConfig(
     }),
     ...(origins.length > 0 && { SLIPWAY_ALLOWED_ORIGINS: origins.join(',') }),
   }
-  return { key, initKey: null, order: toSandboxConfig(spec, id, env), specHash: specHash(spec) }
+  const order = toSandboxConfig(spec, id, env)
+  return { key, initKey: null, order, specHash: configHash(spec, environment) }
 }
 
-/** For the warm pool: it waits for its settings. */
-export function pooledSandboxConfig(
-  spec: SandboxSpec,
-  id: string,
-  environment: SandboxEnvironment,
-): SandboxSecrets {
-  const initKey = generateKey()
-  const init = { SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: initKey }
-  const env = { ...commonEnv(spec, environment), ...init }
-  return { key: null, initKey, order: toSandboxConfig(spec, id, env), specHash: specHash(spec) }
-}
-
-/** The same with another session key, for another start of its processes. In the warm pool it has none. */
+/** The same with another session key, for another start of its processes. */
 export function replaceSessionKey(secrets: SandboxSecrets): SandboxSecrets {
   if (secrets.key === null) return secrets
   const key = generateKey()
@@ -65,7 +54,7 @@ export function replaceSessionKey(secrets: SandboxSecrets): SandboxSecrets {
   return { ...secrets, key, order: { ...secrets.order, env: Object.fromEntries(env) } }
 }
 
-/** The settings of a claimed agent server (wire 1.21). */
+/** The settings of one that an earlier version took from its pool, where agent servers waited for them (wire 1.21). */
 export function initRequest(key: string, { webhooks, origins }: SandboxEnvironment) {
   return {
     session_api_keys: [key],
@@ -74,9 +63,9 @@ export function initRequest(key: string, { webhooks, origins }: SandboxEnvironme
   }
 }
 
-/** Differs for different specs. */
-export function specHash(spec: SandboxSpec): string {
-  return hash('sha256', JSON.stringify(sortKeys(spec)))
+/** Differs for different specs, and for other settings of the server that sandboxes get. */
+export function configHash(spec: SandboxSpec, environment: SandboxEnvironment): string {
+  return hash('sha256', JSON.stringify(sortKeys([spec, environment])))
 }
 
 function toResources({ resources }: SandboxSpec): Resources {

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { Problem, type SandboxStatus, sandboxStatus } from '@slipway/protocol'
 import { KeyedSignal } from '@slipway/shared/async'
 import { createCounter, createHistogram } from '@slipway/shared/metrics'
@@ -103,13 +102,12 @@ export class SandboxRepository {
     return changed
   }
 
-  /** Gives a sandbox of the warm pool an owner; it is STARTING until it has its settings. */
-  async claim(spec: string, owner: string, org: string | null, used_at: number) {
-    // Without an epoch: if it has died unnoticed, it is created again for its owner.
-    const key_hash = randomBytes(32).toString('hex')
-    const members = { owner, org, status: 'STARTING' satisfies SandboxStatus, epoch: null, used_at, key_hash }
-    const row = await this.#repeat('claim', () => this.#rows.claim(spec, members))
-    if (row !== undefined) this.changes.notify(row.id)
+  /** Gives a sandbox of the warm pool an owner: RUNNING where its agent server has answered just before. */
+  async claim(...[id, members]: Parameters<SandboxRows['claim']>): Promise<SandboxRow | undefined> {
+    const row = await this.#repeat('claim', () => this.#rows.claim(id, members))
+    if (row === undefined) return undefined
+    this.changes.notify(id)
+    if (row.status === 'RUNNING') this.#onRunning(id)
     return row
   }
 

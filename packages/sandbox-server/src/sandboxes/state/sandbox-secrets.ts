@@ -4,12 +4,12 @@ import type { SandboxConfig } from '../../backends/backend.ts'
 
 /** The sealed part of a row. */
 export interface SandboxSecrets {
-  /** Its session key; null in the warm pool. */
+  /** Its session key; null in the warm pool of earlier versions. */
   readonly key: string | null
-  /** Authenticates the init request of a sandbox of the warm pool; null for others. */
+  /** Authenticates the init request of a sandbox from the warm pool of an earlier version; null for others. */
   readonly initKey: string | null
   readonly order: SandboxConfig
-  /** Of the spec at its creation. */
+  /** See `configHash`, at its creation. */
   readonly specHash: string
 }
 

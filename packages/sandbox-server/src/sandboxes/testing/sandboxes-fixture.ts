@@ -1,11 +1,13 @@
-import { type SandboxSpec, sandboxSpec } from '@slipway/protocol'
+import { must, type SandboxSpec, sandboxSpec } from '@slipway/protocol'
 import { systemClock } from '@slipway/shared/time'
-import type { ControlPlaneStore } from '@slipway/storage/control-plane'
+import type { Cipher } from '@slipway/storage'
+import type { ControlPlaneStore, SandboxRow } from '@slipway/storage/control-plane'
 import { expect, onTestFinished } from 'vitest'
 import { FakeBackend } from '../../backends/testing/fake-backend.ts'
 import { openTestControlPlane } from '../../testing/fixtures.ts'
 import { Sandboxes } from '../sandboxes.ts'
 import type { SandboxesOptions } from '../state/context.ts'
+import { openSecrets, sealSecrets } from '../state/sandbox-secrets.ts'
 import { SandboxSpecs } from '../state/specs.ts'
 
 export const ann = { owner: 'ann' }
@@ -28,6 +30,7 @@ export const fastOptions = {
 
 export interface SandboxesFixture {
   readonly controlPlane: ControlPlaneStore
+  readonly cipher: Cipher
   readonly backend: FakeBackend
   readonly logged: string[]
   /** The clock of the control plane, which continues on its own too. */
@@ -59,6 +62,7 @@ export async function createFixture(
   })
   return {
     controlPlane,
+    cipher,
     backend,
     logged: logLines,
     clock,
@@ -106,7 +110,7 @@ export async function eventually(check: () => void | Promise<void>): Promise<voi
 
 /** Waits for the first look of the control plane: nothing asks its agent server for a while after that. */
 export async function waitForFirstLook(backend: FakeBackend, id: string): Promise<void> {
-  const look = ['GET /alive', 'GET /server_info', 'GET /api/init']
+  const look = ['GET /alive', 'GET /server_info']
   await eventually(() => expect(backend.agent(id).requests).toEqual(expect.arrayContaining(look)))
 }
 
@@ -116,4 +120,18 @@ export async function startAndWait(sandboxes: Sandboxes, scope = ann, spec?: str
   const row = await sandboxes.waitSettled(started.id, AbortSignal.timeout(25_000))
   expect(row.status).toBe('RUNNING')
   return row
+}
+
+/** Starts one that an earlier version took from its warm pool: its agent server waits for its settings at each start. */
+export async function startFromEarlierPool(at: SandboxesFixture, sandboxes: Sandboxes): Promise<SandboxRow> {
+  const row = await startAndWait(sandboxes)
+  const secrets = must(openSecrets(at.cipher, row), 'secrets')
+  const { SLIPWAY_SESSION_API_KEY: _, OH_SESSION_API_KEYS_0: _other, ...rest } = secrets.order.env
+  const env = { ...rest, SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: 'init' }
+  const old = { ...secrets, initKey: 'init', order: { ...secrets.order, env } }
+  await at.controlPlane.sandboxes.update(row.id, { sealed: sealSecrets(at.cipher, old) })
+  at.backend.crash(row.id)
+  await eventually(async () => expect((await sandboxes.find([row.id]))[0]?.status).toBe('ERROR'))
+  await sandboxes.resume(row)
+  return await sandboxes.waitSettled(row.id, AbortSignal.timeout(25_000))
 }

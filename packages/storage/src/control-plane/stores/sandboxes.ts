@@ -14,7 +14,7 @@ const batchRows = 200
 const grantSql = 'INSERT INTO sandbox_secret (sandbox, name) VALUES (?, ?) ON CONFLICT DO NOTHING'
 export const grantedSql = 'SELECT name FROM sandbox_secret WHERE sandbox = ? ORDER BY name'
 export const pooledClause = `INDEXED BY sandbox_pool WHERE spec = ? AND owner IS NULL AND wanted = 'running'
-  AND status = 'RUNNING' ORDER BY created_at, id LIMIT 1`
+  AND status = 'RUNNING' ORDER BY created_at, id LIMIT 100`
 export const keyClause = 'INDEXED BY sandbox_key WHERE key_hash = ?'
 export const batchClause = `WHERE id > ? ORDER BY id LIMIT ${batchRows}`
 
@@ -49,8 +49,12 @@ export class SandboxStore extends TableRows<SandboxRow> implements SandboxRows {
     return this.session.write(() => this.#update(id, members, where))
   }
 
-  claim(spec: string, members: Members & { readonly owner: string }): Promise<SandboxRow | undefined> {
-    return this.session.write(() => this.#claim(spec, members))
+  listPooled(spec: string): Promise<readonly SandboxRow[]> {
+    return this.session.read(this.table.select(pooledClause, spec))
+  }
+
+  claim(...[id, members]: Parameters<SandboxRows['claim']>): Promise<SandboxRow | undefined> {
+    return this.session.write(() => this.#claim(id, members))
   }
 
   override remove(id: string): Promise<boolean> {
@@ -97,12 +101,11 @@ export class SandboxStore extends TableRows<SandboxRow> implements SandboxRows {
     return row && matchesMembers(row, where) ? yield* this.#change(row, members) : undefined
   }
 
-  *#claim(spec: string, members: Members): Work<SandboxRow | undefined> {
-    const { key_hash = null } = members
-    const claimed = key_hash === null ? undefined : yield* this.table.selectFirst(keyClause, key_hash)
-    if (claimed !== undefined) return claimed
-    const row = yield* this.table.selectFirst(pooledClause, spec)
-    return row && (yield* this.#change(row, members))
+  *#claim(...[id, members]: Parameters<SandboxRows['claim']>): Work<SandboxRow | undefined> {
+    const row = yield* this.table.get(id)
+    if (row === undefined || Buffer.compare(row.sealed, members.sealed) === 0) return row
+    const isPooled = row.owner === null && row.wanted === 'running' && row.status === 'RUNNING'
+    return isPooled ? yield* this.table.update(id, { ...members, changed_at: this.#now() }) : undefined
   }
 
   *#remove(id: string): Work<boolean> {

@@ -14,7 +14,7 @@ type Store = ControlPlaneStore
 const day = '2026-01-31'
 const page = { limit: 100 } as const
 
-/** A user of a round, to whom everything of the round belongs; `spec` is that of the warm pool. */
+/** A user of a round, to whom everything of the round belongs; `spec` is that of its sandboxes. */
 interface StoreIds {
   readonly user: string
   readonly spec: string
@@ -112,8 +112,8 @@ export const storeOperations: readonly Operation<Store, StoreIds>[] = [
   },
   {
     name: 'claim',
-    run: ({ sandboxes }, { user, spec }) =>
-      sandboxes.claim(spec, { owner: user, used_at: 5, key_hash: `claim of ${user}` }),
+    run: ({ sandboxes }, ids) =>
+      sandboxes.claim(idOf(ids, 'pooled'), { owner: ids.user, used_at: 5, sealed: Buffer.from('a claim') }),
   },
   {
     name: 'secrets of a sandbox',
