@@ -174,6 +174,8 @@ test('a deletion that fails at any step is completed by a repeated one', async (
         users: controlPlane.users,
         quota: controlPlane.quota,
         leases: controlPlane.leases,
+        usage: controlPlane.usage,
+        sandboxEvents: controlPlane.sandboxEvents,
         conversations: breaking(controlPlane.conversations),
         startTasks: breaking(controlPlane.startTasks),
         pendingMessages: breaking(controlPlane.pendingMessages),

@@ -34,6 +34,18 @@ export interface AppConversationFilter {
 export type AppConversationQuery = PageQuery &
   AppConversationFilter & { readonly sort_order: RowSort | 'TITLE' | 'TITLE_DESC' }
 
+/** Those of all users, children included. `title` as in `AppConversationFilter`. */
+export type AllConversationsQuery = PageQuery & {
+  readonly owner?: string | undefined
+  readonly org?: string | undefined
+  readonly status?: string | undefined
+  readonly title?: string | undefined
+  readonly sort_order: RowSort | 'COST' | 'COST_DESC'
+}
+
+/**
+ * A change of the usage in `members` adds the difference to the usage reports, and to the cost of the sandbox.
+ */
 export interface AppConversationRows extends Rows<AppConversationRow> {
   /**
    * Writes a new row, or returns the existing one (of any owner). A Problem `too_many` for a new one when its
@@ -49,6 +61,7 @@ export interface AppConversationRows extends Rows<AppConversationRow> {
   /** Children included. */
   countAll(owner: string): Promise<number>
   search(scope: Scope, query: AppConversationQuery): Promise<RowPage<AppConversationRow>>
+  searchAll(query: AllConversationsQuery): Promise<RowPage<AppConversationRow>>
   count(scope: Scope, filter: AppConversationFilter): Promise<number>
   /** The conversations of a sandbox, oldest first. */
   listBySandbox(sandbox: string): Promise<readonly AppConversationRow[]>

@@ -1,10 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { documentStoreContract } from '../documents/document-store.contract.ts'
+import type { AllConversationsQuery } from './app-conversations.ts'
 import type { AuditFilter } from './audit-rows.ts'
 import { AuditTrail } from './audit-trail.ts'
 import { everyOwner } from './owned-by.ts'
 import { pageWalkContract } from './page-walk.contract.ts'
+import type { PageQuery } from './rows.ts'
+import type { SandboxFilter } from './sandboxes.ts'
 import {
   auditRow,
   conversationRow,
@@ -18,6 +21,7 @@ import {
   userRow,
   walkPages,
 } from './testing/sample-rows.ts'
+import type { UsageQuery } from './usage.ts'
 
 /** What every ControlPlaneStore guarantees. */
 export function controlPlaneStoreContract(open: OpenStore): void {
@@ -48,6 +52,9 @@ export function controlPlaneStoreContract(open: OpenStore): void {
   })
 
   sandboxContract(open)
+  overviewContract(open)
+  usageContract(open)
+  sandboxEventContract(open)
   claimContract(open)
   conversationContract(open)
   taskContract(open)
@@ -628,5 +635,266 @@ function messageContract(open: OpenStore): void {
     const reopened = (await fixture.reopen()).pendingMessages
     expect(await reopened.list('task-1')).toEqual(['z', 'x', 't'].map((id) => messageRow(id, 'task-1')))
     expect(await reopened.list('c')).toEqual([messageRow('v', 'c')])
+  })
+}
+
+function overviewContract(open: OpenStore): void {
+  test('sandboxes of all users are filtered, and walked in each order while rows change', async () => {
+    await using fixture = await open()
+    const { sandboxes, conversations, users } = fixture.store
+    await users.addUser(userRow({ id: 'u1', name: 'Ann_Lee', email: 'ann@example.org' }))
+    const metrics = (cost: number) => JSON.stringify({ metrics: { accumulated_cost: cost } })
+    for (let n = 0; n < 12; n++) {
+      const id = `s${String(n).padStart(2, '0')}`
+      const more = {
+        owner: n % 3 === 0 ? 'u1' : 'bob',
+        org: n < 6 ? 'o' : null,
+        detail: n === 5 ? '100% full' : null,
+      }
+      await sandboxes.add(sandboxRow({ id, created_at: n, used_at: (n * 5) % 12, ...more }))
+      await conversations.add(conversationRow({ id: `c${id}`, sandbox: id, owner: more.owner }))
+      await conversations.update(`c${id}`, { members: metrics((n * 7) % 12) })
+    }
+    await sandboxes.add(sandboxRow({ id: 'pooled', owner: null }))
+    await sandboxes.update('s01', { wanted: 'gone' })
+    await sandboxes.update('s02', { wanted: 'archived' })
+    await sandboxes.update('s03', { status: 'ERROR' })
+    const all = Array.from({ length: 12 }, (_, n) => n).filter((n) => n !== 1)
+    const id = (n: number) => `s${String(n).padStart(2, '0')}`
+    const by = {
+      CREATED_AT: (n: number) => n,
+      USED_AT: (n: number) => (n * 5) % 12,
+      COST: (n: number) => (n * 7) % 12,
+    }
+    for (const [order, key] of Object.entries(by)) {
+      const ascending = [...all].sort((a, b) => key(a) - key(b)).map(id)
+      for (const [sort_order, expected] of [
+        [order, ascending],
+        [`${order}_DESC`, [...ascending].reverse()],
+      ] as const) {
+        const search = (query: PageQuery) =>
+          sandboxes.searchAll({ ...query, sort_order: sort_order as 'COST' })
+        expect(rowIds(await walkPages(search, 4)), sort_order).toEqual(expected)
+      }
+    }
+    // A row that comes or goes between two pages moves no other.
+    const search = (query: PageQuery) => sandboxes.searchAll({ ...query, sort_order: 'CREATED_AT_DESC' })
+    let round = 0
+    const walked = await walkPages(search, 3, async () => {
+      await sandboxes.add(sandboxRow({ id: `new${round}`, created_at: 100 + round }))
+      if (round++ === 0) await sandboxes.update('s09', { wanted: 'gone' })
+    })
+    expect(rowIds(walked)).toEqual([...all].reverse().map(id))
+    const find = async (filter: SandboxFilter) =>
+      rowIds((await sandboxes.searchAll({ limit: 100, sort_order: 'CREATED_AT', ...filter })).items)
+    expect(await find({ owner: 'u1' })).toEqual(['s00', 's03', 's06'])
+    expect(await find({ org: 'o' })).toEqual(['s00', 's02', 's03', 's04', 's05'])
+    expect(await find({ status: 'MISSING' })).toEqual(['s02'])
+    expect(await find({ status: 'ERROR', org: 'o' })).toEqual(['s03'])
+    expect(await find({ text: '0% F' })).toEqual(['s05'])
+    expect(await find({ text: 'ann_' })).toEqual(['s00', 's03', 's06'])
+    expect(await find({ text: 'a_n' })).toEqual([])
+    expect(await find({ text: '\\' })).toEqual([])
+    expect(await find({ text: 'S1' })).toEqual(['s10', 's11'])
+    expect(Object.fromEntries(await sandboxes.totals(['s03', 's04', 'x']))).toEqual({
+      s03: { cost: 9_000_000, conversations: 1 },
+      s04: { cost: 4_000_000, conversations: 1 },
+    })
+  })
+
+  test('conversations of all users are filtered, and walked in each order', async () => {
+    await using fixture = await open()
+    const { conversations } = fixture.store
+    for (let n = 0; n < 6; n++) {
+      const more = {
+        owner: n % 2 === 0 ? 'a' : 'b',
+        org: n < 3 ? 'o' : null,
+        title: n === 4 ? 'Straße' : null,
+      }
+      const times = { created_at: n, updated_at: (n * 5) % 6 }
+      await conversations.add(
+        conversationRow({ id: `c${n}`, parent: n === 5 ? 'c0' : null, ...more, ...times }),
+      )
+    }
+    for (let n = 0; n < 6; n++)
+      await conversations.update(`c${n}`, {
+        status: n === 2 ? 'running' : 'idle',
+        members: JSON.stringify({ metrics: { accumulated_cost: (n * 5 + 1) % 6 } }),
+      })
+    const walk = async (sort_order: AllConversationsQuery['sort_order']) =>
+      rowIds(await walkPages((query) => conversations.searchAll({ ...query, sort_order }), 2)).join(' ')
+    expect(await walk('CREATED_AT')).toBe('c0 c1 c2 c3 c4 c5')
+    expect(await walk('UPDATED_AT_DESC')).toBe('c1 c2 c3 c4 c5 c0')
+    expect(await walk('COST')).toBe('c1 c0 c5 c4 c3 c2')
+    expect(await walk('COST_DESC')).toBe('c2 c3 c4 c5 c0 c1')
+    const find = async (filter: Partial<AllConversationsQuery>) =>
+      rowIds((await conversations.searchAll({ limit: 9, sort_order: 'CREATED_AT', ...filter })).items).join(
+        ' ',
+      )
+    expect(await find({ owner: 'b' })).toBe('c1 c3 c5')
+    expect(await find({ org: 'o', status: 'idle' })).toBe('c0 c1')
+    expect(await find({ title: 'STRASS' })).toBe('')
+    expect(await find({ title: 'STRAß' })).toBe('c4')
+  })
+}
+
+function usageContract(open: OpenStore): void {
+  const day = 86_400_000_000
+  const report = (model: string, cost: number, prompt_tokens: number) =>
+    JSON.stringify({
+      llm_model: model,
+      metrics: { accumulated_cost: cost, accumulated_token_usage: { prompt_tokens } },
+    })
+  const days = { from: '1970-01-01', to: '9999-12-31' }
+
+  test('usage is the difference of reports, once each, by day, user, organisation and model', async () => {
+    let now = 0
+    await using fixture = await open({ now: () => now })
+    const { conversations } = fixture.store
+    await conversations.add(conversationRow({ id: 'c', owner: 'ann', org: 'o' }))
+    await conversations.add(conversationRow({ id: 'd', owner: 'bob' }))
+    await conversations.update('c', { members: report('m', 0.1, 10) })
+    await conversations.update('c', { members: report('m', 0.1, 10) })
+    await conversations.update('c', { title: 'only a title' })
+    now = day
+    await conversations.update('c', { members: report('n', 0.35, 15) })
+    // An older report that comes late takes nothing back.
+    await conversations.update('d', { members: report('m', 1, 7) })
+    await conversations.update('d', { members: report('m', 0.5, 7) })
+    // Nor does a row that was written without them, after which they come again.
+    for (const members of ['{}', report('m', 1, 7)]) await conversations.update('d', { members })
+    const store = await fixture.reopen()
+    const sum = async (by: UsageQuery['by'], more: Partial<UsageQuery> = {}) =>
+      (await store.usage.sum({ by, ...days, ...more })).map(
+        ({ key, conversations: count, cost, prompt_tokens }) => [key, count, cost, prompt_tokens],
+      )
+    expect(await sum('user')).toEqual([
+      ['ann', 1, 350_000, 15],
+      ['bob', 1, 1_000_000, 7],
+    ])
+    expect(await sum('model')).toEqual([
+      ['m', 2, 1_100_000, 17],
+      ['n', 1, 250_000, 5],
+    ])
+    expect(await sum('day')).toEqual([
+      ['1970-01-01', 1, 100_000, 10],
+      ['1970-01-02', 2, 1_250_000, 12],
+    ])
+    expect(await sum('user', { org: 'o' })).toEqual([['ann', 1, 350_000, 15]])
+    expect(await sum('user', { from: '1970-01-02', org: 'o' })).toEqual([['ann', 1, 250_000, 5]])
+    const organizations = await sum('organization')
+    expect(organizations).toContainEqual([null, 1, 1_000_000, 7])
+    expect(organizations).toContainEqual(['o', 1, 350_000, 15])
+  })
+
+  test('whatever a sandbox reports, sums stay numbers', async () => {
+    await using fixture = await open()
+    const { conversations, usage } = fixture.store
+    const odd = [
+      '{"metrics":null}',
+      '{"metrics":{"accumulated_cost":1e300}}',
+      '{"metrics":{"accumulated_cost":-5}}',
+    ]
+    for (const [at, members] of odd.entries()) {
+      await conversations.add(conversationRow({ id: `c${at}` }))
+      await conversations.update(`c${at}`, { members })
+    }
+    expect(await usage.sum({ by: 'model', ...days })).toMatchObject([{ key: 'unknown', cost: 1e12 }])
+  })
+
+  test('the time of sandboxes counts from RUNNING to any other status, and to their end', async () => {
+    let now = day - 30
+    await using fixture = await open({ now: () => now })
+    const { sandboxes, usage } = fixture.store
+    await sandboxes.add(sandboxRow({ id: 'a', owner: 'ann', org: 'o', changed_at: now }))
+    await sandboxes.add(sandboxRow({ id: 'pooled', owner: null, status: 'RUNNING', changed_at: 0 }))
+    await sandboxes.update('a', { status: 'RUNNING' })
+    now = day + 70
+    await sandboxes.update('a', { detail: 'the same status' })
+    await sandboxes.update('a', { status: 'PAUSED' })
+    now = day + 100
+    await sandboxes.update('a', { status: 'STARTING' })
+    await sandboxes.update('a', { status: 'RUNNING' })
+    now = day + 105
+    await sandboxes.remove('a')
+    await sandboxes.remove('pooled')
+    expect(await usage.sumSandboxTime({ by: 'day', ...days })).toEqual([
+      { key: '1970-01-01', micros: 30 },
+      { key: '1970-01-02', micros: 75 },
+    ])
+    expect(await usage.sumSandboxTime({ by: 'organization', ...days })).toEqual([{ key: 'o', micros: 105 }])
+    expect(await usage.sumSandboxTime({ by: 'model', ...days })).toEqual([])
+  })
+}
+
+function sandboxEventContract(open: OpenStore): void {
+  const day = 86_400_000_000
+
+  test('each change of a sandbox is an event with its actor, which outlives the sandbox', async () => {
+    let now = 1
+    await using fixture = await open({ now: () => now++ })
+    const { sandboxes } = fixture.store
+    await sandboxes.add(sandboxRow({ id: 'a' }), { actor: 'user:ann' })
+    await sandboxes.update('a', { status: 'RUNNING' })
+    await sandboxes.update('a', { used_at: 9 })
+    await sandboxes.update('a', { wanted: 'paused' }, { by: { detail: 'it is idle' } })
+    await sandboxes.update('a', { status: 'PAUSED' })
+    await sandboxes.update('a', { wanted: 'running', status: 'STARTING' }, { by: { actor: 'user:ann' } })
+    await sandboxes.update('a', { status: 'ERROR', detail: 'no memory' })
+    await sandboxes.update('a', { status: 'STARTING' }, { by: { actor: 'user:root', kind: 'restart' } })
+    await sandboxes.update('a', { wanted: 'gone' }, { by: { actor: 'user:root' } })
+    await sandboxes.remove('a')
+    const store = await fixture.reopen()
+    const events = await store.sandboxEvents.list('a')
+    expect(events.map(({ kind, actor, detail }) => [kind, actor, detail])).toEqual([
+      ['create', 'user:ann', null],
+      ['running', null, null],
+      ['pause', null, 'it is idle'],
+      ['paused', null, null],
+      ['resume', 'user:ann', null],
+      ['failed', null, 'no memory'],
+      ['restart', 'user:root', null],
+      ['delete', 'user:root', null],
+      ['deleted', null, null],
+    ])
+    const [first] = events
+    expect(first).toMatchObject({ sandbox: 'a', owner: 'alice', org: null })
+    // A claim from the warm pool is the beginning for its owner.
+    await store.sandboxes.add(sandboxRow({ id: 'p', owner: null, status: 'RUNNING' }))
+    await store.sandboxes.update('p', { status: 'ERROR' })
+    await store.sandboxes.update('p', { status: 'RUNNING' })
+    await store.sandboxes.claim('small', { owner: 'bob', key_hash: 'k' })
+    expect(await store.sandboxEvents.list('p')).toMatchObject([{ kind: 'create', actor: 'user:bob' }])
+  })
+
+  test('events and logs are bounded by number and age', async () => {
+    let now = 1
+    await using fixture = await open({ now: () => now })
+    const { sandboxes, sandboxEvents } = fixture.store
+    const event = { owner: 'a', org: null, kind: 'exec', actor: null }
+    for (let n = 0; n < 205; n++)
+      await sandboxEvents.add({ ...event, sandbox: 's', detail: String(n), created_at: 1 })
+    const kept = await sandboxEvents.list('s')
+    expect([kept.length, kept[0]?.detail, kept.at(-1)?.detail]).toEqual([200, '5', '204'])
+    const { users } = fixture.store
+    for (const id of ['a', 'leaver']) await users.addUser(userRow({ id }))
+    const log = { owner: 'a', org: null, text: 'out\u0000put' }
+    await sandboxEvents.saveLog({ ...log, sandbox: 's', created_at: 1 })
+    await sandboxEvents.saveLog({ ...log, sandbox: 's', text: 'newer', created_at: 2 })
+    expect(await sandboxEvents.getLog('s')).toMatchObject({ sandbox: 's', text: 'newer', created_at: 2 })
+    await sandboxes.add(sandboxRow({ id: 'living' }))
+    await sandboxEvents.add({ ...event, owner: 'leaver', sandbox: 'l', detail: null, created_at: 1 })
+    await sandboxEvents.saveLog({ ...log, owner: 'leaver', sandbox: 'l', created_at: 2 })
+    await users.removeUser('leaver')
+    await sandboxEvents.saveLog({ ...log, owner: 'leaver', sandbox: 'l', created_at: 3 })
+    expect([await sandboxEvents.list('l'), await sandboxEvents.getLog('l')]).toEqual([[], undefined])
+    now = 31 * day
+    await sandboxes.add(sandboxRow({ id: 'last' }))
+    await sandboxes.remove('last')
+    await sandboxEvents.saveLog({ ...log, sandbox: 'last', created_at: now })
+    expect(await sandboxEvents.list('s')).toEqual([])
+    expect(await sandboxEvents.list('living')).toHaveLength(1)
+    expect(await sandboxEvents.getLog('s')).toBeUndefined()
+    expect((await sandboxEvents.getLog('last'))?.text).toBe('out\u0000put')
   })
 }

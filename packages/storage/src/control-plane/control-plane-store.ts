@@ -3,8 +3,10 @@ import type { DocumentStore } from '../documents/document-store.ts'
 import type { AppConversationRows } from './app-conversations.ts'
 import type { AuditRows } from './audit-rows.ts'
 import type { Leases } from './leases.ts'
+import type { SandboxEventRows } from './sandbox-events.ts'
 import type { SandboxRows } from './sandboxes.ts'
 import type { StartTaskRows } from './start-tasks.ts'
+import type { UsageRows } from './usage.ts'
 import type { UserRows } from './users.ts'
 
 /** Number of conversations started on a UTC day (`2026-01-31`): the slots that start tasks took. */
@@ -50,5 +52,7 @@ export interface ControlPlaneStore extends AsyncDisposable {
   readonly documents: DocumentStore
   /** What requests did. */
   readonly audit: AuditRows
+  readonly usage: UsageRows
+  readonly sandboxEvents: SandboxEventRows
   readonly leases: Leases
 }

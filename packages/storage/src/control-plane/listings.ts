@@ -1,8 +1,13 @@
 import { foldCase } from '../text/case-folding.ts'
-import type { AppConversationFilter, AppConversationQuery } from './app-conversations.ts'
+import type {
+  AllConversationsQuery,
+  AppConversationFilter,
+  AppConversationQuery,
+} from './app-conversations.ts'
 import type { AuditFilter } from './audit-rows.ts'
 import { ownedBy } from './owned-by.ts'
 import type { AdminScope, RowSort, Scope } from './rows.ts'
+import type { SandboxFilter, SandboxSort } from './sandboxes.ts'
 import type { StartTaskFilter, StartTaskQuery } from './start-tasks.ts'
 
 type ConditionValue = string | number | Buffer | null
@@ -108,6 +113,60 @@ export function auditListing({ isRefused, text, ...filter }: AuditFilter): Listi
 
 const auditTexts = 'action method route caller via target conversation sandbox request_id'.split(' ')
 const auditTextCondition = `lower(${auditTexts.map((column) => `coalesce(${column}, '')`).join(` || ' ' || `)}) LIKE ? ESCAPE '!'`
+
+/** The visible sandboxes of all users that a filter selects. */
+export function allSandboxesListing(
+  filter: SandboxFilter & { readonly sort_order: SandboxSort },
+  engine: 'sqlite' | 'postgres',
+): Listing {
+  const { sort_order, owner, org, status, text } = filter
+  const conditions: Conditions = { where: ['owner IS NOT NULL', `wanted <> 'gone'`], values: [] }
+  addConditions(conditions, {
+    'owner = ?': owner,
+    'org = ?': org,
+    "CASE WHEN wanted = 'archived' THEN 'MISSING' ELSE status END = ?": status,
+  })
+  if (text !== undefined && text !== '') {
+    const pattern = `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
+    const isLike = (column: string) => `lower(${column}) LIKE lower(?) ESCAPE '\\'`
+    const users = engine === 'sqlite' ? 'user' : 'app_user'
+    const named = `owner IN (SELECT id FROM ${users} WHERE ${isLike('name')} OR ${isLike('email')})`
+    const where = [...['id', 'spec', 'detail', 'owner'].map(isLike), named]
+    conditions.where.push(`(${where.join(' OR ')})`)
+    conditions.values.push(...Array.from({ length: 6 }, () => pattern))
+  }
+  const [by, index] = sandboxOrders[sort_order.replace('_DESC', '') as keyof typeof sandboxOrders]
+  return { ...conditions, index, by, isDescending: sort_order.endsWith('_DESC') }
+}
+
+const sandboxOrders = {
+  CREATED_AT: ['created_at', 'sandbox_of_users'],
+  USED_AT: ['used_at', 'sandbox_of_users_used'],
+  COST: ['cost', 'sandbox_of_users_cost'],
+} as const
+
+/** The conversations of all users that a filter selects. */
+export function allConversationsListing(
+  query: Omit<AllConversationsQuery, 'limit'>,
+  search: TitleSearch,
+): Listing {
+  const { sort_order, owner, org, status, title } = query
+  const conditions: Conditions = { where: ['owner IS NOT NULL'], values: [] }
+  addConditions(conditions, {
+    'owner = ?': owner,
+    'org = ?': org,
+    'status = ?': status,
+    [search.condition]: title ? search.toValue(foldCase(title)) : undefined,
+  })
+  const [by, index] = conversationOrders[sort_order.replace('_DESC', '') as keyof typeof conversationOrders]
+  return { ...conditions, index, by, isDescending: sort_order.endsWith('_DESC') }
+}
+
+const conversationOrders = {
+  CREATED_AT: ['created_at', 'conversation_of_users'],
+  UPDATED_AT: ['updated_at', 'conversation_of_users_used'],
+  COST: ['cost', 'conversation_of_users_cost'],
+} as const
 
 /** All rows of a table, newest first. */
 export function newestFirst(index: string): Listing {

@@ -1,5 +1,6 @@
 import type { Instant } from '@slipway/protocol'
 import type { AdminScope, PageQuery, RowPage, Rows, Scope } from './rows.ts'
+import type { SandboxActor } from './sandbox-events.ts'
 
 /**
  * The desired state of a sandbox, written before any step towards it. `archived`: nothing of it is left but
@@ -43,20 +44,44 @@ export interface SandboxRow {
   readonly deletes_at: Instant | null
 }
 
+/** Of all users, or of what is named. */
+export interface SandboxFilter {
+  readonly owner?: string | undefined
+  readonly org?: string | undefined
+  /** As callers see it: an archived sandbox is MISSING. */
+  readonly status?: string | undefined
+  /** In the id, the spec, the detail or the name or email of the owner, ignoring the case of ASCII letters. */
+  readonly text?: string | undefined
+}
+
+export type SandboxSort = 'CREATED_AT' | 'CREATED_AT_DESC' | 'USED_AT' | 'USED_AT_DESC' | 'COST' | 'COST_DESC'
+
+/** What its conversations have used. */
+export interface SandboxTotals {
+  /** In millionths of a dollar; that of conversations which were deleted included. */
+  readonly cost: number
+  /** Those that are there, children included. */
+  readonly conversations: number
+}
+
 type SandboxChange = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at'>>
 
 export interface SandboxRows extends Rows<SandboxRow> {
   /** Writes a new row; `known` when the id exists. */
-  add(row: SandboxRow): Promise<'added' | 'known'>
+  add(row: SandboxRow, actor?: SandboxActor): Promise<'added' | 'known'>
   findByKeyHash(hash: string): Promise<SandboxRow | undefined>
   /**
    * Changes the given members if the row still has the members of `where`, and returns the new row; undefined
-   * when it is missing or does not match. A changed `status` sets `changed_at`.
+   * when it is missing or does not match. A changed `status` sets `changed_at`, and is an event of the sandbox.
    */
   update(
     id: string,
     members: SandboxChange,
-    options?: { readonly where?: Partial<Pick<SandboxRow, 'wanted' | 'status' | 'owner' | 'epoch'>> },
+    options?: {
+      readonly where?: Partial<Pick<SandboxRow, 'wanted' | 'status' | 'owner' | 'epoch'>>
+      /** For its events. */
+      readonly by?: SandboxActor | undefined
+    },
   ): Promise<SandboxRow | undefined>
   /** The RUNNING sandboxes of a spec in the warm pool, the oldest first, at most 100. */
   listPooled(spec: string): Promise<readonly SandboxRow[]>
@@ -71,6 +96,12 @@ export interface SandboxRows extends Rows<SandboxRow> {
   ): Promise<SandboxRow | undefined>
   /** Newest first, without sandboxes whose desired state is `gone`. */
   search(scope: Scope | AdminScope, query: PageQuery): Promise<RowPage<SandboxRow>>
+  /** Of all owners, without those of `gone`. */
+  searchAll(
+    query: PageQuery & SandboxFilter & { readonly sort_order: SandboxSort },
+  ): Promise<RowPage<SandboxRow>>
+  /** By id. */
+  totals(ids: readonly string[]): Promise<ReadonlyMap<string, SandboxTotals>>
   /** Every row, by id, in batches. */
   iterateAll(): AsyncIterable<SandboxRow>
   /** Those of all owners whose desired state is `running`, by id, in batches. */

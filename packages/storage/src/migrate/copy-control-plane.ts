@@ -21,8 +21,10 @@ const settings = {
 } as const
 /** Statements take long with long tables, and so do the pauses between them, in which files are read. */
 const beginSql = 'SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0'
-const ordinalSql = `SELECT setval(pg_get_serial_sequence('pending_message', 'ordinal'),
-  greatest(1, (SELECT max(ordinal) FROM pending_message)))`
+const ordinalSql = ['pending_message', 'sandbox_event'].map(
+  (table) =>
+    `SELECT setval(pg_get_serial_sequence('${table}', 'ordinal'), greatest(1, (SELECT max(ordinal) FROM ${table})))`,
+)
 
 /** Copies the rows of a control plane in one transaction, and returns their number. */
 export async function controlPlaneToPostgres({ directory, url }: Places): Promise<number> {
@@ -41,7 +43,7 @@ export async function controlPlaneToPostgres({ directory, url }: Places): Promis
         for (const row of rows) await session.run(sql, toPostgres(table, row))
         count += rows.length
       }
-      await session.run(ordinalSql)
+      for (const sql of ordinalSql) await session.run(sql)
       return count
     })
   } finally {

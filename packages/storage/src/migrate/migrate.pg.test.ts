@@ -114,7 +114,7 @@ describePostgres('migration', () => {
       await store.documents.update('alice', 'd', () => Buffer.from([1, 0, 2]))
       for (const id of ['z', 'y']) await store.pendingMessages.add(messageRow(id, 'c'), 10)
     }
-    expect((await migrate({ from: first.path, to: schema.url })).rows).toBe(11)
+    expect((await migrate({ from: first.path, to: schema.url })).rows).toBe(12)
     const check = async (store: Awaited<ReturnType<typeof openControlPlaneStore>>) => {
       expect(store.id).toBe(ledger)
       expect(await store.sandboxes.get(['s'])).toEqual([rows.sandbox])

@@ -12,8 +12,10 @@ const asBefore = `UPDATE event SET instant = instant + 1 WHERE instant > 9000000
   ALTER TABLE event DROP COLUMN finer;
   ALTER TABLE message DROP COLUMN finer;
   ALTER TABLE conversation DROP COLUMN has_finer;
-  ALTER TABLE sandbox DROP COLUMN caught_up_at, DROP COLUMN deletes_at;
-  DROP TABLE audit;
+  ALTER TABLE sandbox DROP COLUMN caught_up_at, DROP COLUMN deletes_at, DROP COLUMN cost;
+  ALTER TABLE app_conversation DROP COLUMN cost, DROP COLUMN counted;
+  DROP INDEX conversation_of_users, conversation_of_users_used, sandbox_of_users_used;
+  DROP TABLE conversation_usage, sandbox_usage, sandbox_event, sandbox_log, audit;
   UPDATE slipway_schema SET version = 4`
 
 describePostgres('finer digits of earlier versions', () => {

@@ -1,15 +1,22 @@
-import { Problem } from '@slipway/protocol'
+import { type Instant, Problem } from '@slipway/protocol'
 import type {
+  AllConversationsQuery,
   AppConversationFilter,
   AppConversationQuery,
   AppConversationRow,
   AppConversationRows,
 } from '../app-conversations.ts'
-import { conversationConditions, conversationListing, titleKeys } from '../listings.ts'
+import {
+  allConversationsListing,
+  conversationConditions,
+  conversationListing,
+  titleKeys,
+} from '../listings.ts'
 import { ownedBy } from '../owned-by.ts'
 import type { RowChange, RowPage, Scope } from '../rows.ts'
 import { queryColumn, type RowSession, type Work } from './session.ts'
 import { TableRows } from './table-rows.ts'
+import { addUsage } from './usage.ts'
 
 const createdIndex = 'app_conversation_created'
 export const sandboxClause = `INDEXED BY app_conversation_sandbox WHERE sandbox = ? ORDER BY created_at, id`
@@ -17,8 +24,11 @@ export const idsOfOwnerSql = `SELECT id FROM app_conversation INDEXED BY ${creat
 export const childrenClause = `INDEXED BY app_conversation_parent WHERE parent = ? ORDER BY created_at, id`
 
 export class AppConversationStore extends TableRows<AppConversationRow> implements AppConversationRows {
-  constructor(session: RowSession) {
+  readonly #now: () => Instant
+
+  constructor(session: RowSession, now: () => Instant) {
     super(session, 'app_conversation')
+    this.#now = now
   }
 
   add(
@@ -33,7 +43,7 @@ export class AppConversationStore extends TableRows<AppConversationRow> implemen
     members: RowChange<AppConversationRow>,
   ): Promise<AppConversationRow | undefined> {
     const keys = members.title === undefined ? {} : this.#titleColumns(members.title)
-    return super.update(id, { ...members, ...keys })
+    return this.session.write(() => this.#update(id, { ...members, ...keys }))
   }
 
   listIds(owner: string): Promise<readonly string[]> {
@@ -49,6 +59,11 @@ export class AppConversationStore extends TableRows<AppConversationRow> implemen
     return this.session.read(this.table.page(listing, query))
   }
 
+  searchAll(query: AllConversationsQuery): Promise<RowPage<AppConversationRow>> {
+    const listing = allConversationsListing(query, this.session.dialect.titleSearch)
+    return this.session.read(this.table.page(listing, query))
+  }
+
   count(scope: Scope, filter: AppConversationFilter): Promise<number> {
     const conditions = conversationConditions(scope, filter, this.session.dialect.titleSearch)
     return this.session.read(this.table.count({ index: createdIndex, ...conditions }))
@@ -60,6 +75,14 @@ export class AppConversationStore extends TableRows<AppConversationRow> implemen
 
   listChildren(id: string): Promise<readonly AppConversationRow[]> {
     return this.session.read(this.table.select(childrenClause, id))
+  }
+
+  *#update(id: string, members: RowChange<AppConversationRow>): Work<AppConversationRow | undefined> {
+    const row = members.members === undefined ? undefined : yield* this.table.get(id)
+    if (row === undefined || members.members === undefined || members.members === row.members)
+      return yield* this.table.update(id, members)
+    const counted = yield* addUsage(row, members.members, this.#now())
+    return yield* this.table.update(id, { ...members, ...counted })
   }
 
   *#add(

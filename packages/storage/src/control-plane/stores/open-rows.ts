@@ -6,9 +6,11 @@ import { AuditedSession } from './audited-session.ts'
 import { DocumentRows } from './documents.ts'
 import { PendingMessageStore } from './pending-messages.ts'
 import { quotaRows } from './quota.ts'
+import { sandboxEventRows } from './sandbox-events.ts'
 import { SandboxStore } from './sandboxes.ts'
 import type { RowSession } from './session.ts'
 import { StartTaskStore } from './start-tasks.ts'
+import { usageRows } from './usage.ts'
 import { UserStore } from './users.ts'
 
 /** The stores of a control plane, over a session of its engine. */
@@ -21,11 +23,13 @@ export function openRows(
   return {
     audit,
     sandboxes: new SandboxStore(session, now),
-    conversations: new AppConversationStore(session),
+    conversations: new AppConversationStore(session, now),
     startTasks: new StartTaskStore(session),
     users: new UserStore(session),
     quota: quotaRows(session),
     pendingMessages: new PendingMessageStore(session),
     documents: new DocumentRows(session),
+    usage: usageRows(session),
+    sandboxEvents: sandboxEventRows(session),
   }
 }

@@ -1,11 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Instant } from '@slipway/protocol'
-import { sandboxListing } from '../listings.ts'
+import { allSandboxesListing, sandboxListing } from '../listings.ts'
 import { ownedBy } from '../owned-by.ts'
 import type { AdminScope, PageQuery, RowPage, Scope } from '../rows.ts'
-import type { SandboxRow, SandboxRows } from '../sandboxes.ts'
-import { execute, queryColumn, type RowSession, type Work } from './session.ts'
+import type { SandboxActor } from '../sandbox-events.ts'
+import type { SandboxRow, SandboxRows, SandboxTotals } from '../sandboxes.ts'
+import { addSandboxEvent, eventOfChange, removeOldEvents } from './sandbox-events.ts'
+import { execute, query, queryColumn, type RowSession, type Work } from './session.ts'
 import { TableRows } from './table-rows.ts'
+import { addSandboxTime } from './usage.ts'
 
 type Change = Parameters<SandboxRows['update']>
 type Members = Change[1]
@@ -33,8 +36,8 @@ export class SandboxStore extends TableRows<SandboxRow> implements SandboxRows {
     this.#now = now
   }
 
-  async add(row: SandboxRow): ReturnType<SandboxRows['add']> {
-    return (await this.session.write(() => this.table.insert(row))) ? 'added' : 'known'
+  add(row: SandboxRow, by: SandboxActor = {}): ReturnType<SandboxRows['add']> {
+    return this.session.write(() => this.#add(row, by))
   }
 
   findByKeyHash(hash: string): Promise<SandboxRow | undefined> {
@@ -44,9 +47,9 @@ export class SandboxStore extends TableRows<SandboxRow> implements SandboxRows {
   override update(
     id: string,
     members: Members,
-    { where = {} }: Change[2] = {},
+    { where = {}, by = {} }: Change[2] = {},
   ): ReturnType<SandboxRows['update']> {
-    return this.session.write(() => this.#update(id, members, where))
+    return this.session.write(() => this.#update(id, members, where, by))
   }
 
   listPooled(spec: string): Promise<readonly SandboxRow[]> {
@@ -75,6 +78,16 @@ export class SandboxStore extends TableRows<SandboxRow> implements SandboxRows {
     return this.session.read(this.table.page(sandboxListing(scope), query))
   }
 
+  searchAll(query: Parameters<SandboxRows['searchAll']>[0]): Promise<RowPage<SandboxRow>> {
+    return this.session.read(this.table.page(allSandboxesListing(query, this.session.dialect.name), query))
+  }
+
+  async totals(ids: readonly string[]): Promise<ReadonlyMap<string, SandboxTotals>> {
+    if (ids.length === 0) return new Map()
+    const rows = await this.session.read(query<[string, number, number]>(totalsSql(ids.length), ...ids))
+    return new Map(rows.map(([id, cost, conversations]) => [id, { cost, conversations }]))
+  }
+
   iterateAll(): AsyncGenerator<SandboxRow> {
     return this.#iterate(batchClause)
   }
@@ -96,28 +109,65 @@ export class SandboxStore extends TableRows<SandboxRow> implements SandboxRows {
     return this.session.read(this.table.select(runningClause(owner), ...ownedBy({ owner }).values))
   }
 
-  *#update(id: string, members: Members, where: Partial<SandboxRow>): Work<SandboxRow | undefined> {
+  *#add(row: SandboxRow, by: SandboxActor): Work<'added' | 'known'> {
+    if (!(yield* this.table.insert(row))) return 'known'
+    // As if it had been claimed.
+    yield* this.#addEvent({ ...row, owner: null }, row, by)
+    return 'added'
+  }
+
+  *#update(
+    id: string,
+    members: Members,
+    where: Partial<SandboxRow>,
+    by: SandboxActor,
+  ): Work<SandboxRow | undefined> {
     const row = yield* this.table.get(id)
-    return row && matchesMembers(row, where) ? yield* this.#change(row, members) : undefined
+    return row && matchesMembers(row, where) ? yield* this.#change(row, members, by) : undefined
   }
 
   *#claim(...[id, members]: Parameters<SandboxRows['claim']>): Work<SandboxRow | undefined> {
     const row = yield* this.table.get(id)
     if (row === undefined || Buffer.compare(row.sealed, members.sealed) === 0) return row
     const isPooled = row.owner === null && row.wanted === 'running' && row.status === 'RUNNING'
-    return isPooled ? yield* this.table.update(id, { ...members, changed_at: this.#now() }) : undefined
+    return isPooled ? yield* this.#change(row, members, { actor: actorOf(members.owner) }) : undefined
   }
 
   *#remove(id: string): Work<boolean> {
+    const row = yield* this.table.get(id)
+    if (row !== undefined) {
+      yield* addSandboxTime(row, this.#now())
+      yield* this.#addEvent(row, row, { kind: 'deleted' })
+      yield* removeOldEvents(this.#now())
+    }
     yield* execute('DELETE FROM sandbox_secret WHERE sandbox = ?', id)
     return yield* this.table.remove(id)
   }
 
-  #change(row: SandboxRow, members: Members): Work<SandboxRow | undefined> {
-    const isStatusChanged = members.status !== undefined && members.status !== row.status
-    const changed_at = isStatusChanged ? this.#now() : row.changed_at
-    return this.table.update(row.id, { ...members, changed_at })
+  *#change(row: SandboxRow, members: Members, by: SandboxActor): Work<SandboxRow | undefined> {
+    const isClaimed = row.owner === null && typeof members.owner === 'string'
+    const isOther = isClaimed || (members.status !== undefined && members.status !== row.status)
+    const changed_at = isOther ? this.#now() : row.changed_at
+    if (isOther) yield* addSandboxTime(row, changed_at)
+    const changed = yield* this.table.update(row.id, { ...members, changed_at })
+    if (changed !== undefined) yield* this.#addEvent(row, changed, by)
+    return changed
   }
+
+  *#addEvent(before: SandboxRow, after: SandboxRow, by: SandboxActor): Work<void> {
+    const event = eventOfChange(before, after, by, this.#now())
+    if (event !== undefined) yield* addSandboxEvent(event)
+  }
+}
+
+/** How events name a user. */
+export function actorOf(owner: string | null): string | null {
+  return owner === null ? null : `user:${owner}`
+}
+
+export function totalsSql(count: number): string {
+  return `SELECT id, cost, (SELECT count(*) FROM app_conversation INDEXED BY app_conversation_sandbox WHERE app_conversation.sandbox = sandbox.id)
+    FROM sandbox WHERE id IN (${Array.from({ length: count }, () => '?').join(', ')})`
 }
 
 function matchesMembers(row: SandboxRow, where: Partial<SandboxRow>): boolean {

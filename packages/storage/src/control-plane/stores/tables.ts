@@ -22,13 +22,14 @@ export const tableDefinitions: readonly TableDefinition[] = [
   table(
     'sandbox',
     `id owner org spec backend wanted status detail key_hash sealed epoch addresses
-    created_at changed_at used_at caught_up_at deletes_at`,
+    created_at changed_at used_at caught_up_at deletes_at cost`,
+    { hidden: ['cost'] },
   ),
   table('sandbox_secret', 'sandbox name'),
   table(
     'app_conversation',
-    'id owner org sandbox parent title folded_title title_key status members created_at updated_at',
-    { bytes: ['folded_title', 'title_key'], hidden: ['folded_title', 'title_key'] },
+    'id owner org sandbox parent title folded_title title_key status members created_at updated_at cost counted',
+    { bytes: ['folded_title', 'title_key'], hidden: ['folded_title', 'title_key', 'cost', 'counted'] },
   ),
   table(
     'start_task',
@@ -53,5 +54,13 @@ export const tableDefinitions: readonly TableDefinition[] = [
   table('quota', 'user day used'),
   table('pending_message', 'ordinal id target owner message created_at', { hidden: ['ordinal'] }),
   table('document', 'user name sealed'),
+  table(
+    'conversation_usage',
+    `day conversation model user org cost prompt_tokens completion_tokens cache_read_tokens
+    cache_write_tokens reasoning_tokens`,
+  ),
+  table('sandbox_usage', 'day sandbox user org micros'),
+  table('sandbox_event', 'ordinal sandbox owner org kind actor detail created_at'),
+  table('sandbox_log', 'sandbox owner org text created_at'),
   table('ledger', 'id'),
 ]

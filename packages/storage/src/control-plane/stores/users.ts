@@ -31,6 +31,8 @@ export const hashClause = 'WHERE hash = ?'
 const markUsedSql = 'UPDATE api_key SET used_at = ? WHERE id = ? AND coalesce(used_at < ?, true)'
 /** The tables that have rows of a user. */
 const tablesOfUser = ['api_key', 'member', 'document', 'quota', 'user_limit']
+/** The tables that have rows of the sandboxes of a user. */
+const tablesOfSandboxes = ['sandbox_event', 'sandbox_log']
 
 export class UserStore implements UserRows {
   readonly #session: RowSession
@@ -173,6 +175,7 @@ export class UserStore implements UserRows {
 
   *#removeUser(id: string): Work<boolean> {
     for (const table of tablesOfUser) yield* removeOfUser(table, id)
+    for (const table of tablesOfSandboxes) yield* execute(`DELETE FROM ${table} WHERE owner = ?`, id)
     return yield* this.#users.remove(id)
   }
 

@@ -1,6 +1,7 @@
 import pg from 'pg'
 import { afterAll, expect, test, vi } from 'vitest'
 import { controlPlaneStoreContract } from '../../control-plane/control-plane-store.contract.ts'
+import { tableDefinitions } from '../../control-plane/stores/tables.ts'
 import type { OpenStore } from '../../control-plane/testing/sample-rows.ts'
 import { controlPlaneTables } from '../database/control-plane-tables.ts'
 import { createTestSchema, describePostgres, runSql, type TestSchema } from '../testing/test-database.ts'
@@ -8,7 +9,8 @@ import { openPostgresControlPlaneStore } from './control-plane-store.ts'
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 60_000 })
 
-const tables = [...controlPlaneTables.matchAll(/CREATE TABLE (\w+)/g)].map(([, name]) => name).concat('audit')
+const first = [...controlPlaneTables.matchAll(/CREATE TABLE (\w+)/g)].map(([, name]) => name)
+const tables = [...new Set([...first, ...tableDefinitions.map(({ postgres }) => postgres)])]
 /** Schemas whose tables are empty: the examples of a property would create hundreds. */
 const empty: TestSchema[] = []
 

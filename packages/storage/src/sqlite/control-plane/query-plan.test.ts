@@ -3,6 +3,8 @@ import { expect, test } from 'vitest'
 import type { AppConversationFilter } from '../../control-plane/app-conversations.ts'
 import {
   auditListing,
+  allConversationsListing,
+  allSandboxesListing,
   conversationListing,
   type Listing,
   newestFirst,
@@ -15,6 +17,7 @@ import { pruneNobodySql, pruneSql } from '../../control-plane/stores/audit.ts'
 import { documentSql } from '../../control-plane/stores/documents.ts'
 import { countSql, positionSql, targetClause } from '../../control-plane/stores/pending-messages.ts'
 import { usedSql } from '../../control-plane/stores/quota.ts'
+import { eventsSql, logSql, oldEventsSql, trimEventsSql } from '../../control-plane/stores/sandbox-events.ts'
 import {
   batchClause,
   grantedSql,
@@ -22,6 +25,7 @@ import {
   pooledClause,
   runningBatchClause,
   runningClause,
+  totalsSql,
 } from '../../control-plane/stores/sandboxes.ts'
 import { removeByConversationSql, unfinishedClause } from '../../control-plane/stores/start-tasks.ts'
 import { pageSql } from '../../control-plane/stores/table.ts'
@@ -83,6 +87,17 @@ test('pages are read in the order of an index without sorting', () => {
   const audits = [{}, { caller: 'user:u', text: 'x', isRefused: true }, { target: 't', action: 'a' }]
   for (const step of queryPlans(pageStatements('audit', audits.map(auditListing))))
     expect(step).toMatch(/^(SCAN|SEARCH) audit USING INDEX audit_/)
+  const foundConversations = [...moments, 'COST', 'COST_DESC'] as const
+  const filtered = foundConversations.map((sort_order) =>
+    allConversationsListing({ sort_order, owner: 'a', org: 'o', status: 's', title: 'x' }, titleSearch),
+  )
+  for (const step of queryPlans(pageStatements('app_conversation', filtered)))
+    expect(step).toMatch(/^(SCAN|SEARCH) \w+ USING INDEX conversation_of_users/)
+  const found = (['CREATED_AT', 'USED_AT_DESC', 'COST', 'COST_DESC'] as const).map((sort_order) =>
+    allSandboxesListing({ sort_order, status: 's', owner: 'a', org: 'o' }, 'sqlite'),
+  )
+  for (const step of queryPlans(pageStatements('sandbox', found)))
+    expect(step).toMatch(/^(SCAN|SEARCH) \w+ USING INDEX sandbox_of_users/)
   const [users = [], orgs = []] = [newestFirst('user_created'), newestFirst('org_created')].map((listing) => [
     listing,
   ])
@@ -108,8 +123,14 @@ test('every other query searches an index', () => {
     positionSql,
     pruneSql,
     pruneNobodySql,
+    eventsSql,
+    trimEventsSql,
+    logSql,
+    totalsSql(2),
+    oldEventsSql,
   ]
-  for (const step of queryPlans([...tails, ...whole])) expect(step).toMatch(/^(SEARCH |SCALAR SUBQUERY)/)
+  for (const step of queryPlans([...tails, ...whole]))
+    expect(step).toMatch(/^(SEARCH |(CORRELATED )?SCALAR SUBQUERY)/)
   const [unfinished] = queryPlans([`SELECT * FROM start_task ${unfinishedClause}`])
   expect(unfinished).toBe('SCAN start_task USING INDEX start_task_unfinished')
   const [running] = queryPlans([`SELECT * FROM sandbox ${runningBatchClause}`])

@@ -43,4 +43,54 @@ export const controlPlaneMigrations: readonly string[] = [
    CREATE INDEX audit_created ON audit (created_at, id);
    CREATE INDEX audit_caller ON audit (caller, created_at, id);
    CREATE INDEX audit_target ON audit (target, created_at, id)`,
+  `ALTER TABLE sandbox ADD COLUMN cost INTEGER NOT NULL DEFAULT 0;
+   ALTER TABLE app_conversation ADD COLUMN cost INTEGER NOT NULL DEFAULT 0;
+   ALTER TABLE app_conversation ADD COLUMN counted TEXT;
+   CREATE INDEX sandbox_of_users_used ON sandbox (used_at, id) WHERE owner IS NOT NULL AND wanted <> 'gone';
+   CREATE INDEX sandbox_of_users_cost ON sandbox (cost, id) WHERE owner IS NOT NULL AND wanted <> 'gone';
+   CREATE INDEX conversation_of_users ON app_conversation (created_at, id) WHERE owner IS NOT NULL;
+   CREATE INDEX conversation_of_users_used ON app_conversation (updated_at, id) WHERE owner IS NOT NULL;
+   CREATE INDEX conversation_of_users_cost ON app_conversation (cost, id) WHERE owner IS NOT NULL;
+   CREATE TABLE conversation_usage (
+     day TEXT NOT NULL,
+     conversation TEXT NOT NULL,
+     model TEXT NOT NULL,
+     user TEXT,
+     org TEXT,
+     cost INTEGER NOT NULL,
+     prompt_tokens INTEGER NOT NULL,
+     completion_tokens INTEGER NOT NULL,
+     cache_read_tokens INTEGER NOT NULL,
+     cache_write_tokens INTEGER NOT NULL,
+     reasoning_tokens INTEGER NOT NULL,
+     PRIMARY KEY (day, conversation, model)
+   ) STRICT, WITHOUT ROWID;
+   CREATE TABLE sandbox_usage (
+     day TEXT NOT NULL,
+     sandbox TEXT NOT NULL,
+     user TEXT,
+     org TEXT,
+     micros INTEGER NOT NULL,
+     PRIMARY KEY (day, sandbox)
+   ) STRICT, WITHOUT ROWID;
+   CREATE TABLE sandbox_event (
+     ordinal INTEGER PRIMARY KEY AUTOINCREMENT,
+     sandbox TEXT NOT NULL,
+     owner TEXT,
+     org TEXT,
+     kind TEXT NOT NULL,
+     actor TEXT,
+     detail TEXT,
+     created_at INTEGER NOT NULL
+   ) STRICT;
+   CREATE INDEX sandbox_event_sandbox ON sandbox_event (sandbox, ordinal);
+   CREATE INDEX sandbox_event_created ON sandbox_event (created_at);
+   CREATE TABLE sandbox_log (
+     sandbox TEXT PRIMARY KEY,
+     owner TEXT,
+     org TEXT,
+     text TEXT NOT NULL,
+     created_at INTEGER NOT NULL
+   ) STRICT;
+   CREATE INDEX sandbox_log_created ON sandbox_log (created_at)`,
 ]
