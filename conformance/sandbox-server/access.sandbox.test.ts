@@ -41,7 +41,7 @@ let secrets: readonly string[]
 const kinds: Record<string, Kind> = {}
 
 const bearer = (key: string): Headers => ({ authorization: `Bearer ${key}` })
-const allScopes = ['read', 'write', 'admin']
+const allScopes = ['read', 'write', 'admin', 'operate']
 
 /** Ann with her things in organisation A, Bea with hers in B; Ann is also in C. */
 beforeAll(async () => {

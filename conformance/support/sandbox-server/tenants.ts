@@ -62,6 +62,7 @@ export interface OwnedResources {
 
 export const message = { content: [{ type: 'text', text: 'Of somebody else.' }] }
 export const bodies: Readonly<Record<string, object>> = {
+  'POST /api/v1/sandboxes/{sandbox_id}/exec': { command: 'true' },
   'PATCH /api/v1/app-conversations/{conversation_id}': { title: 'Taken over' },
   'POST /api/v1/app-conversations/{conversation_id}/send-message': message,
   'POST /api/v1/app-conversations/{conversation_id}/switch_profile': { profile_name: 'of-nobody' },

@@ -15,6 +15,7 @@ export type {
   SocketRequest,
   SocketRoute,
 } from './core/handler.ts'
+export { statusByCode } from './core/reply.ts'
 export { unixFetch } from './core/unix-fetch.ts'
 export { unixSocketUrl } from './core/unix-socket.ts'
 export { type Listening, listen, listenOnLoopback } from './listen.ts'

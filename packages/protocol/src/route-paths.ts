@@ -345,4 +345,12 @@ export const sandboxServerPaths = {
   activateOrganizationProfile: 'POST /api/organizations/{org_id}/profiles/{name}/activate',
   renameOrganizationProfile: 'POST /api/organizations/{org_id}/profiles/{name}/rename',
   listOrganizationProviders: 'GET /api/organizations/{org_id}/provider-connections',
+  listAllConversations: 'GET /api/admin/conversations',
+  changeSandboxes: 'POST /api/admin/sandboxes/actions',
+  getUsage: 'GET /api/admin/usage',
+  downloadUsage: 'GET /api/admin/usage.csv',
+  getSandboxLog: 'GET /api/v1/sandboxes/{sandbox_id}/log',
+  listSandboxEvents: 'GET /api/v1/sandboxes/{sandbox_id}/events',
+  execInSandbox: 'POST /api/v1/sandboxes/{sandbox_id}/exec',
+  restartSandbox: 'POST /api/v1/sandboxes/{sandbox_id}/restart',
 } as const satisfies Readonly<Record<string, RoutePath>>

@@ -16,7 +16,9 @@ import { settingsHandlers } from './accounts/settings-handlers.ts'
 import { StorageQuota } from './accounts/storage-quota.ts'
 import { keyHandlers, userKeyHandlers } from './admin/key-handlers.ts'
 import { organizationHandlers } from './admin/organization-handlers.ts'
+import { overviewHandlers } from './admin/overview-handlers.ts'
 import { quotaHandlers } from './admin/quota-handlers.ts'
+import { usageHandlers } from './admin/usage-handlers.ts'
 import { userHandlers } from './admin/user-handlers.ts'
 import { auditHandlers } from './audit/audit-handlers.ts'
 import { AuditLog } from './audit/audit-log.ts'
@@ -36,6 +38,7 @@ import { EventIngest } from './ingest/event-ingest.ts'
 import { EventPull } from './ingest/event-pull.ts'
 import { webhookHandlers } from './ingest/handlers.ts'
 import { sandboxHandlers } from './sandboxes/handlers.ts'
+import { operateHandlers } from './sandboxes/operate-handlers.ts'
 import { Sandboxes } from './sandboxes/sandboxes.ts'
 import type { SandboxesOptions } from './sandboxes/state/context.ts'
 import { SandboxSpecs } from './sandboxes/state/specs.ts'
@@ -88,6 +91,7 @@ export async function openServices(options: ServicesOptions) {
       diskReserve: { directory, bytes: config.diskReserveBytes },
       maxDiskBytes: config.maxDiskBytes,
       maxForkBytes: config.maxForkBytes,
+      findSecrets: (owner) => lookupSecrets.listTexts(owner),
       hasAllEvents: (sandbox, log) => ingest.hasAll(sandbox, log),
       onReady: (row, target, signal) =>
         renewSandbox({ controlPlane, storage, accounts, clock, log }, row, target, signal),
@@ -95,6 +99,7 @@ export async function openServices(options: ServicesOptions) {
     }),
   )
   const accounts = new Accounts({ ...config, documents, cipher })
+  const lookupSecrets = new LookupSecrets(accounts, controlPlane.sandboxes)
   const { dailyLimit: limit, exemptOrgs } = config
   const quota = new Quota({ users, rows: controlPlane.quota, limit, exemptOrgs, now })
   const storageQuota = new StorageQuota({
@@ -141,7 +146,7 @@ export async function openServices(options: ServicesOptions) {
       eventPull,
       now,
     },
-    lookupSecrets: new LookupSecrets(accounts, controlPlane.sandboxes),
+    lookupSecrets,
     [Symbol.asyncDispose]: () => disposables.disposeAsync(),
   }
 }
@@ -168,6 +173,7 @@ export function callerHandlers(services: Services) {
   }
   return {
     ...sandboxHandlers({ sandboxes, specs, lookupSecrets }),
+    ...operateHandlers({ sandboxes, controlPlane, lookupSecrets, clock: common.clock }),
     ...startTaskHandlers({ starter, conversations, startTasks: controlPlane.startTasks }),
     ...appConversationHandlers({
       ...{ conversations, calls, pendingMessages, accounts },
@@ -190,6 +196,8 @@ export function callerHandlers(services: Services) {
       ...{ users, quota, storageQuota, maxSandboxes: config.maxSandboxes },
       sandboxes: controlPlane.sandboxes,
     }),
+    ...overviewHandlers({ controlPlane, sandboxes, specs }),
+    ...usageHandlers({ controlPlane, now }),
     ...auditHandlers({ auditLog }),
     ...settingsHandlers({ accounts, users, sandboxes }),
     ...profileHandlers({ accounts }),

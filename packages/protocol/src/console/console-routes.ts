@@ -19,7 +19,7 @@ const members = {
   user_id: z.string().nullable(),
   user_name: z.string().nullable(),
   org_id: z.string().nullable(),
-  scopes: z.array(z.enum(['read', 'write', 'admin'])),
+  scopes: z.array(z.enum(['read', 'write', 'admin', 'operate'])),
   is_admin: z.boolean(),
 }
 export const consoleSession = component('ConsoleSession', members)

@@ -16,7 +16,7 @@ import {
 } from '../core/schemas.ts'
 import { unlimited } from './unlimited.ts'
 
-export const scope = z.enum(['read', 'write', 'admin']).meta({ id: 'Scope' })
+export const scope = z.enum(['read', 'write', 'admin', 'operate']).meta({ id: 'Scope' })
 export type Scope = z.infer<typeof scope>
 
 /** Conversations of a UTC day. Null inherits (user, organisation, server), -1 is unlimited, 0 is none. */

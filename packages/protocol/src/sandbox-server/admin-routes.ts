@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { pageQuery, queryFlag, queryInstant, queryText } from '../core/query.ts'
+import { emptyAsUndefined, pageQuery, queryFlag, queryInstant, queryText } from '../core/query.ts'
 import { ok, successResponses } from '../core/responses.ts'
 import { auditTargetTypes, defineRoutes, route } from '../core/route.ts'
 import {
@@ -29,7 +29,8 @@ import {
   user,
   userQuota,
 } from './account.ts'
-import { ownedSandbox, sandboxId } from './sandbox.ts'
+import { sandboxSortOrder } from './operator.ts'
+import { ownedSandbox, sandboxId, sandboxStatus } from './sandbox.ts'
 
 const userParams = z.object({ user_id: z.string().min(1).max(100) })
 const organizationParams = z.object({ org_id: uuid })
@@ -230,8 +231,19 @@ export const adminRoutes = defineRoutes(
       responses: ok('Used and left.', quotaStatus),
     }),
     listAllSandboxes: route.get('/api/admin/sandboxes', {
-      summary: 'List the sandboxes of all users in pages, the newest first',
-      query: pageQuery.extend({ user_id: queryText.meta({ description: 'Only those of this user.' }) }),
+      summary: 'List the sandboxes of all users in pages, the newest first unless asked otherwise',
+      description:
+        'A page continues after the last row of the page before it: rows that come or go move no other. Orders by use or cost list a row again that moved meanwhile.',
+      query: pageQuery.extend({
+        user_id: queryText.meta({ description: 'Only those of this user.' }),
+        org_id: queryText.meta({ description: 'Only those of this organisation.' }),
+        status: emptyAsUndefined(sandboxStatus.optional()),
+        text: queryText.meta({
+          description:
+            'Keep only those with this in the id, the spec, the detail or the name or email of the user.',
+        }),
+        sort_order: emptyAsUndefined(sandboxSortOrder.optional()),
+      }),
       responses: ok('One page.', pageOf(ownedSandbox).meta({ id: 'OwnedSandboxPage' })),
     }),
     deleteAnySandbox: route.delete('/api/admin/sandboxes/{sandbox_id}', {

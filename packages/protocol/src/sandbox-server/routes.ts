@@ -5,6 +5,7 @@ import { appConversationRoutes } from './app-conversation-routes.ts'
 import { scriptConsentRoutes } from './consent-routes.ts'
 import { gitProviderRoutes } from './git-routes.ts'
 import { offerRoutes } from './offer-routes.ts'
+import { operateRoutes, operatorRoutes } from './operator-routes.ts'
 import { ownOrganizationRoutes } from './own-organization-routes.ts'
 import { sandboxRoutes } from './sandbox-routes.ts'
 import { appTimelineRoutes } from './timeline-routes.ts'
@@ -22,4 +23,6 @@ export const sandboxServerRoutes = {
   ...scriptConsentRoutes,
   ...gitProviderRoutes,
   ...ownOrganizationRoutes,
+  ...operatorRoutes,
+  ...operateRoutes,
 } satisfies RouteTable

@@ -80,11 +80,16 @@ export type SandboxInfo = z.infer<typeof sandboxInfo>
 export const ownedSandbox = component('OwnedSandbox', {
   id: sandboxId,
   user_id: z.string().nullable(),
+  user_name: z.string().nullable().meta({ description: 'The name or the email of the user.' }),
   org_id: z.string().nullable(),
   sandbox_spec_id: z.string(),
   status: sandboxStatus,
   status_detail: z.string().nullable(),
+  status_reason: statusReason.nullable().meta({ description: 'Null while nothing is wrong.' }),
   created_at: timestamp,
+  used_at: timestamp.meta({ description: 'Its last use.' }),
+  cost: z.number().meta({ description: 'What its conversations have cost, in dollars.' }),
+  conversations: z.int().meta({ description: 'The number of its conversations.' }),
 })
 export type OwnedSandbox = z.infer<typeof ownedSandbox>
 

@@ -1,4 +1,5 @@
 import { ownMember } from '@slipway/shared/json'
+import { findSecretTexts } from '@slipway/shared/redaction'
 import type { SandboxRows } from '@slipway/storage/control-plane'
 import type { Accounts } from './accounts.ts'
 
@@ -16,13 +17,10 @@ export function providerTokenName(provider: string): string {
  * in it.
  */
 export class LookupSecrets {
-  readonly #accounts: Pick<Accounts, 'userSecrets' | 'gitProviders'>
+  readonly #accounts: SecretAccounts
   readonly #grants: Pick<SandboxRows, 'grantSecrets' | 'listGrantedSecrets'>
 
-  constructor(
-    accounts: Pick<Accounts, 'userSecrets' | 'gitProviders'>,
-    grants: Pick<SandboxRows, 'grantSecrets' | 'listGrantedSecrets'>,
-  ) {
+  constructor(accounts: SecretAccounts, grants: Pick<SandboxRows, 'grantSecrets' | 'listGrantedSecrets'>) {
     this.#accounts = accounts
     this.#grants = grants
   }
@@ -48,6 +46,20 @@ export class LookupSecrets {
     return stored ?? ownMember(await gitProviders.read(owner), provider)?.token
   }
 
+  /** All texts of an owner that are secrets, also keys of models: nothing that is shown may have them. */
+  async listTexts(owner: string | null): Promise<readonly string[]> {
+    const { userSecrets, gitProviders, userSettings, llmProfiles } = this.#accounts
+    const found = await Promise.all([
+      userSecrets.readAll(owner ?? ''),
+      gitProviders.read(owner),
+      userSettings.read(owner),
+      llmProfiles.readAll(owner),
+    ])
+    const [secrets, ...others] = found
+    const named = findSecretTexts(JSON.parse(JSON.stringify(others))).filter(({ isNamed }) => isNamed)
+    return [...Object.values(secrets).map(({ value }) => value), ...named.map(({ text }) => text)]
+  }
+
   async #listOwned(owner: string | null) {
     const { userSecrets, gitProviders } = this.#accounts
     const tokens = Object.entries(await gitProviders.read(owner)).filter(([, { token }]) => token)
@@ -58,6 +70,8 @@ export class LookupSecrets {
     return [...(await userSecrets.list(owner ?? '')), ...named]
   }
 }
+
+type SecretAccounts = Pick<Accounts, 'userSecrets' | 'gitProviders' | 'userSettings' | 'llmProfiles'>
 
 interface SandboxOwner {
   readonly id: string

@@ -1,13 +1,15 @@
 import { createApp, type Handlers, listen } from '@slipway/http'
-import { type Route, type Scope, sandboxServerRoutes } from '@slipway/protocol'
+import { Problem, type Route, type Scope, sandboxServerRoutes } from '@slipway/protocol'
 import type { AuditFilter, SandboxRow } from '@slipway/storage/control-plane'
 import { expect, onTestFinished, test } from 'vitest'
 import { keyHandlers, userKeyHandlers } from '../admin/key-handlers.ts'
 import { organizationHandlers } from '../admin/organization-handlers.ts'
+import { overviewHandlers } from '../admin/overview-handlers.ts'
 import { quotaHandlers } from '../admin/quota-handlers.ts'
+import { usageHandlers } from '../admin/usage-handlers.ts'
 import { userHandlers } from '../admin/user-handlers.ts'
 import { auditHandlers } from '../audit/audit-handlers.ts'
-import { sandboxHandlers } from '../sandboxes/handlers.ts'
+import { createSpecs } from '../sandboxes/testing/sandboxes-fixture.ts'
 import { openTestControlPlane } from '../testing/fixtures.ts'
 import { issueApiKey } from './api-keys.ts'
 import { Authenticator } from './authenticator.ts'
@@ -18,7 +20,7 @@ const ids = {
   b: '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0cbb',
 }
 type Org = keyof typeof ids
-const all: readonly Scope[] = ['read', 'write', 'admin']
+const all: readonly Scope[] = ['read', 'write', 'admin', 'operate']
 const now = () => Date.now() * 1000
 const sandboxKey = 'key-of-a-sandbox'
 const sandboxes = (['a', 'b'] as const).map((org) => {
@@ -56,16 +58,31 @@ async function openServer() {
   await addKey('write', 'ann-a', ['write'])
   await addKey('all, no admin', 'ann-a', all)
   await addKey('all, no admin, bound', 'ann-a', all, 'a')
+  await addKey('operate', 'both', ['operate'])
   await addKey('admin only', 'root', ['admin'])
   await addKey('admin', 'root', all)
   await addKey('admin, bound', 'root-a', all, 'a')
   await addKey('admin only, bound', 'root-a', ['admin'], 'a')
   const removed: string[] = []
   const rows = sandboxes as unknown as SandboxRow[]
-  const pages = { search: async () => ({ items: rows, next_page_id: null }) }
+  const { conversations } = trial.controlPlane
+  for (const row of sandboxes) {
+    const more = { backend: 'model', key_hash: null, sealed: Buffer.alloc(0), epoch: null, addresses: '{}' }
+    const times = { changed_at: 1, used_at: 1, caught_up_at: null, deletes_at: null }
+    await trial.controlPlane.sandboxes.add({ ...row, ...more, ...times } as SandboxRow)
+    const { org, owner } = row
+    const blank = { parent: null, title: row.id, status: null, members: '{}', created_at: 1, updated_at: 1 }
+    await conversations.add({ ...blank, id: `conversation of ${row.id}`, owner, org, sandbox: row.id })
+  }
   const sandboxVerbs = {
-    ...pages,
-    get: async (_: unknown, id: string) => rows.find((row) => row.id === id),
+    find: async () => rows,
+    lastUse: () => 1,
+    pause: async ({ id }: SandboxRow) => void removed.push(`paused ${id}`),
+    get: async (_: unknown, id: string) => {
+      const row = rows.find((one) => one.id === id)
+      if (row === undefined) throw new Problem('not_found', 'There is no such sandbox')
+      return row
+    },
     remove: async ({ id }: SandboxRow) => void removed.push(id),
   }
   const audit = sandboxes.map(({ id, org }) => ({
@@ -108,7 +125,12 @@ async function openServer() {
       maxSandboxes: 1,
     }),
     ...auditHandlers({ auditLog: auditLog as never }),
-    ...sandboxHandlers({ sandboxes: sandboxVerbs as never, specs: {} as never, lookupSecrets: {} as never }),
+    ...usageHandlers({ controlPlane: trial.controlPlane, now }),
+    ...overviewHandlers({
+      controlPlane: trial.controlPlane,
+      sandboxes: sandboxVerbs as never,
+      specs: createSpecs([{}]),
+    }),
   }
   const answer = () => ({ json: null })
   const handlers = Object.fromEntries(
@@ -216,11 +238,26 @@ test('an administrator’s key of an organisation acts on that organisation only
     if (status === 201 && answer.json.org_id !== undefined) expect(answer.json.org_id).toBe(ids.a)
   }
   expect(removed).toEqual(['sandbox-a', 'ann-a'])
+  const body = { action: 'pause', ids: ['sandbox-b', 'sandbox-a', 'sandbox-a', 'none'] }
+  const missing = { status: 404, detail: 'There is no such sandbox' }
+  expect((await call('admin, bound', 'POST', '/api/admin/sandboxes/actions', body)).json).toEqual({
+    results: [
+      { id: 'sandbox-b', ...missing },
+      { id: 'sandbox-a', status: 200, detail: null },
+      { id: 'sandbox-a', status: 200, detail: null },
+      { id: 'none', ...missing },
+    ],
+  })
+  expect(removed.splice(2)).toEqual(['paused sandbox-a'])
+  const foreignOrg = await call('admin, bound', 'GET', `/api/admin/sandboxes?org_id=${ids.b}`)
+  expect(foreignOrg.json).toEqual({ items: [], next_page_id: null })
   expect(await users.getUser('ann-b')).toMatchObject({ name: 'ann-b', daily_conversation_limit: null })
   const shown = [
     ['users', 'both', 'ann-b'],
     ['organizations', ids.a, ids.b],
     ['sandboxes', 'sandbox-a', 'sandbox-b'],
+    ['conversations', 'sandbox-a', 'sandbox-b'],
+    ['sandboxes?sort_order=COST', 'sandbox-a', 'sandbox-b'],
     ['audit', ids.a, ids.b],
   ] as const
   for (const [path, own, foreign] of shown) {

@@ -16,10 +16,14 @@ export function isWithinReach(
 
 /** A Problem `forbidden` for a new key with more rights than the one that it is made with. */
 export function assertMayGrant(
-  { scopes, boundOrg }: KeyOwner,
+  { scopes, boundOrg, isAdmin }: KeyOwner & Pick<Caller, 'isAdmin'>,
   request: { readonly scopes: readonly Scope[]; readonly org_id?: string | undefined },
 ): void {
-  const missing = request.scopes.find((scope) => !scopes.includes(scope))
+  // An administrator gives it, also with a key that is older than the scope. Holders do not pass it on.
+  const isOperateGiven = isAdmin && scopes.includes('admin')
+  const missing = request.scopes.find((scope) =>
+    scope === 'operate' ? !isOperateGiven : !scopes.includes(scope),
+  )
   if (missing !== undefined)
     throw new Problem('forbidden', `A key cannot create one with more rights: it has no scope ${missing}`)
   if (boundOrg !== null && request.org_id !== boundOrg)

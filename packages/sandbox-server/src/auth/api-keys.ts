@@ -140,7 +140,7 @@ export async function bootstrapKey(
   })
   const isFirst = !isConfigured && (await users.countKeys()) === 0
   if (!isRequested && !isFirst) return undefined
-  const request = { name: 'made at start', scopes: ['read', 'write', 'admin'] as const }
+  const request = { name: 'made at start', scopes: ['read', 'write', 'admin', 'operate'] as const }
   return (await issueApiKey(users, defaultUserId, request, now)).key
 }
 

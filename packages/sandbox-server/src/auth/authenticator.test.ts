@@ -62,7 +62,7 @@ test('the first start creates one key of the administrator, later ones only on r
     expect(await known.authenticateCaller(headers({ authorization: `Bearer ${key}` }))).toMatchObject({
       owner: defaultUserId,
       isAdmin: true,
-      scopes: ['read', 'write', 'admin'],
+      scopes: ['read', 'write', 'admin', 'operate'],
     })
   }
   expect(JSON.stringify(await users.listKeys(defaultUserId))).not.toContain(String(first).slice(11))

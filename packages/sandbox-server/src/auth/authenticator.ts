@@ -35,7 +35,7 @@ const touchIntervalMicros = 60_000_000
 /** Besides `Authorization`, the first that is there counts. Sandboxes see none but their own session key. */
 export const keyHeaders = ['x-session-api-key', 'x-access-token', 'x-service-api-key'] as const
 
-const allScopes: readonly Scope[] = ['read', 'write', 'admin']
+const allScopes: readonly Scope[] = ['read', 'write', 'admin', 'operate']
 
 /** SHA-256 of a key in hex, as stored. */
 export function hashKey(key: string): string {
@@ -76,6 +76,10 @@ export class Authenticator {
       return { sandbox }
     }
     const caller = await this.authenticateCaller(header)
+    if (access === 'operate') {
+      if (caller.scopes.includes('write') || caller.scopes.includes('operate')) return caller
+      throw new Problem('forbidden', 'This key may not do that: it needs the scope write, or operate.')
+    }
     const needed: Scope = access !== 'user' ? 'admin' : method === 'GET' ? 'read' : 'write'
     if (!caller.scopes.includes(needed) || (needed === 'admin' && !caller.isAdmin)) {
       throw new Problem('forbidden', `This key may not do that: it needs the scope ${needed}.`)

@@ -194,7 +194,9 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
   promise('every verb may be said twice, and to what is missing', async (at) => {
     const order = probe(at)
     await at.backend.pause('nobody')
+    await at.backend.stop('nobody')
     await at.backend.remove('nobody')
+    expect(await at.backend.readLog('nobody', 1_000)).toBe('')
     expect(await at.backend.list('nobody')).toEqual([])
     await at.backend.start(order)
     const first = await waitAlive(at.backend, order.id)
@@ -301,6 +303,41 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
     expect(again.epoch).not.toBe(first.epoch)
     expect((await runInside(at.backend, order.id, readMarker)).result).toBe(hash)
   })
+
+  promise('a stop ends all processes, and a resume starts them again on the same files', async (at) => {
+    const order = probe(at)
+    await at.backend.start(order)
+    const first = await waitAlive(at.backend, order.id)
+    const { result: hash } = await runInside(at.backend, order.id, writeMarker)
+    await at.backend.stop(order.id)
+    await at.backend.stop(order.id)
+    expect((await observe(at.backend, order.id)).state).toMatch(/^(stopped|paused)$/)
+    await at.backend.resume(order)
+    const again = await waitAlive(at.backend, order.id)
+    expect(again.epoch).not.toBe(first.epoch)
+    expect((await runInside(at.backend, order.id, readMarker)).result).toBe(hash)
+  })
+
+  promise(
+    'what its processes print is its log, also when they have ended, and no more of it than asked for',
+    async (at) => {
+      const script =
+        'for (let n = 0; n < 500; n++) console.log("\\u001b[31mline " + n + "\\u001b[0m"); process.exit(1)'
+      const order = at.createConfig({ command: at.node(script) })
+      await at.backend.start(order)
+      await stopped(at.backend, order.id)
+      const log = await waitForValue(async () => {
+        const text = await at.backend.readLog(order.id, 100_000)
+        return text.includes('line 499') ? text : undefined
+      }, 'the whole log')
+      expect(log).toMatch(/^line 0\nline 1\n/)
+      const end = await at.backend.readLog(order.id, 160)
+      expect(end.length).toBeLessThanOrEqual(160)
+      expect(end.endsWith('line 499') || end.startsWith('line')).toBe(true)
+      await at.backend.remove(order.id)
+      expect(await at.backend.readLog(order.id, 100_000)).toBe('')
+    },
+  )
 
   promise('a program that ends at once is stopped with its exit code and its last words', async (at) => {
     const script = 'console.error("\\u001b[31mI cannot\\u001b[0m work\\u0007"); process.exit(7)'

@@ -106,6 +106,8 @@ export interface Backend {
   watchChanges?(onChange: (id: string) => void): Disposable
   /** Freezes its processes; files and, if possible, memory stay. Nothing when it does not run. */
   pause(id: string): Promise<void>
+  /** Ends its processes; `resume` starts them again on its files. Nothing when they do not run. */
+  stop(id: string): Promise<void>
   /** Continues its processes, or starts them again. */
   resume(config: SandboxConfig): Promise<void>
   /**
@@ -126,6 +128,11 @@ export interface Backend {
    * cannot be copied, and above `maxBytes` on disk (0: no limit). What it has written by then stays.
    */
   copyFiles?(from: string, to: string, maxBytes: number): Promise<CopiedFiles>
+  /**
+   * The end of what its processes printed, at most `maxBytes`, as plain text; also of ended ones. Empty
+   * for what is missing. May contain its secrets.
+   */
+  readLog(id: string, maxBytes: number): Promise<string>
   /** Ends its processes and removes all of its objects. */
   remove(id: string): Promise<void>
 }

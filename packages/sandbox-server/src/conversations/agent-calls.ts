@@ -1,9 +1,10 @@
 import { hash } from 'node:crypto'
 import { posix } from 'node:path'
-import { CallError, type CallInput, ConnectionError } from '@slipway/client'
+import type { CallInput } from '@slipway/client'
 import { type Llm, Problem, type SandboxStatus } from '@slipway/protocol'
 import { shellQuote } from '@slipway/shared/text'
 import type { AppConversationRow, SandboxRow } from '@slipway/storage/control-plane'
+import { callAgent } from '../network/call-agent.ts'
 import { downloadFile, execCommand } from '../sandboxes/sandbox-exec.ts'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import { applyReport } from './records/apply-report.ts'
@@ -220,20 +221,4 @@ export function notRunningProblem(
   if (status === 'ERROR') return new Problem('unavailable', `Its sandbox is in ERROR: ${resume}.`)
   if (status === 'PAUSED') return new Problem('conflict', `Its sandbox is PAUSED: ${resume} and try again.`)
   return new Problem('conflict', `Its sandbox is ${status}: wait until it is RUNNING and try again.`)
-}
-
-/** A refusal or a missing answer of an agent server becomes a Problem. */
-async function callAgent<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  try {
-    return await work(signal)
-  } catch (error) {
-    if (error instanceof CallError) {
-      if (error.status === 400) throw new Problem('bad_request', error.detail)
-      if (error.status === 504) throw new Problem('timeout', error.detail)
-      throw new Problem('bad_gateway', `The agent server refused with ${error.status}: ${error.detail}`)
-    }
-    if (error instanceof ConnectionError || (error instanceof Error && error.name === 'TimeoutError'))
-      throw new Problem('bad_gateway', 'The agent server did not answer')
-    throw error
-  }
 }

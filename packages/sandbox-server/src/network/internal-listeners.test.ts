@@ -48,6 +48,8 @@ async function openListeners(
     list: unused,
     pause: unused,
     resume: unused,
+    stop: unused,
+    readLog: unused,
     remove: unused,
   }
   const doors = new InternalListeners({

@@ -71,7 +71,7 @@ export async function ensureCapacity(
 async function pauseIfIdle(deps: ConcurrencyLimitDeps, row: SandboxRow): Promise<boolean> {
   if (row.status !== 'RUNNING' || !(await isIdle(deps, row))) return false
   try {
-    await deps.desired.pause(row.id)
+    await deps.desired.pause(row.id, {}, { detail: 'it was idle, and another one was to start' })
     return true
   } catch (error) {
     if (error instanceof Problem) return false

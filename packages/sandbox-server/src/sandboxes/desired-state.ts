@@ -1,5 +1,5 @@
 import { Problem } from '@slipway/protocol'
-import type { SandboxRow } from '@slipway/storage/control-plane'
+import type { SandboxActor, SandboxRow } from '@slipway/storage/control-plane'
 import type { Reconciler } from './reconcile/reconciler.ts'
 import { failureReason, hasFailureDetail } from './reconcile/worker.ts'
 import type { SandboxContext } from './state/context.ts'
@@ -35,27 +35,32 @@ export class DesiredStateWriter {
   }
 
   /** Writes what `decide` returns for the current row; undefined: there is nothing to write. */
-  async update(id: string, decide: (row: SandboxRow) => SandboxRowUpdate | undefined): Promise<void> {
+  async update(
+    id: string,
+    decide: (row: SandboxRow) => SandboxRowUpdate | undefined,
+    by?: SandboxActor,
+  ): Promise<void> {
     for (;;) {
       const row = await this.get(id)
       const members = decide(row)
-      if (members === undefined || (await this.#deps.repository.update(row, members)) !== undefined) break
+      if (members === undefined || (await this.#deps.repository.update(row, members, by)) !== undefined) break
     }
     this.#deps.reconciler.notify(id)
   }
 
   /** Resolves when it is paused, which is stored with `note`. A Problem `conflict` in ERROR and MISSING, `unavailable` for a retry. */
-  async pause(id: string, note: SandboxRowUpdate = {}): Promise<void> {
+  async pause(id: string, note: SandboxRowUpdate = {}, by?: SandboxActor): Promise<void> {
     const requirePausable = (row: SandboxRow) => {
       const status = shownStatus(row)
       if (status === 'ERROR' || status === 'MISSING')
         throw new Problem('conflict', `A sandbox in ${status} cannot be paused`)
     }
-    await this.update(id, (row) => {
+    const decide = (row: SandboxRow): SandboxRowUpdate | undefined => {
       if (row.wanted === 'paused') return undefined
       requirePausable(row)
       return { ...note, wanted: 'paused', ...(hasFailureDetail(row) && { detail: null }) }
-    })
+    }
+    await this.update(id, decide, by)
     const delay = await this.waitFor(id, (row) => {
       if (row === undefined || row.wanted !== 'paused' || row.status === 'PAUSED') return true
       requirePausable(row)

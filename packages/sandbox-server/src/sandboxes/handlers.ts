@@ -1,38 +1,28 @@
 import type { Handlers } from '@slipway/http'
+import { invalidInput, type sandboxServerRoutes } from '@slipway/protocol'
 import {
-  formatInstant,
-  invalidInput,
-  type OwnedSandbox,
-  Problem,
-  type sandboxServerRoutes,
-} from '@slipway/protocol'
-import { everyOwner, ownedBy, type SandboxRow, type Scope } from '@slipway/storage/control-plane'
+  actorOf,
+  ownedBy,
+  type SandboxActor,
+  type SandboxRow,
+  type Scope,
+} from '@slipway/storage/control-plane'
 import type { LookupSecrets } from '../accounts/lookup-secrets.ts'
-import { isWithinReach } from '../auth/admin-reach.ts'
 import { getCaller, hideSessionKey } from '../auth/authenticator.ts'
 import type { Sandboxes } from './sandboxes.ts'
-import { shownStatus } from './state/sandbox-repository.ts'
 import type { SandboxSpecs } from './state/specs.ts'
 
 const success = { json: { success: true } }
 
-/** What administrators see of the sandboxes of others: nothing that opens them. */
-function ownedSandboxInfo(row: SandboxRow): OwnedSandbox {
-  return {
-    id: row.id,
-    user_id: row.owner,
-    org_id: row.org,
-    sandbox_spec_id: row.spec,
-    status: shownStatus(row),
-    status_detail: row.detail,
-    created_at: formatInstant(row.created_at),
-  }
-}
-
 /** A handler that changes a sandbox of the caller. */
-function changeOwn(sandboxes: Pick<Sandboxes, 'get'>, change: (row: SandboxRow) => Promise<void>) {
+function changeOwn(
+  sandboxes: Pick<Sandboxes, 'get'>,
+  change: (row: SandboxRow, by: SandboxActor) => Promise<void>,
+) {
   return async (request: { readonly caller: unknown; readonly params: { readonly sandbox_id: string } }) => {
-    await change(await sandboxes.get(getCaller(request), request.params.sandbox_id))
+    const caller = getCaller(request)
+    const row = await sandboxes.get(caller, request.params.sandbox_id)
+    await change(row, { actor: actorOf(caller.owner) })
     return success
   }
 }
@@ -87,29 +77,18 @@ export function sandboxHandlers(deps: {
       await lookupSecrets.grantAll(row)
       return { json: await sandboxes.getInfo(row) }
     },
-    pauseSandbox: changeOwn(sandboxes, (row) => sandboxes.pause(row)),
-    resumeSandbox: changeOwn(sandboxes, (row) => sandboxes.resume(row)),
-    archiveSandbox: changeOwn(sandboxes, (row) => sandboxes.archive(row)),
+    pauseSandbox: changeOwn(sandboxes, (row, by) => sandboxes.pause(row, by)),
+    resumeSandbox: changeOwn(sandboxes, (row, by) => sandboxes.resume(row, by)),
+    archiveSandbox: changeOwn(sandboxes, (row, by) => sandboxes.archive(row, by)),
     async deleteSandbox(request) {
       const { sandbox_id } = request.params
       const other = request.query.sandbox_id
       if (other !== undefined && other !== sandbox_id) {
         throw invalidInput(['query', 'sandbox_id'], 'The sandbox must be the one of the path')
       }
-      await sandboxes.remove(await sandboxes.get(getCaller(request), sandbox_id))
-      return success
-    },
-    async listAllSandboxes(request) {
-      const { user_id, ...page } = request.query
-      const scope = user_id === undefined ? everyOwner : { owner: user_id }
-      const { items, next_page_id } = await sandboxes.search(scope, page)
-      const shown = items.filter((row) => isWithinReach(getCaller(request), row))
-      return { json: { items: shown.map(ownedSandboxInfo), next_page_id } }
-    },
-    async deleteAnySandbox(request) {
-      const row = await sandboxes.get(everyOwner, request.params.sandbox_id)
-      if (!isWithinReach(getCaller(request), row)) throw new Problem('not_found', 'There is no such sandbox')
-      await sandboxes.remove(row)
+      const caller = getCaller(request)
+      const row = await sandboxes.get(caller, sandbox_id)
+      await sandboxes.remove(row, { actor: actorOf(caller.owner) })
       return success
     },
     searchSandboxSpecs: ({ query }) => ({ json: specs.listPage(query) }),

@@ -5,6 +5,7 @@ import {
   ownedBy,
   type PageQuery,
   type RowPage,
+  type SandboxActor,
   type SandboxRow,
   type Scope,
 } from '@slipway/storage/control-plane'
@@ -16,7 +17,7 @@ import { DesiredStateWriter, ignoreProblem, notFoundProblem } from './desired-st
 import { ActivityMonitor } from './lifetimes/activity-monitor.ts'
 import { DiskGuard } from './lifetimes/disk-guard.ts'
 import { LastUseTracker } from './lifetimes/last-use.ts'
-import { restartEpoch } from './reconcile/plan.ts'
+import { restartEpoch, stopEpoch } from './reconcile/plan.ts'
 import { Reconciler } from './reconcile/reconciler.ts'
 import { hasFailureDetail } from './reconcile/worker.ts'
 import { createContext, type SandboxesOptions } from './state/context.ts'
@@ -30,7 +31,7 @@ import {
   type StepMetrics,
   shownStatus,
 } from './state/sandbox-repository.ts'
-import { sealSecrets } from './state/sandbox-secrets.ts'
+import { openSecrets, sealSecrets } from './state/sandbox-secrets.ts'
 import type { ResolvedSpec } from './state/specs.ts'
 import { newSandboxId, newSandboxRow, WarmPool } from './warm-pool.ts'
 
@@ -99,9 +100,9 @@ export class Sandboxes implements AsyncDisposable {
     return await this.#parts.rows.search(scope, query)
   }
 
-  /** See `DesiredStateWriter.pause`. */
-  pause({ id }: SandboxRow): Promise<void> {
-    return this.#parts.desired.pause(id)
+  /** See `DesiredStateWriter.pause`; `by` is for the events of the sandbox, as in what follows. */
+  pause({ id }: SandboxRow, by?: SandboxActor): Promise<void> {
+    return this.#parts.desired.pause(id, {}, by)
   }
 
   /**
@@ -109,27 +110,59 @@ export class Sandboxes implements AsyncDisposable {
    * start that failed is tried again now. Problems: `not_found`, `conflict` without a rest of it, `too_many`
    * at the limit, `bad_gateway` when its backend fails, which is tried again until it runs or is paused.
    */
-  async resume({ id, owner }: SandboxRow): Promise<void> {
+  async resume({ id, owner }: SandboxRow, by?: SandboxActor): Promise<void> {
     await this.#parts.forOwner(owner ?? '', async () => {
       if (!needsResume(await this.#parts.desired.get(id)))
         return await this.#parts.desired.update(id, (row) =>
           row.status === 'STARTING' && hasFailureDetail(row) ? { detail: null } : undefined,
         )
       await ensureCapacity(this.#parts, owner, id)
-      await this.#parts.desired.update(id, (row) => {
+      const decide = (row: SandboxRow): SandboxRowUpdate | undefined => {
         if (!needsResume(row)) return undefined
         const used_at = this.#parts.clock.now() * 1000
         const epoch = row.epoch === null ? null : restartEpoch
         return { wanted: 'running', status: 'STARTING', epoch, detail: null, used_at }
-      })
+      }
+      await this.#parts.desired.update(id, decide, by)
     })
+    await this.#waitOnItsWay(id)
+  }
+
+  /**
+   * Ends its processes and starts them again on its files; resolves when it is on its way. Problems:
+   * `conflict` unless it is to run, and as `resume`.
+   */
+  async restart({ id }: SandboxRow, by?: SandboxActor): Promise<void> {
+    const decide = (row: SandboxRow): SandboxRowUpdate => {
+      if (row.wanted !== 'running' || row.status === 'MISSING')
+        throw new Problem(
+          'conflict',
+          `The sandbox is ${shownStatus(row)}: a restart is for one that is to run`,
+        )
+      const used_at = this.#parts.clock.now() * 1000
+      return { status: 'STARTING', epoch: row.epoch === null ? null : stopEpoch, detail: null, used_at }
+    }
+    await this.#parts.desired.update(id, decide, { ...by, kind: 'restart' })
+    await this.#waitOnItsWay(id)
+  }
+
+  /** The end of what it printed, without its secrets and those of its owner. */
+  async readLog(row: SandboxRow): Promise<string> {
+    const backend = this.#parts.backends.get(row.backend)
+    return backend === undefined
+      ? ''
+      : await this.#parts.readLog(row, backend, openSecrets(this.#parts.cipher, row))
+  }
+
+  async #waitOnItsWay(id: string): Promise<void> {
     const delay = await this.#parts.desired.waitFor(id, (row) => {
       if (row === undefined) throw notFoundProblem()
       // Another request has paused it.
       if (row.wanted === 'paused') return true
       if (shownStatus(row) === 'MISSING') throw notResumableProblem(row)
       if (row.status === 'ERROR') throw backendProblem(row.detail ?? 'its start failed')
-      return row.status !== 'STARTING' || (row.epoch !== null && row.epoch !== restartEpoch)
+      const isBegun = row.epoch !== null && row.epoch !== restartEpoch && row.epoch !== stopEpoch
+      return row.status !== 'STARTING' || isBegun
     })
     if (delay?.isFailure) throw backendProblem(`${delay.why}. It is tried again.`)
   }
@@ -139,35 +172,33 @@ export class Sandboxes implements AsyncDisposable {
    * is paused first. A Problem `conflict`, with nothing deleted, unless all events of its conversations are
    * here and nothing runs in it.
    */
-  async archive({ id, owner }: SandboxRow): Promise<void> {
+  async archive({ id, owner }: SandboxRow, by?: SandboxActor): Promise<void> {
     const { desired, forOwner, lastUse } = this.#parts
     const row = await desired.get(id)
     if (row.wanted === 'archived') return
     if (row.status === 'ERROR') throw notArchivableProblem('ended on its own')
     if (row.status !== 'MISSING') {
-      await desired.pause(id, await this.#readNote(row))
+      await desired.pause(id, await this.#readNote(row), by)
     }
-    await forOwner(owner ?? '', () =>
-      desired.update(id, (current) => {
-        if (current.wanted === 'archived') return undefined
-        const isMissing = current.status === 'MISSING'
-        if (!isMissing && !(current.wanted === 'paused' && current.status === 'PAUSED'))
-          throw notArchivableProblem('is in use')
-        // One that is missing may come back.
-        if (!isCaughtUp(current, lastUse.lastUse(current)))
-          throw notArchivableProblem(
-            `${isMissing ? 'went missing' : 'was paused'} before all were known to be here`,
-          )
-        return { wanted: 'archived', detail: archivedDetail }
-      }),
-    )
+    const decide = (current: SandboxRow): SandboxRowUpdate | undefined => {
+      if (current.wanted === 'archived') return undefined
+      const isMissing = current.status === 'MISSING'
+      if (!isMissing && !(current.wanted === 'paused' && current.status === 'PAUSED'))
+        throw notArchivableProblem('is in use')
+      // One that is missing may come back.
+      if (!isCaughtUp(current, lastUse.lastUse(current)))
+        throw notArchivableProblem(
+          `${isMissing ? 'went missing' : 'was paused'} before all were known to be here`,
+        )
+      return { wanted: 'archived', detail: archivedDetail }
+    }
+    await forOwner(owner ?? '', () => desired.update(id, decide, by))
   }
 
   /** Resolves when callers no longer see it; its processes and files are removed afterwards. */
-  async remove({ id }: SandboxRow): Promise<void> {
-    const removed = this.#parts.desired.update(id, ({ wanted }) =>
-      wanted === 'gone' ? undefined : { wanted: 'gone' },
-    )
+  async remove({ id }: SandboxRow, by?: SandboxActor): Promise<void> {
+    const decide = ({ wanted }: SandboxRow) => (wanted === 'gone' ? undefined : ({ wanted: 'gone' } as const))
+    const removed = this.#parts.desired.update(id, decide, by)
     await removed.catch(ignoreProblem('not_found'))
   }
 

@@ -863,7 +863,7 @@ function sandboxEventContract(open: OpenStore): void {
     await store.sandboxes.add(sandboxRow({ id: 'p', owner: null, status: 'RUNNING' }))
     await store.sandboxes.update('p', { status: 'ERROR' })
     await store.sandboxes.update('p', { status: 'RUNNING' })
-    await store.sandboxes.claim('small', { owner: 'bob', key_hash: 'k' })
+    await store.sandboxes.claim('p', { owner: 'bob', sealed: Buffer.from('of bob') })
     expect(await store.sandboxEvents.list('p')).toMatchObject([{ kind: 'create', actor: 'user:bob' }])
   })
 

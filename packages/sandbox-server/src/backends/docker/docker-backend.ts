@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { Semaphore } from '@slipway/shared/async'
+import { lastChars } from '@slipway/shared/text'
 import type { ContainerStats } from 'dockerode'
 import {
   type Backend,
@@ -18,6 +19,7 @@ import { Engine } from './engine.ts'
 import { describeIsolation, fetchEngineInfo } from './engine-info.ts'
 import {
   decodeLastLines,
+  decodeOutput,
   type InspectContext,
   observedFromVolume,
   type StartFailure,
@@ -25,6 +27,9 @@ import {
 } from './inspect.ts'
 import { configHash, configHashLabel, sandboxLabel } from './labels.ts'
 import { SandboxNetwork } from './network.ts'
+
+/** Of a log: lines of agent servers are longer. */
+const bytesOfLine = 80
 
 interface DockerBackendOptions extends Pick<ContainerLauncherDeps, 'ledgerId' | 'log' | 'defaultImage'> {
   /** The Unix socket of the engine, also as `unix://...`; undefined: the first default one that exists. */
@@ -112,6 +117,24 @@ export class DockerBackend implements Backend {
       this.#deps.log('warn', 'The container engine cannot pause; the sandbox is stopped instead', members)
       await this.#deps.engine.callOrThrow('POST', `/containers/${Id}/stop`, { query: { t: 5 } })
     }
+  }
+
+  async stop(id: string): Promise<void> {
+    for (const { Id } of await this.#deps.objects.listContainers(id)) {
+      if (!(await this.#isContainerRunning(Id))) continue
+      await this.#deps.engine.callOrThrow('POST', `/containers/${Id}/stop`, { query: { t: 5 } })
+    }
+  }
+
+  async readLog(id: string, maxBytes: number): Promise<string> {
+    const [container] = await this.#deps.objects.listContainers(id)
+    if (container === undefined) return ''
+    // The engine counts lines alone.
+    const tail = Math.ceil(maxBytes / bytesOfLine)
+    const answer = await this.#deps.engine.call<unknown>('GET', `/containers/${container.Id}/logs`, {
+      query: { stdout: true, stderr: true, tail },
+    })
+    return answer.ok && Buffer.isBuffer(answer.value) ? lastChars(decodeOutput(answer.value), maxBytes) : ''
   }
 
   async measureUse(id: string): Promise<SandboxUse | undefined> {

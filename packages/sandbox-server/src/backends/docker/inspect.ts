@@ -95,8 +95,14 @@ const headerBytes = 8
 const maxLines = 20
 const maxCharacters = 4_000
 
-/** The end of an output from frames of the engine (stream, three zeros, length, bytes), as plain text. */
+/** The end of an output from frames of the engine, as plain text. */
 export function decodeLastLines(frames: Buffer): string {
+  const text = decodeOutput(frames)
+  return lastChars(text.split('\n').slice(-maxLines).join('\n'), maxCharacters).trim()
+}
+
+/** An output from frames of the engine (stream, three zeros, length, bytes), as plain text. */
+export function decodeOutput(frames: Buffer): string {
   const parts: Buffer[] = []
   let at = 0
   while (at + headerBytes <= frames.length) {
@@ -104,9 +110,8 @@ export function decodeLastLines(frames: Buffer): string {
     parts.push(frames.subarray(at + headerBytes, end))
     at = end
   }
-  const text = stripVTControlCharacters(Buffer.concat(parts).toString())
+  return stripVTControlCharacters(Buffer.concat(parts).toString())
     .replace(/\r+\n/g, '\n')
     .replace(/[^\P{C}\n\t]/gu, '')
     .trimEnd()
-  return lastChars(text.split('\n').slice(-maxLines).join('\n'), maxCharacters).trim()
 }

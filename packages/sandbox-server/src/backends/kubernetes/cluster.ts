@@ -172,8 +172,8 @@ export class Cluster {
   }
 
   /** The last lines of its output; empty when there are none. */
-  async readLog(name: string, tailLines: number): Promise<string> {
-    const query = { namespace: this.namespace, name, tailLines, limitBytes: 64 * 1024 }
+  async readLog(name: string, tailLines: number, limitBytes = 64 * 1024): Promise<string> {
+    const query = { namespace: this.namespace, name, tailLines, limitBytes }
     const log = await settle(this.#core.readNamespacedPodLog(query))
     return log.ok ? (log.value ?? '') : ''
   }

@@ -152,9 +152,9 @@ function timeOf({ lastTimestamp, eventTime, metadata }: CoreV1Event): number {
 }
 
 /** The end of an output as plain text. */
-export function plainOutput(text: string): string {
+export function plainOutput(text: string, maxChars = 4_000): string {
   const plain = stripVTControlCharacters(text)
     .replace(/\r+\n/g, '\n')
     .replace(/[^\P{C}\n\t]/gu, '')
-  return lastChars(plain, 4_000).trim()
+  return lastChars(plain, maxChars).trim()
 }

@@ -70,6 +70,9 @@ interface Parts {
   readonly tunnels: Tunnels | undefined
 }
 
+/** Of a log: lines of agent servers are longer. */
+const bytesOfLine = 80
+
 /**
  * Sandboxes as Pods: a Pod, which is removed by a pause, and a PersistentVolumeClaim, a Secret and a
  * NetworkPolicy each, all in one namespace.
@@ -161,6 +164,19 @@ export class KubernetesBackend implements Backend {
     if (pod?.status?.phase !== 'Running' || hasEnded(pod) || isTerminating(pod))
       throw new FilesError('Its files are copied while it runs.')
     return pod.metadata?.name ?? ''
+  }
+
+  /** A pause ends its processes too. */
+  stop(id: string): Promise<void> {
+    return this.pause(id)
+  }
+
+  async readLog(id: string, maxBytes: number): Promise<string> {
+    const { cluster } = await this.#open()
+    const pod = await this.#findPod(id)
+    if (pod === undefined) return ''
+    const tail = Math.ceil(maxBytes / bytesOfLine)
+    return plainOutput(await cluster.readLog(pod.metadata?.name ?? '', tail, maxBytes), maxBytes)
   }
 
   async remove(id: string): Promise<void> {

@@ -14,9 +14,14 @@ const tailBytes = 16_384
 
 /** The last lines that a sandbox printed, as plain text: no colours, no control characters. */
 export async function readLastOutput(root: string): Promise<string> {
-  const ends = await Promise.all(outputFiles.map((name) => readTail(join(root, name))))
-  const lines = stripControlCharacters(ends.join('')).split('\n').slice(-maxLines)
+  const lines = (await readOutput(root, tailBytes)).split('\n').slice(-maxLines)
   return lastChars(lines.join('\n'), maxCharacters).trim()
+}
+
+/** The end of what it printed, likewise. */
+export async function readOutput(root: string, maxBytes: number): Promise<string> {
+  const ends = await Promise.all(outputFiles.map((name) => readTail(join(root, name), maxBytes)))
+  return stripControlCharacters(Buffer.concat(ends).subarray(-maxBytes).toString())
 }
 
 /** Text of a program that is safe to show. */
@@ -26,13 +31,13 @@ export function stripControlCharacters(text: string): string {
   return stripped.replaceAll(/[^\n\t\P{C}]|[\u2028\u2029\ufffd]/gu, '').trim()
 }
 
-async function readTail(path: string): Promise<string> {
+async function readTail(path: string, maxBytes: number): Promise<Buffer> {
   await using file = await ignoreErrors(['ENOENT'], open(path, 'r'))
-  if (file === undefined) return ''
+  if (file === undefined) return Buffer.alloc(0)
   const { size } = await file.stat()
-  const length = Math.min(size, tailBytes)
+  const length = Math.min(size, maxBytes)
   const { bytesRead, buffer } = await file.read(Buffer.alloc(length), 0, length, size - length)
-  return buffer.toString('utf8', 0, bytesRead)
+  return buffer.subarray(0, bytesRead)
 }
 
 export function describeExitCode(code: number): string {

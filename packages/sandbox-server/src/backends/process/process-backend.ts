@@ -23,6 +23,7 @@ import { unmountAllBelow } from './host/disk-image.ts'
 import { removeFiles } from './host/remove-files.ts'
 import { detectHostCapabilities, type HostCapabilities, type IsolationMode } from './host-capabilities.ts'
 import { inspectSandbox } from './inspect.ts'
+import { readOutput } from './output.ts'
 import { SandboxLauncher } from './sandbox-launcher.ts'
 import { idPattern, type SandboxPaths, sandboxPaths, socketLinkFolders } from './sandbox-paths.ts'
 import {
@@ -209,6 +210,18 @@ export class ProcessBackend implements Backend {
       await rm(paths.thawing, { force: true })
       if (!(await isPaused(paths, record))) await pauseAll(paths, record)
     })
+  }
+
+  async stop(id: string): Promise<void> {
+    await this.#runExclusive(id, async () => {
+      const record = await this.#records.read(id)
+      if (record === undefined || !(await this.#isRunning(record))) return
+      await killAll(this.#paths(id), record)
+    })
+  }
+
+  async readLog(id: string, maxBytes: number): Promise<string> {
+    return idPattern.test(id) ? await readOutput(this.#paths(id).root, maxBytes) : ''
   }
 
   async diskUsage(id: string): Promise<number | undefined> {

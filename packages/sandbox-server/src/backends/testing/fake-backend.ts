@@ -22,6 +22,9 @@ export class FakeAgentServer {
   instance: string | undefined = 'first'
   uptimeSeconds = 0
   inits: unknown[] = []
+  /** What a command of bash prints. */
+  bash: (command: string) => string = () => ''
+  #printed = ''
   requests: string[] = []
   onRequest: (request: IncomingMessage) => void = () => {}
   #keys: readonly string[]
@@ -103,7 +106,23 @@ export class FakeAgentServer {
     if (!this.#keys.includes(String(headers['x-session-api-key']))) return [401, { detail: 'Unauthorized' }]
     if (this.isFailing) return [500, { detail: 'Internal Server Error' }]
     if (url.startsWith('/api/conversations/count')) return [200, this.running]
+    if (url === '/api/bash/start_bash_command') return this.#startCommand(body)
+    if (url.startsWith('/api/bash/bash_events/search')) return [200, this.#commandOutput()]
     return this.#answerLogs(new URL(url, this.url).pathname)
+  }
+
+  #startCommand(body: string): [number, unknown] {
+    const { command } = JSON.parse(body) as { command: string }
+    this.#printed = this.bash(command)
+    const timestamp = '2026-01-01T00:00:00Z'
+    return [200, { id: 'c'.repeat(32), command, cwd: null, timeout: 1, timestamp, kind: 'BashCommand' }]
+  }
+
+  #commandOutput() {
+    const [command_id, id] = ['c'.repeat(32), 'd'.repeat(32)]
+    const output = { id, command_id, order: 0, exit_code: 3, stdout: this.#printed, stderr: null }
+    const items = [{ ...output, timestamp: '2026-01-01T00:00:00Z', kind: 'BashOutput' }]
+    return { items, next_page_id: null }
   }
 
   #answerLogs(path: string): [number, unknown] {
@@ -137,7 +156,7 @@ interface FakeSandbox {
   starts: number
 }
 
-type Verb = 'start' | 'pause' | 'resume' | 'remove' | 'list'
+type Verb = 'start' | 'pause' | 'stop' | 'resume' | 'remove' | 'list'
 
 /**
  * A backend in memory whose agent servers are real. It outlives the control plane that uses it, fails and
@@ -157,6 +176,8 @@ export class FakeBackend implements Backend, AsyncDisposable {
   /** So many questions are answered with what was there before. */
   staleLists = 0
   #staleList: readonly ObservedSandbox[] = []
+  /** What each sandbox has printed. */
+  log = ''
   /** How long a verb takes. */
   delayMs = 0
   /** Verbs under way by sandbox: the contract says one at a time. */
@@ -200,6 +221,16 @@ export class FakeBackend implements Backend, AsyncDisposable {
       sandbox.state = 'paused'
       if (sandbox.agent !== undefined) sandbox.agent.isFrozen = true
     })
+  }
+
+  stop(id: string): Promise<void> {
+    return this.#runVerb('stop', id, async () => {
+      if (this.sandboxes.get(id)?.state === 'running') this.crash(id, 'stopped')
+    })
+  }
+
+  async readLog(id: string, maxBytes: number): Promise<string> {
+    return this.sandboxes.has(id) ? this.log.slice(-maxBytes) : ''
   }
 
   remove(id: string): Promise<void> {

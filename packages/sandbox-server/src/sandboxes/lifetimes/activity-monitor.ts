@@ -111,14 +111,14 @@ export class ActivityMonitor {
         await repository.update(row, { deletes_at: deletion.at })
       } else if (action === 'delete') {
         log('info', 'delete a sandbox: it has not run for long', { sandbox: id })
-        await this.#setDesired(row, 'gone')
+        await this.#setDesired(row, 'gone', 'it has not run for long')
       }
     })
   }
 
   async #pause(row: SandboxRow, reason: string): Promise<void> {
     this.#deps.log('info', `pause a sandbox: ${reason}`, { sandbox: row.id })
-    await this.#setDesired(row, 'paused')
+    await this.#setDesired(row, 'paused', reason)
   }
 
   /** A sandbox that does not answer keeps its status, as it may be busy; its detail says it. */
@@ -151,8 +151,8 @@ export class ActivityMonitor {
   }
 
   /** A row that has changed in the meantime stays as it is. */
-  async #setDesired(row: SandboxRow, wanted: 'paused' | 'gone'): Promise<void> {
-    if ((await this.#deps.repository.update(row, { wanted })) !== undefined)
+  async #setDesired(row: SandboxRow, wanted: 'paused' | 'gone', detail: string): Promise<void> {
+    if ((await this.#deps.repository.update(row, { wanted }, { detail })) !== undefined)
       this.#deps.reconciler.notify(row.id)
   }
 }

@@ -126,7 +126,7 @@ export class DiskGuard implements AsyncDisposable {
     log('warn', `pause a sandbox: ${reason}`, { sandbox: row.id, ...sizes })
     // One that is frozen and is to run continues: another request has changed its row, or it cannot be written.
     const changed = await repository
-      .update(row, { wanted: 'paused' })
+      .update(row, { wanted: 'paused' }, { detail: reason })
       .finally(() => reconciler.notify(row.id))
     if (changed === undefined) return
     const hasStopped = async () =>

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import type { ObservedSandbox } from '../../backends/backend.ts'
 import { encodeEndpoint } from '../../network/endpoint.ts'
 import { statusTransitions } from '../state/sandbox-repository.ts'
-import { plan, restartEpoch, type Step } from './plan.ts'
+import { plan, restartEpoch, type Step, stopEpoch } from './plan.ts'
 
 type State = ObservedSandbox['state'] | 'absent'
 
@@ -67,6 +67,7 @@ test('a sandbox without an epoch is created, and one that is to be restarted is 
       .join(' ')
   expect(steps(null)).toBe('start wait STARTING resume resume start')
   expect(steps(restartEpoch)).toBe('MISSING wait STARTING resume resume start')
+  expect(steps(stopEpoch)).toBe('MISSING wait stop resume resume start')
   expect(steps('e0')).toBe('MISSING wait STARTING resume ERROR ERROR')
 })
 
@@ -108,7 +109,7 @@ test('after the grace a question or a wait is the last one', () => {
 })
 
 test('every step writes a status that may follow, for any row and observed state', () => {
-  const anyEpoch = fc.constantFrom(null, restartEpoch, 'e1', 'e2')
+  const anyEpoch = fc.constantFrom(null, restartEpoch, stopEpoch, 'e1', 'e2')
   fc.assert(
     fc.property(
       fc.constantFrom(...desiredStates),
@@ -136,6 +137,7 @@ function planInput(wanted: SandboxRow['wanted'], status: SandboxStatus, epoch: s
     if (next.kind === 'idle') return false
     if (next.kind === 'deleteRow') row = undefined
     else if (next.kind === 'remove') observed = undefined
+    else if (next.kind === 'stop') observed = observedAs('stopped', observed?.epoch)
     else if (next.kind === 'pause') observed = observedAs('paused', observed?.epoch)
     else if (next.kind === 'wait') observed = observedAs('running', observed?.epoch)
     else if (next.kind === 'probe' && row !== undefined) row = { ...row, status: 'RUNNING' }
@@ -158,7 +160,7 @@ test('with a working backend, a few steps lead from any state to the desired one
       fc.constantFrom(...desiredStates),
       fc.constantFrom(...sandboxStatus.options),
       fc.constantFrom(...states),
-      fc.constantFrom(null, restartEpoch, 'e1', 'e2'),
+      fc.constantFrom(null, restartEpoch, stopEpoch, 'e1', 'e2'),
       (wanted, status, state, epoch) => {
         const at = planInput(wanted, status, epoch, state)
         let steps = 0

@@ -6,6 +6,9 @@ import { encodeEndpoint } from '../../network/endpoint.ts'
 /** Epoch of a created sandbox that is to be started again: what is observed belongs to an earlier start. */
 export const restartEpoch = ''
 
+/** Epoch of one whose processes are to end first; then as `restartEpoch`. */
+export const stopEpoch = 'stop'
+
 export type Step =
   /** Nothing, until something changes. */
   | { readonly kind: 'idle' }
@@ -14,6 +17,7 @@ export type Step =
   | { readonly kind: 'start' }
   | { readonly kind: 'resume' }
   | { readonly kind: 'pause' }
+  | { readonly kind: 'stop' }
   | { readonly kind: 'remove' }
   /** Nothing is left of it. */
   | { readonly kind: 'deleteRow' }
@@ -77,13 +81,14 @@ function planRunning(row: Row, observed: ObservedSandbox | undefined, isOverdue:
 
 /** A separate epoch says that the attempt was made. */
 function planStarting({ epoch }: Row, observed: ObservedSandbox | undefined, isOverdue: boolean): Step {
-  const wasAttempted = epoch !== null && epoch !== restartEpoch
+  const wasAttempted = epoch !== null && epoch !== restartEpoch && epoch !== stopEpoch
   switch (observed?.state) {
     case undefined:
       return epoch === null ? { kind: 'start' } : setStatus('MISSING')
     case 'starting':
       return { kind: 'wait', isLast: isOverdue }
     case 'running':
+      if (epoch === stopEpoch) return { kind: 'stop' }
       return observed.epoch === epoch
         ? { kind: 'probe', isLast: isOverdue }
         : setStatus('STARTING', observed.epoch)

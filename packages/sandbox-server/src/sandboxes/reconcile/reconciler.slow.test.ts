@@ -23,6 +23,8 @@ function crashingControlPlane(at: SandboxesFixture, endAt: number) {
     listPooled: (...args) => while_(() => rows.listPooled(...args)),
     claim: (...args) => while_(() => rows.claim(...args)),
     search: (...args) => while_(() => rows.search(...args)),
+    searchAll: (...args) => while_(() => rows.searchAll(...args)),
+    totals: (...args) => while_(() => rows.totals(...args)),
     listRunning: (...args) => while_(() => rows.listRunning(...args)),
     remove: (...args) => while_(() => rows.remove(...args)),
     grantSecrets: (...args) => while_(() => rows.grantSecrets(...args)),
@@ -41,12 +43,19 @@ function crashingControlPlane(at: SandboxesFixture, endAt: number) {
     start: (order) => while_(() => backend.start(order)),
     resume: (order) => while_(() => backend.resume(order)),
     pause: (id) => while_(() => backend.pause(id)),
+    stop: (id) => while_(() => backend.stop(id)),
+    readLog: (id, maxBytes) => while_(() => backend.readLog(id, maxBytes)),
     remove: (id) => while_(() => backend.remove(id)),
     list: (id) => while_(() => backend.list(id)),
   }
   const options: Partial<SandboxesOptions> = {
     // Of its own: what hangs after the end holds nothing.
-    controlPlane: { sandboxes: guarded, users: at.controlPlane.users, leases: new LocalLeases() },
+    controlPlane: {
+      sandboxes: guarded,
+      users: at.controlPlane.users,
+      sandboxEvents: at.controlPlane.sandboxEvents,
+      leases: new LocalLeases(),
+    },
     backends: [reached],
     onStep(name) {
       if (isEnded) throw new Error('it continues after its end')

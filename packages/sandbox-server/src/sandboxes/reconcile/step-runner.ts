@@ -1,5 +1,6 @@
 import { Client } from '@slipway/client'
 import { Secret } from '@slipway/shared/redaction'
+import { errorText } from '@slipway/shared/text'
 import type { SandboxRow } from '@slipway/storage/control-plane'
 import { generateKey } from '../../auth/api-keys.ts'
 import { hashKey } from '../../auth/authenticator.ts'
@@ -65,7 +66,11 @@ export class StepRunner {
         if (!round.isRepeat) await this.#noteEvents(round)
         await this.callBackend('pause')
         return 'called'
+      case 'stop':
+        await this.callBackend('stop')
+        return 'called'
       case 'remove':
+        if (!round.isRepeat) await this.#saveLog(round)
         await this.callBackend('remove')
         return 'called'
       case 'deleteRow':
@@ -82,7 +87,7 @@ export class StepRunner {
     )
   }
 
-  callBackend(verb: 'pause' | 'remove'): Promise<void> {
+  callBackend(verb: 'pause' | 'stop' | 'remove'): Promise<void> {
     const { repository } = this.#context
     return this.#context.semaphores.change.run(() =>
       repository.runStep(verb, () => this.#backend[verb](this.#id)),
@@ -123,6 +128,18 @@ export class StepRunner {
     const epoch = started.epoch === '' ? 'none' : started.epoch
     await this.updateRow(row, { epoch, addresses: encodeEndpoint(started), detail: null })
     return 'changed'
+  }
+
+  /** Before a removal. A failure loses the log and nothing else. */
+  async #saveLog({ row, observed, secrets }: Round): Promise<void> {
+    const { saveLog, log, signal } = this.#context
+    if (isPooled(row) || observed === undefined) return
+    try {
+      await saveLog(row, this.#backend, secrets)
+    } catch (error) {
+      signal.throwIfAborted()
+      log('warn', 'the log of a sandbox could not be kept', { sandbox: row.id, error: errorText(error) })
+    }
   }
 
   /** Before a pause: whether all its events are in the log of the control plane. No answer is unknown. */

@@ -11,12 +11,13 @@ import { sandboxFetch } from '../../network/sandbox-fetch.ts'
 import { AgentInstances } from './agent-instances.ts'
 import type { Lifetimes } from './lifetimes.ts'
 import type { SandboxEnvironment } from './sandbox-config.ts'
+import { sandboxLogs } from './sandbox-log.ts'
 import { type OnStep, SandboxRepository } from './sandbox-repository.ts'
 import type { SandboxSpecs } from './specs.ts'
 
 /** Lifetimes are for specs that set none. */
 export interface SandboxesOptions extends Lifetimes {
-  readonly controlPlane: Pick<ControlPlaneStore, 'sandboxes' | 'leases' | 'users'>
+  readonly controlPlane: Pick<ControlPlaneStore, 'sandboxes' | 'leases' | 'users' | 'sandboxEvents'>
   readonly cipher: Pick<Cipher, 'seal' | 'open'>
   readonly backends: readonly Backend[]
   readonly specs: SandboxSpecs
@@ -57,6 +58,8 @@ export interface SandboxesOptions extends Lifetimes {
   /** Of the files that a fork copies; 0: not limited, as by default. */
   readonly maxForkBytes?: number
   readonly fetch?: typeof globalThis.fetch
+  /** Texts that are secrets of an owner: its sandboxes may print them. */
+  readonly findSecrets?: ((owner: string | null) => Promise<readonly string[]>) | undefined
   /** See `EventIngest.hasAll`; without it sandboxes that have run are never deleted because of their age. */
   readonly hasAllEvents?: (sandbox: string, log: AgentLog) => Promise<boolean>
   /** That of the machine unless given. */
@@ -99,6 +102,7 @@ export function createContext(options: SandboxesOptions) {
     backends,
     rows: controlPlane.sandboxes,
     users: controlPlane.users,
+    ...sandboxLogs({ ...options, clock, sandboxEvents: controlPlane.sandboxEvents }),
     leases: controlPlane.leases,
     repository: new SandboxRepository(controlPlane, clock, options),
     instances: new AgentInstances(clock),

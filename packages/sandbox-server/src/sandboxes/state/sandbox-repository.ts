@@ -2,7 +2,14 @@ import { Problem, type SandboxStatus, sandboxStatus } from '@slipway/protocol'
 import { KeyedSignal } from '@slipway/shared/async'
 import { createCounter, createHistogram } from '@slipway/shared/metrics'
 import type { Clock } from '@slipway/shared/time'
-import type { ControlPlaneStore, Leases, SandboxRow, SandboxRows } from '@slipway/storage/control-plane'
+import {
+  actorOf,
+  type ControlPlaneStore,
+  type Leases,
+  type SandboxActor,
+  type SandboxRow,
+  type SandboxRows,
+} from '@slipway/storage/control-plane'
 
 export type SandboxRowUpdate = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at' | 'status'>> & {
   readonly status?: SandboxStatus
@@ -27,7 +34,7 @@ const sharedPollMs = 250
 const repeatMs = [100, 500, 1_000, 2_000]
 
 /** Calls of a backend; the other steps are writes of rows. */
-const measuredSteps: ReadonlySet<string> = new Set(['start', 'resume', 'pause', 'remove', 'init'])
+const measuredSteps: ReadonlySet<string> = new Set(['start', 'resume', 'pause', 'stop', 'remove', 'init'])
 
 export class StepMetrics {
   readonly durations = createHistogram(
@@ -85,17 +92,23 @@ export class SandboxRepository {
   }
 
   async add(row: SandboxRow): Promise<'added' | 'known'> {
-    const outcome = await this.runStep('add', () => this.#rows.add(row))
+    const outcome = await this.runStep('add', () => this.#rows.add(row, { actor: actorOf(row.owner) }))
     this.changes.notify(row.id)
     return outcome
   }
 
   /** Changes a row, unless its `wanted`, `status`, `epoch` or `owner` differ from it: then undefined. */
-  async update(row: SandboxRow, members: SandboxRowUpdate): Promise<SandboxRow | undefined> {
+  async update(
+    row: SandboxRow,
+    members: SandboxRowUpdate,
+    by?: SandboxActor,
+  ): Promise<SandboxRow | undefined> {
     assertLegalTransition(row.status, members.status)
     const { wanted, status, epoch, owner } = row
     const where = { wanted, status, epoch, owner }
-    const changed = await this.runStep(stepName(members), () => this.#rows.update(row.id, members, { where }))
+    const changed = await this.runStep(stepName(members), () =>
+      this.#rows.update(row.id, members, { where, by }),
+    )
     if (changed === undefined) return undefined
     this.changes.notify(row.id)
     if (changed.status === 'RUNNING' && row.status !== 'RUNNING') this.#onRunning(row.id)

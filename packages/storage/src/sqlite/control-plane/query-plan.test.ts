@@ -2,9 +2,9 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { AppConversationFilter } from '../../control-plane/app-conversations.ts'
 import {
-  auditListing,
   allConversationsListing,
   allSandboxesListing,
+  auditListing,
   conversationListing,
   type Listing,
   newestFirst,
