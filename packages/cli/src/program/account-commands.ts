@@ -1,5 +1,6 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import type { LimitFlags } from '../commands/sandboxes/accounts.ts'
+import type { UsageFlags } from '../commands/sandboxes/operate.ts'
 import type { SandboxServerContext } from '../context/command-context.ts'
 import { ageFlag, limitFlag, timeFlag } from './flags.ts'
 
@@ -43,6 +44,20 @@ export function addAccountCommands(slipway: Command, run: RunWithClient): void {
     .option('--with-sandboxes', 'delete the sandboxes and conversations of the user too', false)
     .action((id: string, flags: { withSandboxes: boolean }) =>
       run(async (context) => (await load()).removeUserCommand(context, id, flags)),
+    )
+  slipway
+    .command('usage')
+    .description('print tokens, cost, conversations and hours of sandboxes of all users; administrators may')
+    .addOption(
+      new Option('--by <what>', 'one line for each')
+        .choices(['user', 'organization', 'model', 'day'])
+        .default('user'),
+    )
+    .option('--from <day>', 'first day (UTC), as 2026-01-31; default: that of this month')
+    .option('--to <day>', 'last day, included; default: today')
+    .option('--csv', 'as CSV', false)
+    .action((flags: UsageFlags) =>
+      run(async (context) => (await import('../commands/sandboxes/operate.ts')).usageCommand(context, flags)),
     )
   users
     .command('erase')

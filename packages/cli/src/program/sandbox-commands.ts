@@ -1,5 +1,5 @@
 import { SandboxServerClient } from '@slipway/client'
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import type { SandboxServerContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
 import { addAccountCommands } from './account-commands.ts'
@@ -21,6 +21,7 @@ interface SandboxCommandDeps {
 type RunWithClient = (work: (context: SandboxServerContext) => Promise<unknown>) => Promise<void>
 
 const sandboxCommands = () => import('../commands/sandboxes/sandboxes.ts')
+const operateCommands = () => import('../commands/sandboxes/operate.ts')
 const appCommands = () => import('../commands/sandboxes/apps.ts')
 const startCommands = () => import('../commands/sandboxes/app-start.ts')
 const hereCommands = () => import('../here/app-here.ts')
@@ -89,7 +90,7 @@ function addSandboxCommands(slipway: Command, run: RunWithClient): void {
   addSandboxList(slipway.command('sandboxes', { hidden: true }), run)
   const sandbox = slipway
     .command('sandbox')
-    .description('list, show, start, pause, resume, archive and delete sandboxes')
+    .description('list, show, start, pause, resume, restart, look into, archive and delete sandboxes')
   addSandboxList(sandbox.command('ls'), run)
   sandbox
     .command('start')
@@ -121,6 +122,7 @@ function addSandboxCommands(slipway: Command, run: RunWithClient): void {
       'delete a sandbox and its files, as an administrator also of another user; its history stays',
     ],
   ] as const
+  addOperateCommands(sandbox, run)
   for (const [name, verb, description] of verbs) {
     sandbox
       .command(name)
@@ -130,11 +132,55 @@ function addSandboxCommands(slipway: Command, run: RunWithClient): void {
   }
 }
 
+/** Of own sandboxes, and with the scope operate of those of others. */
+function addOperateCommands(sandbox: Command, run: RunWithClient): void {
+  const id = ['<id>', 'id of the sandbox'] as const
+  sandbox
+    .command('logs')
+    .description(
+      'print what the agent server of a sandbox printed, also of one that was deleted some days ago',
+    )
+    .argument(...id)
+    .option('--tail <lines>', 'only the last lines', integerFlag(1, 1_000_000))
+    .action((box: string, options: { tail?: number }) =>
+      run(async (context) => (await operateCommands()).sandboxLogsCommand(context, box, options)),
+    )
+  sandbox
+    .command('events')
+    .description('print what happened to a sandbox, and by whom')
+    .argument(...id)
+    .action((box: string) =>
+      run(async (context) => (await operateCommands()).sandboxEventsCommand(context, box)),
+    )
+  sandbox
+    .command('exec')
+    .description('run a command in a sandbox by bash; its exit code becomes that of this command')
+    .argument(...id)
+    .argument('<command...>', 'the command; after -- where it has flags')
+    .option('--cwd <folder>', 'folder in the sandbox')
+    .option('--timeout <seconds>', 'end it after so long, exit code 124', integerFlag(1, 600), 60)
+    .action((box: string, command: readonly string[], options: { cwd?: string; timeout: number }) =>
+      run(async (context) => (await operateCommands()).execSandboxCommand(context, box, command, options)),
+    )
+  sandbox
+    .command('restart')
+    .description('end what runs in a sandbox, start it again on its files and wait until it runs')
+    .argument(...id)
+    .action((box: string) =>
+      run(async (context) => (await operateCommands()).restartSandboxCommand(context, box)),
+    )
+}
+
+const sandboxStates = ['running', 'starting', 'paused', 'error', 'missing']
+
 interface SandboxListFlags {
   readonly limit: string
   readonly all: boolean
   readonly allUsers: boolean
   readonly user?: string
+  readonly status?: string
+  readonly text?: string
+  readonly sort?: 'created' | 'used' | 'cost'
 }
 
 function addSandboxList(list: Command, run: RunWithClient): void {
@@ -144,11 +190,22 @@ function addSandboxList(list: Command, run: RunWithClient): void {
     .option('--all', 'print all pages', false)
     .option('--all-users', 'those of all users; administrators may', false)
     .option('--user <user>', 'those of this user, by id or name; administrators may')
-    .action(({ allUsers, user, ...options }: SandboxListFlags) =>
+    .addOption(new Option('--status <status>', 'with --all-users: only in this state').choices(sandboxStates))
+    .option('--text <text>', 'with --all-users: only with this in id, user, spec or detail')
+    .addOption(
+      new Option('--sort <order>', 'with --all-users: newest, last used or most expensive first').choices([
+        'created',
+        'used',
+        'cost',
+      ]),
+    )
+    .action(({ allUsers, sort = 'created', ...options }: SandboxListFlags) =>
       run(async (context) => {
         const { sandboxesCommand, sandboxesOfUsersCommand } = await sandboxCommands()
-        return allUsers || user !== undefined
-          ? sandboxesOfUsersCommand(context, { ...options, user })
+        const isOfAll =
+          allUsers || ['user', 'status', 'text'].some((name) => name in options) || sort !== 'created'
+        return isOfAll
+          ? sandboxesOfUsersCommand(context, { ...options, sort })
           : sandboxesCommand(context, options)
       }),
     )

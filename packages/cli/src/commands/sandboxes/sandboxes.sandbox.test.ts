@@ -92,6 +92,62 @@ test('a sandbox is started, listed, paused, resumed and removed', async () => {
   expect((await runCli(['sandboxes'])).stderr).toContain('There is no sandbox.')
 })
 
+test('operators look into a sandbox, restart it, and see what it used, also when it is gone', async () => {
+  const { id } = JSON.parse((await runCli(['sandbox', 'start', '--json'])).stdout)
+  const written = await runCli(['sandbox', 'exec', id, '--', 'echo kept > marker; cat marker; exit 7'])
+  expect(written).toMatchObject({ code: 7, stdout: 'kept\n' })
+  const late = await runCli(['sandbox', 'exec', id, '--timeout', '1', 'sleep', '30'])
+  expect(late).toMatchObject({ code: 124, stderr: expect.stringContaining('did not end in 1 s') })
+  const [info] = JSON.parse(`[${(await runCli(['sandbox', 'show', id, '--json'])).stdout}]`)
+  const key = await runCli(['sandbox', 'exec', id, '--', `echo ${info.session_api_key}`])
+  expect(key.stdout).toBe('<secret-hidden>\n')
+  expect((await runCli(['sandbox', 'restart', id])).code).toBe(0)
+  expect((await runCli(['sandbox', 'exec', id, 'cat', 'marker'])).stdout).toBe('kept\n')
+  const log = await runCli(['sandbox', 'logs', id])
+  expect(log).toMatchObject({ code: 0, stdout: expect.stringContaining('http') })
+  expect(log.stdout).not.toContain(info.session_api_key)
+  const listed = await runCli([
+    'sandbox',
+    'ls',
+    '--all-users',
+    '--status',
+    'running',
+    '--text',
+    id,
+    '--sort',
+    'cost',
+  ])
+  expect(splitLines(listed.stdout)).toEqual([
+    expect.stringMatching(/^ID +STATUS +USER +SPEC +CREATED +USED +COST +CONV +DETAIL$/),
+    expect.stringMatching(new RegExp(`^${id} +RUNNING +Administrator +process +now +now +\\$0\\.00 +0`)),
+  ])
+  expect((await runCli(['sandbox', 'rm', id])).code).toBe(0)
+  await expect
+    .poll(async () => (await runCli(['sandbox', 'events', id])).stdout, { timeout: 60_000, interval: 1_000 })
+    .toContain('deleted')
+  const events = splitLines((await runCli(['sandbox', 'events', id])).stdout)
+  const kinds = events.slice(1).map((line) => line.slice(22, 32).trim())
+  expect(kinds).toEqual([
+    'create',
+    'running',
+    'exec',
+    'exec',
+    'exec',
+    'restart',
+    'running',
+    'exec',
+    'delete',
+    'deleted',
+  ])
+  expect(events.join()).not.toContain(info.session_api_key)
+  const past = await runCli(['sandbox', 'logs', id])
+  expect(past).toMatchObject({ code: 0, stderr: expect.stringContaining('Its last output') })
+  expect(past.stdout).toContain('http')
+  const usage = await runCli(['usage', '--by', 'day'])
+  expect(usage.stdout).toMatch(/DAY +CONV +INPUT +OUTPUT +CACHED +HOURS +COST\n\d{4}-\d\d-\d\d .*\ntotal /)
+  expect((await runCli(['usage', '--csv'])).stdout).toMatch(/^key,name,.*\r\nadmin,Administrator,/)
+})
+
 test('a local model is reached at a host port, and requests that are repeated are shown though the log has none', async () => {
   const { port } = Object(modelServer.address())
   const llm = {
@@ -317,7 +373,7 @@ test('a removed user has no keys at once; sandboxes are named, and deleted when 
   expect((await runCli(['context', 'add', 'ben', fixture.url, '--key-file', keyFile], home)).code).toBe(0)
   expect((await runCli(['sandbox', 'ls'])).stderr).toContain('There is no sandbox.')
   const listed = await runCli(['sandbox', 'ls', '--user', 'Ben'])
-  expect(listed.stdout).toMatch(new RegExp(`^${first.id} +RUNNING +process +${ben.id} +\\d{4}-`, 'm'))
+  expect(listed.stdout).toMatch(new RegExp(`^${first.id} +RUNNING +Ben +process +(?:now|\\dm ago) `, 'm'))
   expect((await runCli(['sandbox', 'ls', '--all-users', '--json'])).stdout).not.toContain(
     first.session_api_key,
   )

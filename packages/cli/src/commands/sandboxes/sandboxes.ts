@@ -6,6 +6,7 @@ import { formatBytes } from '@slipway/shared/text'
 import type { SandboxServerContext } from '../../context/command-context.ts'
 import { findUserId } from '../../context/find-user.ts'
 import { listPages } from '../../output/list-pages.ts'
+import { relativeTime } from '../../output/relative-time.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { printNote, printResult, table } from '../../output/terminal.ts'
 
@@ -45,15 +46,28 @@ function sandboxTable(items: readonly string[], hasHead: boolean): string {
   return table(rows, [29, 10, 22, 12, 21], hasHead ? head : undefined)
 }
 
-/** Lists the sandboxes of all users, or of one by id or name, the newest first. */
+export interface AllSandboxesFlags {
+  /** By id or name. */
+  readonly user?: string | undefined
+  readonly status?: string | undefined
+  readonly text?: string | undefined
+  readonly sort: keyof typeof sortOrders
+  readonly limit: string
+  readonly all: boolean
+}
+
+const sortOrders = { created: 'CREATED_AT_DESC', used: 'USED_AT_DESC', cost: 'COST_DESC' } as const
+
+/** Lists the sandboxes of all users that the flags select; the newest, last used or most expensive first. */
 export async function sandboxesOfUsersCommand(
   context: SandboxServerContext,
-  { user, limit, all }: { readonly user?: string | undefined; readonly limit: string; readonly all: boolean },
+  { user, status, text, sort, limit, all }: AllSandboxesFlags,
 ): Promise<void> {
   const { client, isJson, signal } = context
   const user_id = user === undefined ? undefined : await findUserId(context, user)
+  const query = { limit, user_id, text, status: status?.toUpperCase(), sort_order: sortOrders[sort] }
   await listPages({
-    open: (page_id) => client.open('listAllSandboxes', { query: { limit, user_id, page_id }, signal }),
+    open: (page_id) => client.open('listAllSandboxes', { query: { ...query, page_id }, signal }),
     table: ownedSandboxTable,
     isJson,
     all,
@@ -63,11 +77,22 @@ export async function sandboxesOfUsersCommand(
 
 function ownedSandboxTable(items: readonly string[], hasHead: boolean): string {
   const rows = items.map((item) => {
-    const { id, user_id, status, sandbox_spec_id, created_at }: OwnedSandbox = JSON.parse(item)
-    const created = sanitizeLine(String(created_at)).slice(0, 19).replace('T', ' ')
-    return [sanitizeLine(id), status, sanitizeLine(sandbox_spec_id), sanitizeLine(user_id ?? ''), created]
+    const { id, user_id, user_name, status, sandbox_spec_id, ...more }: OwnedSandbox = JSON.parse(item)
+    const why = more.status_reason?.message ?? more.status_detail ?? ''
+    return [
+      sanitizeLine(id),
+      status,
+      sanitizeLine(user_name ?? user_id ?? ''),
+      sanitizeLine(sandbox_spec_id),
+      relativeTime(more.created_at),
+      relativeTime(more.used_at),
+      `$${more.cost.toFixed(2)}`,
+      String(more.conversations),
+      sanitizeLine(why),
+    ]
   })
-  return table(rows, [29, 10, 22, 38, 21], hasHead ? ['ID', 'STATUS', 'SPEC', 'USER', 'CREATED'] : undefined)
+  const head = ['ID', 'STATUS', 'USER', 'SPEC', 'CREATED', 'USED', 'COST', 'CONV', 'DETAIL']
+  return table(rows, [29, 10, 22, 18, 11, 11, 9, 6], hasHead ? head : undefined)
 }
 
 /** Prints a sandbox; of one that does not run why, and the next command. */
@@ -205,7 +230,8 @@ function isStatus(error: unknown, status: number): boolean {
   return error instanceof CallError && error.status === status
 }
 
-async function waitAndReport(context: SandboxServerContext, id: string): Promise<number> {
+/** Returns the exit code. */
+export async function waitAndReport(context: SandboxServerContext, id: string): Promise<number> {
   const { isJson } = context
   if (!isJson) printNote(`Sandbox ${sanitizeLine(id)}`)
   const info = await waitUntilStarted(context, id)
