@@ -118,6 +118,53 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
     await page.context().close()
   })
 
+  test('administrators see the sandboxes and conversations of all users, and pause or delete many at once', async () => {
+    const [ann, eve] = [
+      await createUser(server, { name: 'Ann Lee' }),
+      await createUser(server, { name: 'Eve' }),
+    ]
+    for (const one of [ann, ann, eve]) {
+      const { id } = await one.requestOrThrow<{ id: string }>('POST', '/api/v1/sandboxes')
+      await one.waitForSandbox(id, 'RUNNING')
+    }
+    for (const viewport of [
+      { width: 1280, height: 800 },
+      { width: 390, height: 844 },
+    ]) {
+      const { page, problems } = await open(server.key, { viewport, bypassCSP: true })
+      await page.getByText('No sandboxes of your own').waitFor()
+      await page.getByRole('link', { name: 'Sandboxes of all users' }).click()
+      await page.getByRole('heading', { name: 'All sandboxes', level: 1 }).waitFor()
+      const rows = page.getByRole('row').filter({ has: page.getByRole('checkbox') })
+      await rows.filter({ hasText: 'Eve' }).waitFor()
+      await page.getByLabel('Search in the sandboxes').fill('ann lee')
+      await rows.filter({ hasText: 'Eve' }).waitFor({ state: 'hidden' })
+      await expect.poll(() => rows.count()).toBe(2)
+      for (const box of await rows.getByRole('checkbox').all()) await box.check()
+      await page.getByText('2 selected').waitFor()
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(viewport.width)
+      expect(await findViolations(page, `all-sandboxes-${viewport.width}`)).toEqual([])
+      const pictures = process.env.SLIPWAY_TEST_PICTURES
+      if (pictures !== undefined)
+        await page.screenshot({ path: `${pictures}/all-sandboxes-${viewport.width}.png` })
+      if (viewport.width > 1000) {
+        await page.getByRole('button', { name: 'Pause' }).click()
+        await expect.poll(() => rows.locator('.status.paused').count()).toBe(2)
+        await page.getByLabel('State').selectOption('running')
+        await page.getByText('Nothing matches').waitFor()
+      } else {
+        await page.getByRole('button', { name: 'Delete', exact: true }).click()
+        await page.getByRole('button', { name: 'Delete 2 with their files' }).click()
+        await page.getByText('Nothing matches').waitFor()
+        await goTo(page, 'All conversations')
+        await page.getByLabel('Search in titles').waitFor()
+        expect(await findViolations(page, 'all-conversations')).toEqual([])
+      }
+      expect(problems).toEqual([])
+      await page.context().close()
+    }
+  })
+
   test('administrators see users and make keys, which are shown once; others do not', async () => {
     const { page, problems } = await open(server.key, { viewport: { width: 390, height: 800 } })
     await goTo(page, 'Users')

@@ -333,7 +333,10 @@ async function takeSandboxServer(executablePath: string): Promise<void> {
     )
     await take(
       browser,
-      ['users', 'audit'].map((section) => ({ name: `fleet-${section}`, open: go(`/fleet/${section}`) })),
+      ['all-sandboxes', 'all-conversations', 'users', 'audit'].map((section) => ({
+        name: `fleet-${section}`,
+        open: go(`/fleet/${section}`),
+      })),
       signIn(server.key),
     )
   } finally {

@@ -2,6 +2,8 @@ import { useParams } from '@tanstack/react-router'
 import { useAnswer } from '../api/queries.ts'
 import { sandboxServer } from '../api/session.ts'
 import { SideNav } from '../ui/side-nav.tsx'
+import { AllConversations } from './all-conversations.tsx'
+import { AllSandboxes } from './all-sandboxes.tsx'
 import { AuditPage } from './audit.tsx'
 import { AppConversations } from './conversations.tsx'
 import { Keys } from './keys.tsx'
@@ -16,16 +18,27 @@ const sections = {
   keys: 'Keys and use',
 } as const
 
-/** The pages of a sandbox server. Those of users and of the audit are for administrators. */
+const adminSections = {
+  ...sections,
+  'all-sandboxes': 'All sandboxes',
+  'all-conversations': 'All conversations',
+  users: 'Users',
+  audit: 'Audit',
+} as const
+
+/** The pages of a sandbox server. Those of all users and of the audit are for administrators. */
 export function FleetPage() {
   const { section = 'sandboxes' } = useParams({ strict: false })
   const me = useAnswer(['me'], (signal) => sandboxServer.call('me', { signal }))
-  const shown = me.data?.role === 'admin' ? { ...sections, users: 'Users', audit: 'Audit' } : sections
+  const isAdmin = me.data?.role === 'admin'
+  const shown = isAdmin ? adminSections : sections
   return (
     <div className="page with-nav">
       <SideNav label="Sections" to="/fleet/$section" sections={shown} current={section} />
       <div className="page-body">
-        {section === 'sandboxes' && <Sandboxes />}
+        {section === 'sandboxes' && <Sandboxes isAdmin={isAdmin} />}
+        {section === 'all-sandboxes' && <AllSandboxes />}
+        {section === 'all-conversations' && <AllConversations />}
         {section === 'conversations' && <AppConversations />}
         {section === 'specs' && <Specs />}
         {section === 'keys' && <Keys />}

@@ -1,5 +1,6 @@
 import { firstChars, formatBytes } from '@slipway/shared/text'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useRef } from 'react'
 import { useAction } from '../api/queries.ts'
 import { sandboxServer } from '../api/session.ts'
@@ -10,7 +11,7 @@ import { Menu } from '../ui/menu.tsx'
 import { Table } from '../ui/table.tsx'
 
 /** The sandboxes of the caller, with their state and what can be done with each. */
-export function Sandboxes() {
+export function Sandboxes({ isAdmin }: { readonly isAdmin: boolean }) {
   const query = useQuery({
     queryKey: ['sandboxes'],
     queryFn: ({ signal }) => sandboxServer.call('searchSandboxes', { query: { limit: '100' }, signal }),
@@ -36,9 +37,17 @@ export function Sandboxes() {
           <Icon name="plus" /> Start
         </button>
       </div>
+      {isAdmin && (
+        <p className="quiet">
+          These are your own.{' '}
+          <Link to="/fleet/$section" params={{ section: 'all-sandboxes' }}>
+            Sandboxes of all users
+          </Link>
+        </p>
+      )}
       <Table
         query={query}
-        empty="No sandboxes"
+        empty={isAdmin ? 'No sandboxes of your own' : 'No sandboxes'}
         head={['Id', 'State', 'Spec', 'Use', 'Limits', 'Age', '']}
         rows={boxes.map((box) => ({
           key: box.id,
