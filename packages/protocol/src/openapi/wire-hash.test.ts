@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '3d8fdc546d08fa48573a74447a1703aec58a7b7b4e0fef7f98dcb521b4a8b333'
+const expectedHash = '1562c920278a29354f747cf6725a5da79588285dce331d0f8ee1dca2ef01e60d'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -176,7 +176,9 @@ export class KubernetesBackend implements Backend {
     const pod = await this.#findPod(id)
     if (pod === undefined) return ''
     const tail = Math.ceil(maxBytes / bytesOfLine)
-    return plainOutput(await cluster.readLog(pod.metadata?.name ?? '', tail, maxBytes), maxBytes)
+    // The cluster cuts the end of what is longer.
+    const text = await cluster.readLog(pod.metadata?.name ?? '', tail, maxBytes * 16)
+    return plainOutput(text, maxBytes)
   }
 
   async remove(id: string): Promise<void> {

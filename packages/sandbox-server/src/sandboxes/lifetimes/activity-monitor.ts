@@ -6,6 +6,7 @@ import type { Reconciler } from '../reconcile/reconciler.ts'
 import type { SandboxContext } from '../state/context.ts'
 import { decide, findDeletion, type Lifetimes, needsIdleTime } from '../state/lifetimes.ts'
 import type { SandboxConnection, SandboxInfoReader } from '../state/sandbox-info.ts'
+import { notAnsweringDetail } from '../state/status-reason.ts'
 import { fetchIdleSeconds } from './idle-time.ts'
 import type { LastUseTracker } from './last-use.ts'
 
@@ -23,7 +24,6 @@ interface ActivityState {
 }
 
 const restartedDetail = 'Its agent server was started again in the sandbox.'
-const notAnsweringDetail = 'Its agent server does not answer.'
 /** An agent server that misses fewer may be busy. */
 const maxMissedAnswers = 12
 const healthIntervalMs = 15_000

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { findStatusReason } from './status-reason.ts'
 
 const box = { id: 'sb-1', status: 'ERROR', spec: { image: 'registry.example/agent:1' } } as const
+const again = 'It cannot continue and is tried again:'
 const late = 'The agent server was not ready after 120 s:'
 const node = 'No node of the cluster takes it: 0/3 nodes are available:'
 
@@ -101,19 +102,20 @@ const details: readonly (readonly [backend: string, detail: string, code: string
     'port_taken',
     'docker ps',
   ],
-  ['process', `${late} it has no address. `, 'not_answering', 'slipway sandbox resume sb-1'],
+  ...['process', 'docker', 'kubernetes'].map(
+    (backend) =>
+      [backend, `${late} it does not answer. `, 'not_answering', 'slipway sandbox logs sb-1'] as const,
+  ),
+  ['docker', `${again} the backend docker is not configured`, 'backend_missing', 'slipway sandbox rm sb-1'],
   [
     'docker',
-    `${late} it does not answer. `,
-    'not_answering',
-    'docker logs $(docker ps -aqf label=dev.slipway.sandbox=sb-1)',
+    `${again} No container engine was found at /var/run/docker.sock: start Docker or Podman, or name its socket`,
+    'backend_unavailable',
+    'docker info',
   ],
-  [
-    'kubernetes',
-    `${late} it does not answer in time. `,
-    'not_answering',
-    'kubectl logs -l slipway.dev/sandbox=sb-1',
-  ],
+  ['docker', `${again} connect ECONNREFUSED /run/podman/podman.sock`, 'backend_unavailable', 'docker info'],
+  ['kubernetes', `${again} connect ECONNREFUSED 10.0.0.1:443`, 'backend_unavailable', 'kubectl cluster-info'],
+  ['process', `${again} EACCES: permission denied, mkdir '/x'`, 'backend_unavailable', 'slipway doctor'],
   ['process', 'It ended with exit code 127:\n/nothing: not found', 'ended', 'slipway sandbox resume sb-1'],
 ]
 
@@ -130,6 +132,14 @@ test('one that waits says why, and one that runs or rests does not', () => {
   expect(reason('STARTING', `${node} 3 Insufficient memory.`)).toBe('unschedulable')
   expect(reason('STARTING', null)).toBeUndefined()
   expect(reason('RUNNING', 'port is already allocated')).toBeUndefined()
+  expect(reason('RUNNING', 'Its agent server does not answer.')).toBe('not_answering')
+  const silent = {
+    ...box,
+    status: 'RUNNING',
+    backend: 'docker',
+    detail: 'Its agent server does not answer.',
+  } as const
+  expect(findStatusReason(silent)?.next_command).toBe('slipway sandbox restart sb-1')
   expect(reason('PAUSED', 'Its Pod was removed and its volume is kept.')).toBeUndefined()
 })
 

@@ -23,6 +23,7 @@ interface Cause {
 }
 
 const resume = 'slipway sandbox resume {id}'
+const logs = 'slipway sandbox logs {id}'
 const describePod = 'kubectl describe pods -l slipway.dev/sandbox={id}'
 
 /**
@@ -93,19 +94,49 @@ const causes: readonly Cause[] = [
     pattern: /^The agent server was not ready after/,
     words:
       'Its program runs, and its agent server does not answer in the time of SLIPWAY_SANDBOX_START_SECONDS.',
-    next: {
-      process: resume,
-      docker: 'docker logs $(docker ps -aqf label=dev.slipway.sandbox={id})',
-      kubernetes: 'kubectl logs -l slipway.dev/sandbox={id}',
-    },
+    next: logs,
+  },
+  {
+    code: 'backend_missing',
+    pattern: /^It cannot continue and is tried again: the backend \S+ is not configured/,
+    words:
+      'Its backend is no longer configured: set SLIPWAY_BACKEND, or the spec that it was made from, as before.',
+    next: 'slipway sandbox rm {id}',
+  },
+  {
+    code: 'backend_unavailable',
+    pattern:
+      /^It cannot continue and is tried again: [\s\S]*(No container engine was found|container engine at \S+ (did not answer|refuses)|ECONNREFUSED|ECONNRESET|ENOTFOUND|EHOSTUNREACH|ETIMEDOUT|EACCES|Unauthorized|Forbidden)/,
+    words: 'What runs it, the container engine or the cluster, does not answer this server or refuses it.',
+    next: { process: 'slipway doctor', docker: 'docker info', kubernetes: 'kubectl cluster-info' },
   },
 ]
 
-/** Why it does not run, and the next command. Null for one that runs, is paused or starts without a fault. */
+/** Of one that runs and misses its checks. */
+export const notAnsweringDetail = 'Its agent server does not answer.'
+
+const silent: Omit<Cause, 'pattern'> = {
+  code: 'not_answering',
+  words: 'Its agent server has not answered for minutes: it hangs, or has no memory or processor left.',
+  next: 'slipway sandbox restart {id}',
+}
+
+/**
+ * Why it does not run, or does not answer, and the next command. Null for one that runs, is paused or starts
+ * without a fault.
+ */
 export function findStatusReason({ id, status, detail, backend, spec }: StuckSandbox): StatusReason | null {
-  if (status === 'RUNNING') return null
+  if (status === 'RUNNING') return detail === notAnsweringDetail ? toReason(silent, id, backend, spec) : null
   const cause = causes.find(({ pattern }) => pattern.test(detail ?? '')) ?? generalCause(status, spec)
-  if (cause === undefined) return null
+  return cause === undefined ? null : toReason(cause, id, backend, spec)
+}
+
+function toReason(
+  cause: Omit<Cause, 'pattern'>,
+  id: string,
+  backend: string,
+  spec: StuckSandbox['spec'],
+): StatusReason {
   const next = typeof cause.next === 'string' ? cause.next : (cause.next[backend] ?? resume)
   const command = next.replaceAll('{id}', id).replaceAll('{image}', spec?.image ?? 'IMAGE')
   return { code: cause.code, message: cause.words, next_command: command }
