@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '1562c920278a29354f747cf6725a5da79588285dce331d0f8ee1dca2ef01e60d'
+const expectedHash = 'bb4838a232cc720e75c97a86a95e4e0bde31d56e27b522b5ae0a0c5eadda626f'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

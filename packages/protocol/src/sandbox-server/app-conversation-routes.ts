@@ -196,6 +196,7 @@ export const appConversationRoutes = defineRoutes(
       },
     }),
     forkAppConversation: route.post('/api/v1/app-conversations/{conversation_id}/fork', {
+      audit: { target: 'conversation', id: 'conversation_id' },
       summary: 'Copy a conversation and the files of its workspace',
       description:
         'Starts a conversation in a new sandbox of the same spec, with the files of one moment and the events before it; the first one continues. Answers at once with a start task, like a start. Its own first event (key forked_from) names the last event that the files have seen.',

@@ -48,6 +48,7 @@ export const operatorRoutes = defineRoutes(
       responses: ok('One page.', pageOf(ownedConversation).meta({ id: 'OwnedConversationPage' })),
     }),
     changeSandboxes: route.post('/api/admin/sandboxes/actions', {
+      audit: { target: 'sandbox' },
       summary: 'Pause or delete several sandboxes of any users',
       description: 'Each for itself: one that fails holds up no other. Deletions keep the conversations.',
       body: changeSandboxesRequest,
@@ -82,7 +83,7 @@ export const operateRoutes = defineRoutes(
     getSandboxLog: route.get('/api/v1/sandboxes/{sandbox_id}/log', {
       summary: 'Read what the agent server of a sandbox printed',
       description: `The last 256 KiB; of a deleted one the last 64 KiB, for 7 days. ${who}`,
-      audit: true,
+      audit: { target: 'sandbox', id: 'sandbox_id' },
       params: sandboxParams,
       responses: ok('Its log, without secrets.', sandboxLog),
     }),
@@ -93,6 +94,7 @@ export const operateRoutes = defineRoutes(
       responses: ok('Its events.', z.object({ items: z.array(sandboxEvent) })),
     }),
     execInSandbox: route.post('/api/v1/sandboxes/{sandbox_id}/exec', {
+      audit: { target: 'sandbox', id: 'sandbox_id' },
       summary: 'Run a command in a sandbox by bash, and wait for its end',
       description: who,
       params: sandboxParams,
@@ -101,6 +103,7 @@ export const operateRoutes = defineRoutes(
       example: { command: 'df -h' },
     }),
     restartSandbox: route.post('/api/v1/sandboxes/{sandbox_id}/restart', {
+      audit: { target: 'sandbox', id: 'sandbox_id' },
       summary: 'End the processes of a sandbox and start its agent server again on its files',
       description: `Answers when it is on its way. What runs in it ends. ${who}`,
       params: sandboxParams,

@@ -55,6 +55,10 @@ export class AuditStore implements AuditRows {
     yield* execute(forgetNamesSql, `user:${user}`)
     yield* execute('UPDATE audit SET caller = ? WHERE caller = ?', `user:${pseudonym}`, `user:${user}`)
     yield* execute('UPDATE audit SET target = ? WHERE target = ?', pseudonym, user)
+    yield* execute('UPDATE sandbox_event SET actor = ? WHERE actor = ?', `user:${pseudonym}`, `user:${user}`)
+    // What was paid for is added up after the user too.
+    for (const table of ['conversation_usage', 'sandbox_usage'])
+      yield* execute(`UPDATE ${table} SET "user" = ? WHERE "user" = ?`, pseudonym, user)
     for (const column of ['before', 'after']) {
       const sql = `UPDATE audit SET "${column}" = replace("${column}", ?, ?) WHERE "${column}" LIKE ? ESCAPE '!'`
       // Whole texts of the JSON: an id may be a part of another word.

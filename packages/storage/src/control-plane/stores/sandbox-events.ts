@@ -27,7 +27,10 @@ export const oldLogsSql = `DELETE FROM sandbox_log WHERE created_at < ? OR creat
   SELECT created_at FROM sandbox_log ORDER BY created_at DESC LIMIT 1 OFFSET ${maxLogs})`
 
 export function* addSandboxEvent(row: SandboxEventRow): Work<void> {
-  yield* execute(addEventSql, ...eventColumns.map((name) => row[name]))
+  const values = eventColumns.map((name) => row[name])
+  // A command changes no row that the audit shows.
+  const describe = row.kind === 'exec' ? () => ({ before: {}, after: { command: row.detail } }) : undefined
+  yield { sql: addEventSql, values, describe }
   yield* execute(trimEventsSql, row.sandbox, row.sandbox)
 }
 
