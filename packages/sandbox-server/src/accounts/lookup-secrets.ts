@@ -28,7 +28,7 @@ export class LookupSecrets {
   /** Grants a sandbox all that its owner has now; later ones stay unknown to it. */
   async grantAll({ id, owner }: SandboxOwner): Promise<void> {
     const names = (await this.#listOwned(owner)).map(({ name }) => name)
-    await this.#grants.grantSecrets(id, names)
+    if (names.length > 0) await this.#grants.grantSecrets(id, names)
   }
 
   /** Names and descriptions of what a sandbox may read. */

@@ -74,8 +74,8 @@ export function sandboxHandlers(deps: {
         spec: request.query.sandbox_spec_id,
         idempotencyKey: request.header('idempotency-key'),
       })
-      await lookupSecrets.grantAll(row)
-      return { json: await sandboxes.getInfo(row) }
+      const [json] = await Promise.all([sandboxes.getInfo(row), lookupSecrets.grantAll(row)])
+      return { json }
     },
     pauseSandbox: changeOwn(sandboxes, (row, by) => sandboxes.pause(row, by)),
     resumeSandbox: changeOwn(sandboxes, (row, by) => sandboxes.resume(row, by)),

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import type { Instant, SandboxStatus } from '@slipway/protocol'
+import type { Instant } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
 import type { SandboxRow } from '@slipway/storage/control-plane'
 import { hashKey } from '../auth/authenticator.ts'
-import { type AgentInstance, fetchInstance, probeKey } from '../network/agent-server-probe.ts'
+import { fetchInstance, isSameInstance, probeKey } from '../network/agent-server-probe.ts'
 import { decodeEndpoint } from '../network/endpoint.ts'
 import { backoffDelay } from './reconcile/backoff-delay.ts'
 import type { Reconciler } from './reconcile/reconciler.ts'
@@ -47,39 +47,40 @@ export class WarmPool {
     return undefined
   }
 
-  /** RUNNING when it answers, so that one round trip and one write is all that a claim takes. */
+  /** One round trip, and one write beside it, is all that a claim of one that answers takes. */
   async #claim(row: SandboxRow, spec: ResolvedSpec, owner: string, org: string | null) {
-    const { cipher, clock, repository, reconciler, instances } = this.#deps
+    const { cipher, clock, repository, reconciler } = this.#deps
     const secrets = openSecrets(cipher, row)
     if (secrets === undefined || secrets.key === null || !this.#isFresh(row, spec)) {
       await this.#discard(row)
       return undefined
     }
-    const [isReady, instance] = await this.#ask(row, secrets.key)
-    const claimed = await repository.claim(row.id, {
-      ...{ owner, org, used_at: clock.now() * 1000 },
-      ...{ key_hash: hashKey(secrets.key), sealed: sealSecrets(cipher, secrets) },
-      // Without an epoch: it is created again for its owner.
-      ...(isReady ? {} : { status: 'STARTING' satisfies SandboxStatus, epoch: null }),
-    })
-    if (claimed?.status === 'STARTING') reconciler.notify(row.id)
-    else if (claimed !== undefined) instances.note(claimed, instance)
-    return claimed
+    const { key } = secrets
+    const sealed = sealSecrets(cipher, secrets)
+    const members = { owner, org, used_at: clock.now() * 1000, key_hash: hashKey(key), sealed }
+    const [claimed, isReady] = await Promise.all([repository.claim(row.id, members), this.#ask(row, key)])
+    if (claimed === undefined || isReady) return claimed
+    // Without an epoch: it is created again for its owner.
+    const starting = await repository.update(claimed, { status: 'STARTING', epoch: null })
+    if (starting !== undefined) reconciler.notify(row.id)
+    return starting ?? claimed
   }
 
-  /** Whether it accepts its key, and which start of its agent server answers. */
-  async #ask(row: SandboxRow, key: string): Promise<[boolean, AgentInstance | undefined]> {
-    const { fetch, clock, signal } = this.#deps
+  /** Whether the agent server answers that has accepted its key, or another one accepts it. */
+  async #ask(row: SandboxRow, key: string): Promise<boolean> {
+    const { fetch, clock, signal, instances } = this.#deps
     const { AGENT_SERVER: url } = decodeEndpoint(row).addresses
-    if (url === undefined) return [false, undefined]
+    if (url === undefined) return false
     const context = { fetch, clock, signal: AbortSignal.any([signal, clock.timeout(answerMs)]) }
     try {
-      const target = { url, key: new Secret(key) }
-      const answers = await Promise.all([probeKey(url, key, context), fetchInstance(target, context)])
-      return [answers[0].kind === 'ready', answers[1]]
+      const known = instances.find(row)
+      const instance = await fetchInstance({ url, key: new Secret(key) }, context)
+      if (instance !== undefined && known !== undefined && isSameInstance(instance, known)) return true
+      instances.note(row, instance)
+      return (await probeKey(url, key, context)).kind === 'ready'
     } catch {
       signal.throwIfAborted()
-      return [false, undefined]
+      return false
     }
   }
 
