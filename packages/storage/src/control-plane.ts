@@ -7,7 +7,7 @@ export type {
   AppConversationRows,
 } from './control-plane/app-conversations.ts'
 export type { AllowedBy, AuditFilter, AuditRow, AuditRows } from './control-plane/audit-rows.ts'
-export { AuditTrail, currentAuditTrail } from './control-plane/audit-trail.ts'
+export { AuditTrail, currentAuditTrail, leaveAuditTrail } from './control-plane/audit-trail.ts'
 export type { ControlPlaneStore, PendingMessageRow, QuotaRows } from './control-plane/control-plane-store.ts'
 export { type Lease, type Leases, LocalLeases } from './control-plane/leases.ts'
 export { everyOwner, ownedBy } from './control-plane/owned-by.ts'

@@ -1,5 +1,5 @@
 import type { Timer } from '@slipway/shared/time'
-import type { SandboxRow } from '@slipway/storage/control-plane'
+import { leaveAuditTrail, type SandboxRow } from '@slipway/storage/control-plane'
 import type { DesiredStateWriter } from './desired-state.ts'
 import type { ActivityMonitor } from './lifetimes/activity-monitor.ts'
 import type { Reconciler } from './reconcile/reconciler.ts'
@@ -52,7 +52,7 @@ export class ControlLoop implements AsyncDisposable {
         await desired.waitSettled(claimed, clock.timeout(refillWaitMs)).catch(() => undefined)
       if (!signal.aborted) await pool.fill()
     }
-    refill().catch((error: unknown) => this.#logFailure(error))
+    leaveAuditTrail(refill).catch((error: unknown) => this.#logFailure(error))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

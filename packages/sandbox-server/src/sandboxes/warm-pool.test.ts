@@ -1,3 +1,4 @@
+import { AuditTrail } from '@slipway/storage/control-plane'
 import { expect, test } from 'vitest'
 import {
   ann,
@@ -39,6 +40,36 @@ test('one of the pool is ready when it is claimed, and its key opens nothing bef
     expect(now).toHaveLength(1)
     expect(now[0]?.id).not.toBe(claimed.id)
   })
+})
+
+test('the line of the audit is about the one that is claimed, not about the one that takes its place', async () => {
+  const at = await createFixture([{ warm: 1 }])
+  const sandboxes = await at.open({ reconcileMs: 60_000 })
+  for (const isDead of [false, true]) {
+    await eventually(async () => expect(await pooled(at)).toHaveLength(1))
+    const [spare] = await pooled(at)
+    if (isDead) at.backend.crash(spare?.id ?? '')
+    const about = {
+      action: 'startSandbox',
+      method: 'POST',
+      route: '/',
+      target_type: 'sandbox',
+      request_id: 'r',
+    }
+    const trail = new AuditTrail(about, 1)
+    const { id } = await trail.run(async () => {
+      const row = await sandboxes.start(ann)
+      await sandboxes.waitSettled(row.id, soon())
+      await eventually(async () => expect(await pooled(at)).toHaveLength(1))
+      return row
+    })
+    expect(trail.toRow([], 200)).toMatchObject({
+      target: id,
+      before: { owner: null },
+      after: { owner: 'ann' },
+    })
+    expect(trail.toRow([], 200).after).not.toHaveProperty('sandboxes')
+  }
 })
 
 test('no caller sees a sandbox of the pool', async () => {

@@ -39,6 +39,11 @@ export function currentAuditTrail(): AuditTrail | undefined {
   return trail?.isEnded === true ? undefined : trail
 }
 
+/** For work that a request causes and that is not its own, such as steps of a reconciliation. */
+export function leaveAuditTrail<T>(work: () => T): T {
+  return trails.exit(work)
+}
+
 export class AuditTrail {
   isEnded = false
   target: string | undefined
@@ -83,10 +88,9 @@ export class AuditTrail {
   toRow(further: readonly NotedChange[] = [], status: number | null = null): AuditRow {
     const changes = [...this.#changes, ...further]
     const { target_type } = this.#about
-    const target =
-      this.#pseudonym ??
-      this.target ??
-      changes.find(({ type, before }) => type === target_type && !before)?.id
+    const ofType = changes.filter(({ type }) => type === target_type)
+    // A claim of the warm pool creates no row.
+    const target = this.#pseudonym ?? this.target ?? (ofType.find(({ before }) => !before) ?? ofType[0])?.id
     return {
       id: this.#id,
       ...this.#about,
@@ -116,11 +120,15 @@ function toMembers(
     if (side === 'before' && created.has(key)) continue
     if (id === target || type === 'document') Object.assign(members, change[side])
     else if (change[side] !== undefined && change[side === 'before' ? 'after' : 'before'] === undefined)
-      others[`${type}s`] = [...new Set([...(others[`${type}s`] ?? []), id])].slice(0, maxOthers)
+      others[pluralOf(type)] = [...new Set([...(others[pluralOf(type)] ?? []), id])].slice(0, maxOthers)
   }
   const all = { ...others, ...members }
   if (Object.keys(all).length === 0) return null
   return JSON.stringify(all).length > maxMembersLength
     ? { is_cut: true, changed_members: Object.keys(all).slice(0, maxOthers) }
     : all
+}
+
+function pluralOf(type: string): string {
+  return type === 'sandbox' ? 'sandboxes' : `${type}s`
 }

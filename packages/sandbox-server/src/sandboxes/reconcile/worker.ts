@@ -1,7 +1,7 @@
 import { Problem } from '@slipway/protocol'
 import { errorText } from '@slipway/shared/text'
 import type { Timer } from '@slipway/shared/time'
-import type { Lease, SandboxRow } from '@slipway/storage/control-plane'
+import { type Lease, leaveAuditTrail, type SandboxRow } from '@slipway/storage/control-plane'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
 import type { SandboxContext } from '../state/context.ts'
 import { parseSandboxStatus } from '../state/sandbox-repository.ts'
@@ -51,7 +51,7 @@ export class Worker {
     this.failure = undefined
     this.#timer?.cancel()
     this.#timer = undefined
-    this.running ??= this.#run()
+    this.running ??= leaveAuditTrail(() => this.#run())
   }
 
   /** Starts no further step. Resolves when the current one is over. */
