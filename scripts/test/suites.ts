@@ -82,6 +82,18 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'nginx and Caddy for two minutes: reverse-proxy.sandbox has a simple proxy, socket-server.test the pings',
   },
   {
+    file: 'packages/sandbox-server/src/backends/kubernetes/copy-files.k8s.test.ts',
+    why: 'the end of a server that copies a Pod: kubernetes-backend.k8s has the copies',
+  },
+  {
+    file: 'packages/sandbox-server/src/start/continue-elsewhere.process.test.ts',
+    why: 'starts with the log of a sandbox that is gone: fork.process gives an agent server a log in the same way',
+  },
+  {
+    file: 'packages/sandbox-server/src/backends/process/pause-above.sandbox.test.ts',
+    why: 'real writers: disk-guard.test has them on a clock of the test, process-backend.sandbox freezes to copy',
+  },
+  {
     file: 'conformance/sandbox-server/chart.k8s.test.ts',
     why: 'an installation by Helm, on the same backend',
   },
@@ -91,7 +103,7 @@ export const nightlyFiles: readonly NightlyFile[] = [
   },
   {
     file: 'conformance/sandbox-server/lifecycle.sandbox.test.ts',
-    why: 'archives and forks of whole servers: fork.process and continue-elsewhere.process have the starts, process-backend.sandbox the files',
+    why: 'archives and forks of whole servers: fork.process has the starts, process-backend.sandbox the files',
   },
   {
     file: 'conformance/sandbox-server/stuck-sandboxes.sandbox.test.ts',
