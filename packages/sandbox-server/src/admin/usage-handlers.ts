@@ -14,6 +14,7 @@ import {
   usageAmounts,
 } from '@slipway/storage/control-plane'
 import { getCaller } from '../auth/authenticator.ts'
+import { csvLine } from './csv.ts'
 
 interface UsageDeps {
   readonly controlPlane: Pick<ControlPlaneStore, 'usage' | 'sandboxes' | 'users'>
@@ -81,11 +82,9 @@ export function usageHandlers({ controlPlane, now }: UsageDeps) {
     },
     async downloadUsage(request) {
       const { items } = await report(toQuery(request))
-      const lines = [
-        columns.join(','),
-        ...items.map((item) => columns.map((name) => csvField(item[name as keyof typeof item])).join(',')),
-      ]
-      return { bytes: Buffer.from(`${lines.join('\r\n')}\r\n`), contentType: 'text/csv; charset=utf-8' }
+      const lines = items.map((item) => csvLine(columns.map((name) => item[name])))
+      const text = [csvLine(columns), ...lines].join('')
+      return { bytes: Buffer.from(text), contentType: 'text/csv; charset=utf-8' }
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
@@ -106,11 +105,4 @@ function compareKeys(a: string | null, b: string | null): number {
 
 function round(hours: number): number {
   return Number(hours.toFixed(4))
-}
-
-/** RFC 4180. A spreadsheet takes a text with these beginnings for a formula, and names are what users choose. */
-function csvField(value: string | number | null): string {
-  if (typeof value !== 'string') return String(value ?? '')
-  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

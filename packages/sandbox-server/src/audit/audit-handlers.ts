@@ -1,9 +1,9 @@
 import type { Handlers } from '@slipway/http'
 import { formatInstant, type RouteQuery, type sandboxServerRoutes } from '@slipway/protocol'
 import type { AuditFilter, AuditRow } from '@slipway/storage/control-plane'
+import { csvLine } from '../admin/csv.ts'
 import { type Caller, getCaller } from '../auth/authenticator.ts'
 import type { AuditLog } from './audit-log.ts'
-import { csvLine } from './csv.ts'
 
 const exportPage = 500
 
