@@ -32,6 +32,8 @@ const trails = new AsyncLocalStorage<AuditTrail>()
 /** Longest JSON text of the members before or after. */
 const maxMembersLength = 16_384
 const maxOthers = 50
+/** Changes of a request that are kept, besides those of its target: each transaction writes a line of all of them. */
+const maxChanges = 500
 
 /** The trail of the request that is being answered. */
 export function currentAuditTrail(): AuditTrail | undefined {
@@ -81,16 +83,21 @@ export class AuditTrail {
 
   /** Keeps changes that are durable. */
   keep(changes: readonly NotedChange[]): void {
-    this.#changes.push(...changes)
+    for (const change of changes)
+      if (this.#changes.length < maxChanges || change.id === this.target) this.#changes.push(change)
   }
 
   /** The line, with further changes of a transaction that is not durable yet. */
   toRow(further: readonly NotedChange[] = [], status: number | null = null): AuditRow {
     const changes = [...this.#changes, ...further]
     const { target_type } = this.#about
-    const ofType = changes.filter(({ type }) => type === target_type)
-    // A claim of the warm pool creates no row.
-    const target = this.#pseudonym ?? this.target ?? (ofType.find(({ before }) => !before) ?? ofType[0])?.id
+    const ids = new Set(changes.filter(({ type }) => type === target_type).map(({ id }) => id))
+    const target =
+      this.#pseudonym ??
+      this.target ??
+      changes.find((change) => change.type === target_type && isBegun(change))?.id ??
+      (ids.size === 1 ? [...ids][0] : undefined)
+    const several = target === undefined ? target_type : undefined
     return {
       id: this.#id,
       ...this.#about,
@@ -99,17 +106,26 @@ export class AuditTrail {
       target: target === undefined ? null : firstChars(target, 200),
       allowed_by: this.allowedBy,
       status,
-      before: this.#pseudonym === undefined ? toMembers(changes, 'before', target) : null,
-      after: this.#pseudonym === undefined ? toMembers(changes, 'after', target) : null,
+      before: this.#pseudonym === undefined ? toMembers(changes, 'before', target, several) : null,
+      after: this.#pseudonym === undefined ? toMembers(changes, 'after', target, several) : null,
     }
   }
 }
 
-/** Members of the target itself; of other rows that came or went the ids, by type. */
+/** A new row of an owner, or one of the warm pool that has got its owner. */
+function isBegun({ before, after }: NotedChange): boolean {
+  return before === undefined ? after?.owner !== null : before.owner === null
+}
+
+/**
+ * Members of the target itself, or by its id of each row of the type `several`; of other rows that came or went
+ * the ids, by type.
+ */
 function toMembers(
   changes: readonly NotedChange[],
   side: 'before' | 'after',
   target: string | undefined,
+  several: string | undefined,
 ): Members | null {
   const members: Record<string, unknown> = {}
   const others: Record<string, string[]> = {}
@@ -119,8 +135,13 @@ function toMembers(
     const { type, id, key } = change
     if (side === 'before' && created.has(key)) continue
     if (id === target || type === 'document') Object.assign(members, change[side])
-    else if (change[side] !== undefined && change[side === 'before' ? 'after' : 'before'] === undefined)
-      others[pluralOf(type)] = [...new Set([...(others[pluralOf(type)] ?? []), id])].slice(0, maxOthers)
+    else if (type === several && change.before !== undefined && change.after !== undefined)
+      members[id] = Object.assign(members[id] ?? {}, change[side])
+    else if (change[side] !== undefined && change[side === 'before' ? 'after' : 'before'] === undefined) {
+      others[pluralOf(type)] ??= []
+      const ids = others[pluralOf(type)] ?? []
+      if (ids.length < maxOthers && !ids.includes(id)) ids.push(id)
+    }
   }
   const all = { ...others, ...members }
   if (Object.keys(all).length === 0) return null

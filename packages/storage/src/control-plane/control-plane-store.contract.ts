@@ -139,6 +139,33 @@ function auditContract(open: OpenStore): void {
     expect(items[2]).toEqual(changed)
   })
 
+  test('a line names a sandbox that was claimed, and each of several that were changed', async () => {
+    await using fixture = await open()
+    const { audit, sandboxes } = fixture.store
+    const run = async (action: string, work: () => Promise<unknown>) => {
+      const route = { method: 'POST', route: '/sandboxes', target_type: 'sandbox', request_id: 'r' }
+      await new AuditTrail({ ...route, action }, 7).run(work)
+      return (await audit.search({ action, limit: 10 })).items
+    }
+    await sandboxes.add(sandboxRow({ id: 'p', owner: null, status: 'RUNNING' }))
+    for (const id of ['a', 'b', 'c']) await sandboxes.add(sandboxRow({ id, owner: 'u' }))
+    const claimed = await run('start', async () => {
+      await sandboxes.add(sandboxRow({ id: 'refilled', owner: null }))
+      await sandboxes.update('a', { wanted: 'paused' })
+      await sandboxes.claim('p', { owner: 'u', sealed: Buffer.from('of u') })
+    })
+    expect(claimed).toMatchObject([{ target: 'p', before: { owner: null }, after: { owner: 'u' } }])
+    const several = await run('several', async () => {
+      for (const id of ['b', 'c']) await sandboxes.update(id, { wanted: 'gone' })
+    })
+    const [before, after] = [{ wanted: 'running' }, { wanted: 'gone' }]
+    expect(several).toMatchObject([
+      { target: null, before: { b: before, c: before }, after: { b: after, c: after } },
+    ])
+    const one = await run('one', () => sandboxes.update('b', { wanted: 'paused' }))
+    expect(one).toMatchObject([{ target: 'b', before: after, after: { wanted: 'paused' } }])
+  })
+
   test('a change within a trail and its line are one transaction', async () => {
     await using fixture = await open()
     const { audit, users, documents } = fixture.store
