@@ -123,6 +123,28 @@ test('all data of a person goes, lines of the audit stay under a pseudonym, and 
   expect(await findErasure(deps, 'ben')).toBeUndefined()
 }, 60_000)
 
+test('a sandbox that the user has deleted before is gone too before all is certified', async () => {
+  const work = await openWork()
+  const { sandboxes, ids, controlPlane, backend } = work
+  let isDown = true
+  backend.before = (verb) => {
+    if (verb === 'remove' && isDown) throw new Error('the engine is down')
+  }
+  const [row] = await sandboxes.find([ids.ann])
+  if (row !== undefined) await sandboxes.remove(row)
+  const erasing = eraseUser(depsOf(work, controlPlane), 'ann', AbortSignal.timeout(20_000))
+  const first = await Promise.race([erasing, systemClock.sleep(1_000)])
+  expect(first).toBeUndefined()
+  isDown = false
+  expect(await erasing).toMatchObject({ counts })
+  expect(backend.sandboxes.has(ids.ann)).toBe(false)
+  const left = [
+    await controlPlane.sandboxEvents.list(ids.ann),
+    await controlPlane.sandboxEvents.getLog(ids.ann),
+  ]
+  expect(left).toEqual([[], undefined])
+}, 60_000)
+
 test('broken off at each change, a repeat continues and certifies the same', async () => {
   let at = 0
   for (let isBroken = true; isBroken; at++) {

@@ -79,7 +79,7 @@ export async function eraseUser(deps: EraseUserDeps, user: string, signal: Abort
   await users.removeKeys(user)
   for (let round = 0; ; round++) {
     await deleteWork(deps, user)
-    // Also those that an earlier try has marked, which are in no list any more.
+    // Also those that were deleted before, and are being removed.
     for (const id of inventory.ids.sandboxes ?? []) await deps.sandboxes.untilGone(id, signal)
     const left = await takeInventory(deps, user)
     if (!hasWork(left)) break
@@ -112,14 +112,10 @@ async function deleteWork(deps: EraseUserDeps, user: string): Promise<void> {
   for (const id of await pendingMessages.listIds(user)) await pendingMessages.remove(id)
 }
 
+/** Also those that are being removed, which are in no list of the user. */
 async function listSandboxes({ controlPlane }: EraseUserDeps, owner: string): Promise<SandboxRow[]> {
   const all: SandboxRow[] = []
-  let page_id: string | undefined
-  do {
-    const page = await controlPlane.sandboxes.search({ owner }, { limit: 100, page_id })
-    all.push(...page.items)
-    page_id = page.next_page_id ?? undefined
-  } while (page_id !== undefined)
+  for await (const row of controlPlane.sandboxes.iterateAll()) if (row.owner === owner) all.push(row)
   return all
 }
 
