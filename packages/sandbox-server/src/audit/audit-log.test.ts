@@ -155,6 +155,21 @@ test('what is refused has a line with the status, the caller where the key is kn
   ])
 })
 
+test('what is done in a sandbox has the right by which it was allowed', async () => {
+  const { call, lines } = await startServer()
+  const { key } = (await call('POST', '/api/keys', { scopes: ['read', 'operate'] })).json
+  const { key: reader } = (await call('POST', '/api/keys', { scopes: ['read'] })).json
+  for (const as of [undefined, key, reader])
+    await call('POST', '/api/v1/sandboxes/sb-1/restart', undefined, as)
+  const target = { type: 'sandbox', id: 'sb-1' }
+  const role = 'administrator'
+  expect((await lines('?action=restartSandbox')).toReversed()).toMatchObject([
+    { status: 200, target, allowed_by: { role, scope: 'write' } },
+    { status: 200, target, allowed_by: { role, scope: 'operate' } },
+    { status: 403, allowed_by: null },
+  ])
+})
+
 test('console sign-ins name the user and the session, refused ones have a line too', async () => {
   const { call, lines, key } = await startServer()
   await call('POST', '/console/session', { key: 'wrong-key' }, '')

@@ -76,9 +76,13 @@ export class Authenticator {
       return { sandbox }
     }
     const caller = await this.authenticateCaller(header)
+    const role = caller.isAdmin ? 'administrator' : 'user'
     if (access === 'operate') {
-      if (caller.scopes.includes('write') || caller.scopes.includes('operate')) return caller
-      throw new Problem('forbidden', 'This key may not do that: it needs the scope write, or operate.')
+      const scope = (['write', 'operate'] as const).find((one) => caller.scopes.includes(one))
+      if (scope === undefined)
+        throw new Problem('forbidden', 'This key may not do that: it needs the scope write, or operate.')
+      noteOnTrail(caller, { role, scope, org_id: caller.boundOrg })
+      return caller
     }
     const needed: Scope = access !== 'user' ? 'admin' : method === 'GET' ? 'read' : 'write'
     if (!caller.scopes.includes(needed) || (needed === 'admin' && !caller.isAdmin)) {
@@ -86,7 +90,6 @@ export class Authenticator {
     }
     if (access === 'server' && caller.boundOrg !== null)
       throw new Problem('forbidden', 'A key of an organisation may not do that')
-    const role = caller.isAdmin ? 'administrator' : 'user'
     noteOnTrail(caller, { role, scope: needed, org_id: caller.boundOrg })
     return caller
   }

@@ -1,5 +1,6 @@
 import type { Scope } from '@slipway/protocol'
 import { systemClock } from '@slipway/shared/time'
+import { AuditTrail } from '@slipway/storage/control-plane'
 import { expect, test } from 'vitest'
 import { operateHandlers } from './operate-handlers.ts'
 import type { SandboxesOptions } from './state/context.ts'
@@ -79,6 +80,21 @@ test('owners and operators look into a sandbox, and for all others it is unknown
     ['logs', 'user:olga', null],
     ['exec', 'user:olga', 'echo ****'],
   ])
+})
+
+test('a line of the audit says whether it was the own sandbox or that of somebody else', async () => {
+  const { sandboxes, run } = await open()
+  const { id } = await startAndWait(sandboxes)
+  for (const [as, scope] of [
+    [ann, 'write'],
+    [caller('olga', ['write', 'operate']), 'operate'],
+  ] as const) {
+    const route = { action: 'a', method: 'POST', route: '/x', target_type: 'sandbox', request_id: 'r' }
+    const trail = new AuditTrail(route, 5)
+    trail.allowedBy = { role: 'user', scope: 'write', org_id: null }
+    await trail.run(() => run('listSandboxEvents', as, id))
+    expect(trail.toRow().allowed_by).toMatchObject({ role: 'user', scope })
+  }
 })
 
 test('a restart ends the processes and starts them again on the same files', async () => {

@@ -4,6 +4,7 @@ import type { Clock } from '@slipway/shared/time'
 import {
   actorOf,
   type ControlPlaneStore,
+  currentAuditTrail,
   ownedBy,
   type SandboxEventRow,
 } from '@slipway/storage/control-plane'
@@ -117,8 +118,10 @@ function requireAccess(caller: Caller, row: OwnedSandbox | undefined): boolean {
     if (scopes.includes('write')) return false
     throw new Problem('forbidden', 'This key may not do that: it needs the scope write.')
   }
-  if (scopes.includes('operate') && isWithinReach(caller, row)) return true
-  throw missingProblem()
+  if (!scopes.includes('operate') || !isWithinReach(caller, row)) throw missingProblem()
+  const trail = currentAuditTrail()
+  if (trail?.allowedBy) trail.allowedBy = { ...trail.allowedBy, scope: 'operate' }
+  return true
 }
 
 function missingProblem(): Problem {
