@@ -139,6 +139,28 @@ function auditContract(open: OpenStore): void {
     expect(items[2]).toEqual(changed)
   })
 
+  test('a user with any number of conversations is forgotten in lines', async () => {
+    await using fixture = await open()
+    const { audit } = fixture.store
+    const ids = Array.from({ length: 70_000 }, (_, at) => `c${at}`)
+    const after = { title: 'Salary' }
+    const rows = [
+      auditRow({ id: '1', created_at: 1, caller: 'user:u', target: 'c0', after }),
+      auditRow({ id: '2', created_at: 2, caller: 'user:root', target: 'c69999', after }),
+      auditRow({ id: '3', created_at: 3, caller: null, target: 'u', after }),
+      auditRow({ id: '4', created_at: 4, caller: null, target: 'c1', after }),
+      auditRow({ id: '5', created_at: 5, caller: 'user:v', target: 'x', after }),
+    ]
+    for (const row of rows) await audit.put(row)
+    expect(await audit.countAbout('u', [...ids, 'u', 'c1'])).toBe(4)
+    await audit.pseudonymise('u', 'erased', ids)
+    const { items } = await audit.search({ limit: 10 })
+    expect(items.map((row) => [row.id, row.after])).toEqual([
+      ['5', after],
+      ...['4', '3', '2', '1'].map((id) => [id, null]),
+    ])
+  })
+
   test('a line names a sandbox that was claimed, and each of several that were changed', async () => {
     await using fixture = await open()
     const { audit, sandboxes } = fixture.store

@@ -5,6 +5,8 @@ import type { PageQuery, RowPage } from '../rows.ts'
 import { execute, queryNumber, type RowSession, type Work } from './session.ts'
 import { Table } from './table.ts'
 
+const batchIds = 500
+
 /** Writes a line as a part of another change. */
 export type Put = (row: AuditRow) => Work<void>
 
@@ -34,9 +36,10 @@ export class AuditStore implements AuditRows {
   }
 
   async countAbout(user: string, ids: readonly string[]): Promise<number> {
-    return await this.#session.read(
-      queryNumber(`SELECT count(*) FROM audit WHERE ${about(ids)}`, ...aboutValues(user, ids)),
-    )
+    let count = await this.#session.read(queryNumber(countOfUserSql, ...ofUser(user)))
+    for (const some of batchesOf(ids, user))
+      count += await this.#session.read(queryNumber(countOfTargetsSql(some.length), `user:${user}`, ...some))
+    return count
   }
 
   pseudonymise(user: string, pseudonym: string, ids: readonly string[]): Promise<void> {
@@ -48,10 +51,9 @@ export class AuditStore implements AuditRows {
   }
 
   *#pseudonymise(user: string, pseudonym: string, ids: readonly string[]): Work<void> {
-    yield* execute(
-      `UPDATE audit SET "before" = NULL, "after" = NULL WHERE ${about(ids)}`,
-      ...aboutValues(user, ids),
-    )
+    yield* execute(`${forgetMembersSql} WHERE caller = ? OR target = ?`, ...ofUser(user))
+    for (const some of batchesOf(ids, user))
+      yield* execute(`${forgetMembersSql} WHERE target IN (${placeholders(some.length)})`, ...some)
     yield* execute(forgetNamesSql, `user:${user}`)
     yield* execute('UPDATE audit SET caller = ? WHERE caller = ?', `user:${pseudonym}`, `user:${user}`)
     yield* execute('UPDATE audit SET target = ? WHERE target = ?', pseudonym, user)
@@ -76,10 +78,23 @@ export class AuditStore implements AuditRows {
 const forgetNamesSql = `UPDATE audit SET target = NULL
   WHERE caller = ? AND target_type IN ('secret', 'profile', 'consent')`
 
-function about(ids: readonly string[]): string {
-  return `caller = ? OR target IN (${['?', ...ids.map(() => '?')].join(', ')})`
+const forgetMembersSql = 'UPDATE audit SET "before" = NULL, "after" = NULL'
+const countOfUserSql = 'SELECT count(*) FROM audit WHERE caller = ? OR target = ?'
+
+function countOfTargetsSql(count: number): string {
+  return `SELECT count(*) FROM audit WHERE coalesce(caller, '') <> ? AND target IN (${placeholders(count)})`
 }
 
-function aboutValues(user: string, ids: readonly string[]): string[] {
-  return [`user:${user}`, user, ...ids]
+function ofUser(user: string): [caller: string, target: string] {
+  return [`user:${user}`, user]
+}
+
+function placeholders(count: number): string {
+  return Array.from({ length: count }, () => '?').join(', ')
+}
+
+/** A statement has a limited number of values. */
+function* batchesOf(ids: readonly string[], except: string): Generator<readonly string[]> {
+  const all = [...new Set(ids)].filter((id) => id !== except)
+  for (let start = 0; start < all.length; start += batchIds) yield all.slice(start, start + batchIds)
 }
