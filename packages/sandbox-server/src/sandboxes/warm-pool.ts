@@ -58,7 +58,7 @@ export class WarmPool {
     const { key } = secrets
     const sealed = sealSecrets(cipher, secrets)
     const members = { owner, org, used_at: clock.now() * 1000, key_hash: hashKey(key), sealed }
-    const [claimed, isReady] = await Promise.all([repository.claim(row.id, members), this.#ask(row, key)])
+    const [claimed, isReady] = await Promise.all([repository.claim(row, members), this.#ask(row, key)])
     if (claimed === undefined || isReady) return claimed
     // Without an epoch: it is created again for its owner.
     const starting = await repository.update(claimed, { status: 'STARTING', epoch: null })

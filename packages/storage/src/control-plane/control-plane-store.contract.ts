@@ -407,6 +407,19 @@ function claimContract(open: OpenStore): void {
     expect(ids.map((row) => row?.id)).toEqual(['a', 'a', undefined, 'a'])
   })
 
+  test('a claim of one that was started again since it was listed gets nothing', async () => {
+    await using fixture = await open()
+    const { sandboxes } = fixture.store
+    const row = sandboxRow({ id: 'a', owner: null, status: 'RUNNING' })
+    await sandboxes.add(row)
+    const renewed = Buffer.from('with another key')
+    await sandboxes.update('a', { sealed: renewed, epoch: 'second' })
+    const members = { owner: 'alice', sealed: Buffer.from('of alice') }
+    expect(await sandboxes.claim('a', members, row.sealed)).toBeUndefined()
+    expect(await sandboxes.claim('a', members, renewed)).toMatchObject({ owner: 'alice' })
+    expect(await sandboxes.claim('a', members, renewed)).toMatchObject({ owner: 'alice' })
+  })
+
   test('of concurrent claims one gets the sandbox', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 12 }), async (ids) => {

@@ -87,12 +87,13 @@ export interface SandboxRows extends Rows<SandboxRow> {
   listPooled(spec: string): Promise<readonly SandboxRow[]>
   /**
    * Assigns a RUNNING sandbox of the warm pool to an owner and sets `changed_at`; undefined when another call
-   * has it, or when it is no longer in the pool. `sealed` is made for this call: a repeated one, after an
-   * answer that was lost, returns the row again.
+   * has it, or when it is no longer in the pool, or no longer sealed as `listed`: another start has another
+   * key. `sealed` is made for this call: a repeated one, after an answer that was lost, returns the row again.
    */
   claim(
     id: string,
     members: SandboxChange & Pick<SandboxRow, 'sealed'> & { readonly owner: string },
+    listed?: Buffer,
   ): Promise<SandboxRow | undefined>
   /** Newest first, without sandboxes whose desired state is `gone`. */
   search(scope: Scope | AdminScope, query: PageQuery): Promise<RowPage<SandboxRow>>

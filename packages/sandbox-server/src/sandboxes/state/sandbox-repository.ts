@@ -116,8 +116,11 @@ export class SandboxRepository {
   }
 
   /** Gives a sandbox of the warm pool an owner: RUNNING where its agent server has answered just before. */
-  async claim(...[id, members]: Parameters<SandboxRows['claim']>): Promise<SandboxRow | undefined> {
-    const row = await this.#repeat('claim', () => this.#rows.claim(id, members))
+  async claim(
+    { id, sealed }: SandboxRow,
+    members: Parameters<SandboxRows['claim']>[1],
+  ): Promise<SandboxRow | undefined> {
+    const row = await this.#repeat('claim', () => this.#rows.claim(id, members, sealed))
     if (row === undefined) return undefined
     this.changes.notify(id)
     if (row.status === 'RUNNING') this.#onRunning(id)

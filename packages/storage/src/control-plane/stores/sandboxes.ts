@@ -56,8 +56,8 @@ export class SandboxStore extends TableRows<SandboxRow> implements SandboxRows {
     return this.session.read(this.table.select(pooledClause, spec))
   }
 
-  claim(...[id, members]: Parameters<SandboxRows['claim']>): Promise<SandboxRow | undefined> {
-    return this.session.write(() => this.#claim(id, members))
+  claim(...given: Parameters<SandboxRows['claim']>): Promise<SandboxRow | undefined> {
+    return this.session.write(() => this.#claim(...given))
   }
 
   override remove(id: string): Promise<boolean> {
@@ -126,11 +126,14 @@ export class SandboxStore extends TableRows<SandboxRow> implements SandboxRows {
     return row && matchesMembers(row, where) ? yield* this.#change(row, members, by) : undefined
   }
 
-  *#claim(...[id, members]: Parameters<SandboxRows['claim']>): Work<SandboxRow | undefined> {
+  *#claim(...[id, members, listed]: Parameters<SandboxRows['claim']>): Work<SandboxRow | undefined> {
     const row = yield* this.table.get(id)
     if (row === undefined || Buffer.compare(row.sealed, members.sealed) === 0) return row
     const isPooled = row.owner === null && row.wanted === 'running' && row.status === 'RUNNING'
-    return isPooled ? yield* this.#change(row, members, { actor: actorOf(members.owner) }) : undefined
+    const isAsListed = listed === undefined || Buffer.compare(row.sealed, listed) === 0
+    return isPooled && isAsListed
+      ? yield* this.#change(row, members, { actor: actorOf(members.owner) })
+      : undefined
   }
 
   *#remove(id: string): Work<boolean> {
