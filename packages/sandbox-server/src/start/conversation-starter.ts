@@ -320,6 +320,8 @@ export class ConversationStarter implements AsyncDisposable {
     const sandbox = newSandboxId()
     start.sandbox = sandbox
     await start.progress.update({ sandbox })
+    // Otherwise it may be the idle one that is paused to make room for its fork.
+    sandboxes.touch(source.sandbox)
     const row = await sandboxes.start(scope, {
       ...{ id: sandbox, spec: from?.spec, specPath: ['path', 'conversation_id'] },
     })

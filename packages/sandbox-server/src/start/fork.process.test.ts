@@ -80,6 +80,19 @@ test('a fork has the files and the log of the first conversation, and both conti
   expect(stage.logged.filter((line) => line.includes('"error"'))).toEqual([])
 })
 
+test('the first sandbox is in use before room is made for that of the fork', slow, async () => {
+  await using stage = await openFinished()
+  const { sandbox, sandboxes } = stage
+  const start = sandboxes.start.bind(sandboxes)
+  sandboxes.touched.length = 0
+  sandboxes.start = async (...input) => {
+    // `pause_idle` pauses those that were not used for long.
+    if (!sandboxes.touched.includes(sandbox)) throw new Error('the first one was paused')
+    return await start(...input)
+  }
+  expect(await stage.fork()).toMatchObject({ status: 'READY', detail: null })
+})
+
 test('events that are younger than the files are not in the fork', slow, async () => {
   await using stage = await openFinished()
   const { id, sandboxes, read } = stage
