@@ -170,6 +170,30 @@ test('what is done in a sandbox has the right by which it was allowed', async ()
   ])
 })
 
+test('a change that an answer does not wait for is in its line', async () => {
+  await using opened = await openTestControlPlane()
+  const { audit, users } = opened.controlPlane
+  await using auditLog = new AuditLog({ rows: audit, clock: systemClock, log: () => {} })
+  const trail = auditLog.openTrail('createUser', sandboxServerRoutes.createUser, 'r')
+  const row = {
+    id: 'u',
+    name: 'Ann',
+    email: null,
+    org: null,
+    is_admin: false,
+    daily_conversation_limit: null,
+  }
+  let added: unknown
+  trail.run(() => {
+    added = users.addUser({ ...row, created_at: 1 })
+  })
+  trail.end({ status: 201 } as never)
+  await added
+  await auditLog.settle()
+  const { items } = await audit.search({ limit: 10 })
+  expect(items).toMatchObject([{ status: 201, target: 'u', after: { name: 'Ann' } }])
+})
+
 test('console sign-ins name the user and the session, refused ones have a line too', async () => {
   const { call, lines, key } = await startServer()
   await call('POST', '/console/session', { key: 'wrong-key' }, '')

@@ -2,7 +2,7 @@ import type { AppOptions } from '@slipway/http'
 import type { Instant, LogFunction, Route } from '@slipway/protocol'
 import { ownMember } from '@slipway/shared/json'
 import { type Clock, repeat } from '@slipway/shared/time'
-import { type AuditRow, type AuditRows, AuditTrail } from '@slipway/storage/control-plane'
+import { type AuditRows, AuditTrail } from '@slipway/storage/control-plane'
 
 type OpenTrail = NonNullable<AppOptions['openTrail']>
 type RequestTrail = ReturnType<OpenTrail>
@@ -51,7 +51,7 @@ export class AuditLog implements AsyncDisposable {
         const { conversation, sandbox, status } = entry
         trail.setIds({ conversation: conversation ?? null, sandbox: sandbox ?? null })
         trail.isEnded = true
-        this.#put(trail.toRow([], status))
+        this.#put(trail, status)
       },
     }
   }
@@ -70,9 +70,10 @@ export class AuditLog implements AsyncDisposable {
     await this.settle()
   }
 
-  #put(row: AuditRow): void {
-    if (row.caller === null && this.#waiting.size >= maxWaiting) return
-    this.#track(this.#rows.put(row), 'a line of the audit was not stored')
+  #put(trail: AuditTrail, status: number): void {
+    if (trail.toRow().caller === null && this.#waiting.size >= maxWaiting) return
+    const put = async () => await this.#rows.put(trail.toRow([], status))
+    this.#track(trail.settle().then(put), 'a line of the audit was not stored')
   }
 
   #prune(): void {

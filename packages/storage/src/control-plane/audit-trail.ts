@@ -53,6 +53,7 @@ export class AuditTrail {
   readonly #about: Pick<AuditRow, 'action' | 'method' | 'route' | 'target_type' | 'request_id' | 'created_at'>
   readonly #id = randomUUID()
   readonly #changes: NotedChange[] = []
+  readonly #writes = new Set<Promise<unknown>>()
   #pseudonym: string | undefined
   #caller: AuditCaller = { caller: null, via: null, org: null }
   #ids: Pick<AuditRow, 'conversation' | 'sandbox'> = { conversation: null, sandbox: null }
@@ -79,6 +80,20 @@ export class AuditTrail {
   /** The line names a user by a pseudonym from now on, and no members. */
   forget(pseudonym: string): void {
     this.#pseudonym = pseudonym
+  }
+
+  /** A change of the request that has begun. */
+  track(write: Promise<unknown>): void {
+    const ended: Promise<unknown> = write.then(
+      () => this.#writes.delete(ended),
+      () => this.#writes.delete(ended),
+    )
+    this.#writes.add(ended)
+  }
+
+  /** Resolves when the changes that have begun are durable or have failed: their lines are older than the last. */
+  async settle(): Promise<void> {
+    await Promise.all(this.#writes)
   }
 
   /** Keeps changes that are durable. */

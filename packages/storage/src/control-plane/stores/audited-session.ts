@@ -51,6 +51,12 @@ export class AuditedSession implements RowSession {
   async write<T>(makeWork: () => Work<T>): Promise<T> {
     const trail = currentAuditTrail()
     if (trail === undefined) return await this.#session.write(makeWork)
+    const written = this.#write(trail, makeWork)
+    trail.track(written)
+    return await written
+  }
+
+  async #write<T>(trail: AuditTrail, makeWork: () => Work<T>): Promise<T> {
     let changes: NotedChange[] = []
     const result = await this.#session.write(() => {
       changes = []
