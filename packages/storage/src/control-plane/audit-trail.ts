@@ -7,7 +7,8 @@
  * transaction (`audited-session.ts`). The status is added when the request has been answered; a line without
  * one is that of a request whose server ended in between. A request that changed no row gets its line then.
  *
- * A trail ends with its answer: work that continues in the background belongs to no request.
+ * A trail ends with its answer: work that begins in the background after it belongs to no request. The last line
+ * waits for changes that have begun, and a line has a limited number of them, as each transaction writes it again.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
