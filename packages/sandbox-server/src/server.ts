@@ -196,7 +196,7 @@ export function callerHandlers(services: Services) {
       ...{ users, quota, storageQuota, maxSandboxes: config.maxSandboxes },
       sandboxes: controlPlane.sandboxes,
     }),
-    ...overviewHandlers({ controlPlane, sandboxes, specs }),
+    ...overviewHandlers({ controlPlane, sandboxes, specs, log: common.log }),
     ...usageHandlers({ controlPlane, now }),
     ...auditHandlers({ auditLog }),
     ...settingsHandlers({ accounts, users, sandboxes }),

@@ -3,12 +3,14 @@ import {
   executionStatus,
   formatInstant,
   type Instant,
+  type LogFunction,
   type OwnedConversation,
   type OwnedSandbox,
   Problem,
   type sandboxServerRoutes,
 } from '@slipway/protocol'
 import { Semaphore } from '@slipway/shared/async'
+import { errorText } from '@slipway/shared/text'
 import {
   type AppConversationRow,
   actorOf,
@@ -30,13 +32,14 @@ interface OverviewDeps {
   readonly controlPlane: Pick<ControlPlaneStore, 'sandboxes' | 'conversations' | 'users'>
   readonly sandboxes: Pick<Sandboxes, 'get' | 'pause' | 'remove' | 'find' | 'lastUse'>
   readonly specs: Pick<SandboxSpecs, 'find'>
+  readonly log: LogFunction
 }
 
 /** Of one request: a pause waits for its backend. */
 const concurrentChanges = 8
 
 /** What administrators see of the sandboxes and conversations of others, and do with them. */
-export function overviewHandlers({ controlPlane, sandboxes, specs }: OverviewDeps) {
+export function overviewHandlers({ controlPlane, sandboxes, specs, log }: OverviewDeps) {
   const { users } = controlPlane
   /** A Problem `not_found` for one of another organisation than that of the key. */
   const findSandbox = async (caller: Caller, id: string): Promise<SandboxRow> => {
@@ -100,7 +103,7 @@ export function overviewHandlers({ controlPlane, sandboxes, specs }: OverviewDep
       }
       // An id that comes twice is changed once.
       const outcomes = new Map(
-        [...new Set(ids)].map((id) => [id, semaphore.run(() => outcomeOf(change(id)))]),
+        [...new Set(ids)].map((id) => [id, semaphore.run(() => outcomeOf(change(id), log))]),
       )
       const results = ids.map(async (id) => ({ id, ...(await (outcomes.get(id) ?? done)) }))
       return { json: { results: await Promise.all(results) } }
@@ -135,13 +138,17 @@ async function findNames(
 }
 
 /** As the action alone would answer. */
-async function outcomeOf(change: Promise<void>): Promise<{ status: number; detail: string | null }> {
+async function outcomeOf(
+  change: Promise<void>,
+  log: LogFunction,
+): Promise<{ status: number; detail: string | null }> {
   try {
     await change
     return done
   } catch (error) {
-    if (!(error instanceof Problem)) throw error
-    return { status: statusByCode[error.code], detail: error.message }
+    if (error instanceof Problem) return { status: statusByCode[error.code], detail: error.message }
+    log('error', 'a sandbox could not be changed', { error: errorText(error) })
+    return { status: 500, detail: 'It failed; the log of the server says why' }
   }
 }
 

@@ -77,9 +77,12 @@ async function openServer() {
   const sandboxVerbs = {
     find: async () => rows,
     lastUse: () => 1,
-    pause: async ({ id }: SandboxRow) => void removed.push(`paused ${id}`),
+    pause: async ({ id }: SandboxRow) => {
+      if (id === 'broken') throw new Error('a secret of the engine')
+      removed.push(`paused ${id}`)
+    },
     get: async (_: unknown, id: string) => {
-      const row = rows.find((one) => one.id === id)
+      const row = id === 'broken' && rows[0] ? { ...rows[0], id } : rows.find((one) => one.id === id)
       if (row === undefined) throw new Problem('not_found', 'There is no such sandbox')
       return row
     },
@@ -130,6 +133,7 @@ async function openServer() {
       controlPlane: trial.controlPlane,
       sandboxes: sandboxVerbs as never,
       specs: createSpecs([{}]),
+      log: () => {},
     }),
   }
   const answer = () => ({ json: null })
@@ -238,7 +242,7 @@ test('an administrator’s key of an organisation acts on that organisation only
     if (status === 201 && answer.json.org_id !== undefined) expect(answer.json.org_id).toBe(ids.a)
   }
   expect(removed).toEqual(['sandbox-a', 'ann-a'])
-  const body = { action: 'pause', ids: ['sandbox-b', 'sandbox-a', 'sandbox-a', 'none'] }
+  const body = { action: 'pause', ids: ['sandbox-b', 'sandbox-a', 'sandbox-a', 'none', 'broken'] }
   const missing = { status: 404, detail: 'There is no such sandbox' }
   expect((await call('admin, bound', 'POST', '/api/admin/sandboxes/actions', body)).json).toEqual({
     results: [
@@ -246,6 +250,7 @@ test('an administrator’s key of an organisation acts on that organisation only
       { id: 'sandbox-a', status: 200, detail: null },
       { id: 'sandbox-a', status: 200, detail: null },
       { id: 'none', ...missing },
+      { id: 'broken', status: 500, detail: 'It failed; the log of the server says why' },
     ],
   })
   expect(removed.splice(2)).toEqual(['paused sandbox-a'])
