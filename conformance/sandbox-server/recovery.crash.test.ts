@@ -55,7 +55,7 @@ test(
     await using first = await SandboxServer.prepare()
     await using second = await SandboxServer.prepare()
     // By day those of a start without a pool are left to the scenario above.
-    const wanted = kills(...(isNightly ? ['add', 'start'] : []), 'claim', 'init')
+    const wanted = kills(...(isNightly ? ['add', 'start'] : []), 'claim')
     const seen = await crashAtEveryStep([first, second], warmPoolScenario, (steps) =>
       isThorough ? steps : steps.filter((step) => wanted.some((name) => step === `1 ${name}`)),
     )
