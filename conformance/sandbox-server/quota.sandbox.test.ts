@@ -181,7 +181,7 @@ test('an administrator limits what one user stores, and the user sees its use', 
   expect(await user.get('/api/quota/status')).toMatchObject({
     conversations: { limit: 1, used: 1 },
     stored_bytes: { limit: 5 * 1024 * 1024, used: expect.any(Number) },
-    sandboxes: { limit: null, used: 1 },
+    sandboxes: { limit: 10, used: 1 },
   })
   expect(await admin.get(path)).toEqual(await user.get('/api/quota/status'))
   expect((await user.requestJson('GET', path)).status).toBe(403)

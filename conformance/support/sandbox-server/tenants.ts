@@ -65,6 +65,7 @@ export const bodies: Readonly<Record<string, object>> = {
   'POST /api/v1/sandboxes/{sandbox_id}/exec': { command: 'true' },
   'PATCH /api/v1/app-conversations/{conversation_id}': { title: 'Taken over' },
   'POST /api/v1/app-conversations/{conversation_id}/send-message': message,
+  'POST /api/v1/app-conversations/{conversation_id}/fork': {},
   'POST /api/v1/app-conversations/{conversation_id}/switch_profile': { profile_name: 'of-nobody' },
   'POST /api/v1/app-conversations/{conversation_id}/switch_acp_model': { model: 'of-nobody' },
   'POST /api/v1/conversations/{target}/pending-messages': message,
@@ -76,6 +77,9 @@ export const bodies: Readonly<Record<string, object>> = {
   'PUT /api/admin/quota/orgs/{org_id}/quota': { daily_conversation_limit: 1 },
   'PUT /api/admin/quota/users/{user_id}/quota': { daily_conversation_limit: 1 },
   'PATCH /api/admin/users/{user_id}': { name: 'Taken over' },
+  'PATCH /api/admin/organizations/{org_id}': { name: 'Taken over' },
+  'POST /api/keys/{key_id}/rotate': {},
+  'POST /api/admin/users/{user_id}/keys/{key_id}/rotate': {},
   'PUT /api/v1/repository-consents/{consent_id}': { decision: 'allow' },
   'POST /api/service/users/{user_id}/orgs/{org_id}/api-keys': { name: 'of-nobody' },
 }
