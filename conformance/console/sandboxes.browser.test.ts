@@ -34,8 +34,11 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
     return watched
   }
   const goTo = async (page: Page, section: string) => {
-    await page.getByRole('navigation', { name: 'Sections' }).getByRole('link', { name: section }).click()
-    await page.getByRole('heading', { name: section, level: 1 }).waitFor()
+    await page
+      .getByRole('navigation', { name: 'Sections' })
+      .getByRole('link', { name: section, exact: true })
+      .click()
+    await page.getByRole('heading', { name: section, level: 1, exact: true }).waitFor()
   }
 
   test('a conversation in a sandbox is read from its history, followed, and written to', async () => {
