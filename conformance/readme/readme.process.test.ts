@@ -25,6 +25,7 @@ const programs = new Map(
 const otherShellBlocks: Readonly<Record<string, string>> = {
   'slipway backup /backups/agent': 'maintenance/backup.process.test.ts runs these commands',
   'slipway documents ls': 'packages/cli/src/program/local-data.process.test.ts runs these commands',
+  'slipway audit --refused': 'sandboxes/sandboxes.sandbox.test.ts runs these commands',
   'slipway accept-log --data': 'events/accept-log.process.test.ts runs these commands',
   'npm ci': 'they install and run everything; .ci/run does',
   'npx slipway serve ': 'it runs until it is stopped; the tests start this server',
