@@ -199,7 +199,8 @@ test('a slow consumer slows the client', async () => {
         return { json: sizeBytes }
       },
     },
-    { idleMs: 100 },
+    // Shorter than the consumer waits, and longer than a busy machine keeps the client waiting.
+    { idleMs: 400 },
   )
   const body = Buffer.from(file('x'.repeat(60_000_000)) + end)
   const outgoing = request({
