@@ -88,7 +88,7 @@ export function AuditPage() {
       />
       <ShowMore pages={pages} />
       <p className="quiet">
-        The requests of a year that changed something or showed a secret, and those that were refused.
+        The requests of a year that changed something or showed a secret, and those that were refused.{' '}
         <code>slipway audit export</code> writes them as JSON lines or CSV.
       </p>
     </>
