@@ -19,8 +19,8 @@ import { ControlPlane } from '../support/sandbox-server.ts'
  * Sandboxes as a user of the API sees them, polled every 10 ms, on each backend. A cold start, from the
  * request to RUNNING: p50 at most 1.3 times (docker: 1.5) the start of a bare agent server (as a process with
  * a warm compile cache, or as a container) until it answers. From the warm pool, beside one request
- * of a bare server and one row that is written durably. Pause and resume, beside a bare server that records both
- * states durably and calls the freezer or the engine.
+ * of a bare server and one row that is written durably. Pause and resume, beside a bare server that records
+ * both states durably and calls the freezer or the engine.
  */
 export const sandboxBenchmarks: Readonly<Record<string, Benchmark>> = {
   'sandboxes-bubblewrap': {

@@ -51,7 +51,7 @@ function defineEngineTests(name: string, engine: TestEngine): void {
     await expectArchive((await openContext()).user)
   })
 
-  test('an agent server that its container starts again is told its settings again', limit, async () => {
+  test('an agent server that its container starts again gets its settings again', limit, async () => {
     const specs = [{ ...supervisedSpec, backend: 'docker' }]
     const env = { SLIPWAY_SANDBOX_SPECS: JSON.stringify(specs), SLIPWAY_RECONCILE_SECONDS: '2' }
     await expectAgentRestart((await openContext(env)).user)

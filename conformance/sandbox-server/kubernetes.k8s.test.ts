@@ -87,7 +87,7 @@ function defineTests(cluster: TestCluster): void {
     await expectArchive((await open()).user)
   })
 
-  test('an agent server that its Pod starts again is told its settings again', limit, async () => {
+  test('an agent server that its Pod starts again gets its settings again', limit, async () => {
     const spec = { ...supervisedSpec, kubernetes: { image_pull_policy: 'IfNotPresent' } }
     const at = await open({ SLIPWAY_SANDBOX_SPECS: JSON.stringify([spec]), SLIPWAY_RECONCILE_SECONDS: '2' })
     await expectAgentRestart(at.user)

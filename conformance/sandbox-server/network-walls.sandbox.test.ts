@@ -25,7 +25,10 @@ describe.for(users)('the server runs as %s', ([, uid]) => {
   let reason = ''
   let openPort: number
   let first: SandboxInfo
-  /** Of the machine, without container networks: those that come after the start of the sandbox are not blocked. */
+  /**
+   * Of the machine, without container networks: those that come after the start of the sandbox are not
+   * blocked.
+   */
   let addresses: readonly string[]
   beforeAll(async () => {
     reason = cannotRunAs(uid)

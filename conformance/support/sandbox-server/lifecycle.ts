@@ -119,7 +119,9 @@ export const supervisedSpec = {
 const killAgentServer =
   'for each in /proc/[0-9]*; do tr "\\0" " " < $each/cmdline | grep -q "^node .*main.js" && kill -9 $(basename $each); done'
 
-/** An agent server that something in the sandbox starts again is told its settings again. For `supervisedSpec`. */
+/**
+ * An agent server that something in the sandbox starts again gets its settings again. For `supervisedSpec`.
+ */
 export async function expectAgentRestart(user: User): Promise<void> {
   const identify = (git_user_name: string) =>
     user.requestOrThrow('POST', '/api/v1/settings', { git_user_name, git_user_email: 'a@example.org' })
@@ -134,7 +136,7 @@ export async function expectAgentRestart(user: User): Promise<void> {
   await identify('Bea')
   // It ends before it can answer.
   await runInSandbox(sandbox, killAgentServer).catch(() => undefined)
-  await waitFor('it is told the new name', async () => ((await nameInside()) === 'Bea' ? true : undefined))
+  await waitFor('it has the new name', async () => ((await nameInside()) === 'Bea' ? true : undefined))
   const again = await user.waitForSandbox(sandbox_id, 'RUNNING')
   expect(again).toMatchObject({ session_api_key: sandbox.session_api_key, status_detail: null })
   expect(await user.sendMessage(id, 'Do you continue?')).toMatchObject({ status: 200 })

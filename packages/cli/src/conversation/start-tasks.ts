@@ -33,7 +33,10 @@ export async function* followStartTask(
   yield* pollStartTask(client, task, signal)
 }
 
-/** Copies a conversation with the files of its workspace, and yields its start task as `followStartTask` does. */
+/**
+ * Copies a conversation with the files of its workspace, and yields its start task as `followStartTask`
+ * does.
+ */
 export async function* followFork(
   client: SandboxServerClient,
   id: string,

@@ -26,7 +26,7 @@ export interface AuditEntry extends AuditCaller {
   readonly request_id: string
 }
 
-/** What a server keeps of an audited request besides its entry, from its beginning on. */
+/** What a server keeps of an audited request in addition to its entry, from its beginning on. */
 export interface RequestTrail {
   /** The request is answered within `work`. */
   run<T>(work: () => T): T

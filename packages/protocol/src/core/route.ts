@@ -67,8 +67,8 @@ export interface Route {
   /** Errors have a member `error` besides, in the form of OpenAI's interface (wire 1.22). */
   readonly errors?: 'openai'
   /**
-   * Whether requests are audited, and what about; by default those of methods that change something. Set for a
-   * GET that shows secrets. Each route of the sandbox server that changes something declares it.
+   * Whether requests are audited, and what about; by default those of methods that change something. Set for
+   * a GET that shows secrets. Each route of the sandbox server that changes something declares it.
    */
   readonly audit?: boolean | AuditTarget
   readonly params?: z.ZodObject

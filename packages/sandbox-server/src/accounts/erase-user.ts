@@ -2,10 +2,10 @@
  * Erases all that the control plane has of a person, and says what it was.
  *
  * The certificate must be the same whether the server was killed in between or not. So what is there is taken
- * down first, as ids in a sealed document; then it is deleted; what a repeat finds besides (a sandbox that
- * appeared meanwhile) is added. Counts come from that document and never from what a step has deleted. The
- * certificate replaces the ids when nothing is left, and the user's row goes last: until then a repeat continues
- * where the first one stopped, and after it a repeat answers the same certificate.
+ * down first, as ids in a sealed document; then it is deleted; what a repeat finds in addition (a sandbox
+ * that appeared meanwhile) is added. Counts come from that document and never from what a step has deleted.
+ * The certificate replaces the ids when nothing is left, and the user's row goes last: until then a repeat
+ * continues where the first one stopped, and after it a repeat answers the same certificate.
  *
  * Lines of the audit stay, under a pseudonym and without what changed. Files of sandboxes are gone when the
  * backend has said so, which this waits for. What this server does not have: backups, the file of

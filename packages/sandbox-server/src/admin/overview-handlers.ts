@@ -121,7 +121,9 @@ const noOrg = Symbol('none')
 const emptyPage = { json: { items: [], next_page_id: null } }
 const done = { status: 200, detail: null }
 
-/** The organisation whose rows are listed; undefined: all. `noOrg`: the key does not reach the one asked for. */
+/**
+ * The organisation whose rows are listed; undefined: all. `noOrg`: the key does not reach the one asked for.
+ */
 function reachedOrg({ boundOrg }: Caller, wanted: string | undefined): string | undefined | typeof noOrg {
   if (boundOrg === null) return wanted
   return wanted === undefined || wanted === boundOrg ? boundOrg : noOrg

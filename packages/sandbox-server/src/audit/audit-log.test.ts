@@ -143,14 +143,14 @@ test('what is refused has a line with the status, the caller where the key is kn
   const { id, key } = (await call('POST', '/api/keys', { scopes: ['read'] })).json
   await call('DELETE', '/api/admin/users/u', undefined, key)
   await call('POST', '/api/admin/users', { name: 'x' }, 'wrong-key')
-  await call('DELETE', '/api/admin/users/nobody')
+  await call('DELETE', '/api/admin/users/unknown')
   await call('POST', '/api/admin/users', { name: 7 })
   const caller = `user:${defaultUserId}`
   const refused = await lines('?refused=true')
   expect(refused.toReversed()).toMatchObject([
     { action: 'deleteUser', status: 403, caller, via: id, allowed_by: null, target: { id: null } },
     { action: 'createUser', status: 401, caller: null, via: null, allowed_by: null },
-    { action: 'deleteUser', status: 404, caller, target: { type: 'user', id: 'nobody' } },
+    { action: 'deleteUser', status: 404, caller, target: { type: 'user', id: 'unknown' } },
     { action: 'createUser', status: 422, caller, after: null },
   ])
 })

@@ -10,7 +10,7 @@ type RequestTrail = ReturnType<OpenTrail>
 /** Days that lines are kept. */
 export const auditDays = 365
 /** Lines of requests without a valid key that are kept: anyone can cause them. */
-const maxNobody = 10_000
+const maxWithoutCaller = 10_000
 /** Further ones are only in the log while this number waits to be written. */
 const maxWaiting = 1_000
 const pruneMs = 3_600_000
@@ -78,7 +78,7 @@ export class AuditLog implements AsyncDisposable {
 
   #prune(): void {
     const before = this.#clock.now() * 1000 - auditDays * dayMicros
-    this.#track(this.#rows.prune(before, maxNobody), 'old lines of the audit were not removed')
+    this.#track(this.#rows.prune(before, maxWithoutCaller), 'old lines of the audit were not removed')
   }
 
   #track(work: Promise<void>, failure: string): void {

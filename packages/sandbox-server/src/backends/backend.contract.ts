@@ -194,9 +194,9 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
   promise('every verb may be said twice, and to what is missing', async (at) => {
     const order = probe(at)
     await at.backend.pause('nobody')
-    await at.backend.stop('nobody')
+    await at.backend.stop('unknown')
     await at.backend.remove('nobody')
-    expect(await at.backend.readLog('nobody', 1_000)).toBe('')
+    expect(await at.backend.readLog('unknown', 1_000)).toBe('')
     expect(await at.backend.list('nobody')).toEqual([])
     await at.backend.start(order)
     const first = await waitAlive(at.backend, order.id)

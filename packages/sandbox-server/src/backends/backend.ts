@@ -123,9 +123,10 @@ export interface Backend {
   /** What its processes use, also while they are frozen; undefined without any. Absent where it is unknown. */
   measureUse?(id: string): Promise<SandboxUse | undefined>
   /**
-   * Gives a running sandbox the files of another running one: workspace and home directory, not what its agent
-   * server keeps. The other one is frozen meanwhile, and `list` shows it as running. A `FilesError` when they
-   * cannot be copied, and above `maxBytes` on disk (0: no limit). What it has written by then stays.
+   * Gives a running sandbox the files of another running one: workspace and home directory, not what its
+   * agent server keeps. The other one is frozen meanwhile, and `list` shows it as running. A `FilesError`
+   * when they cannot be copied, and above `maxBytes` on disk (0: no limit). What it has written by then
+   * stays.
    */
   copyFiles?(from: string, to: string, maxBytes: number): Promise<CopiedFiles>
   /**

@@ -2,11 +2,14 @@ import { formatBytes } from '@slipway/shared/text'
 import { FilesError } from './backend.ts'
 
 /**
- * How a file tree of a sandbox becomes a tar and a file tree again, on every backend: names are bytes, modes, links and
- * times are exact, and holes stay holes. Sockets are left out, since nothing listens on a copy. Needs GNU tar and find.
+ * How a file tree of a sandbox becomes a tar and a file tree again, on every backend: names are bytes,
+ * modes, links and times are exact, and holes stay holes. Sockets are left out, since nothing listens on a
+ * copy. Needs GNU tar and find.
  */
 const packOptions = '--create --format=posix --sparse --numeric-owner --one-file-system --anchored'.split(' ')
-/** Directories get their modes at the end: one without rights may hold the file that a later hard link names. */
+/**
+ * Directories get their modes at the end: one without rights may hold the file that a later hard link names.
+ */
 const unpackOptions =
   '--extract --preserve-permissions --numeric-owner --delay-directory-restore --warning=no-timestamp'.split(
     ' ',

@@ -110,7 +110,9 @@ export function operateHandlers({ sandboxes, controlPlane, lookupSecrets, clock 
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
 
-/** Whether it is of somebody else. The same Problem `not_found` for one that is unknown and one out of reach. */
+/**
+ * Whether it is of somebody else. The same Problem `not_found` for one that is unknown and one out of reach.
+ */
 function requireAccess(caller: Caller, row: OwnedSandbox | undefined): boolean {
   if (row === undefined) throw missingProblem()
   const { scopes } = caller

@@ -263,8 +263,8 @@ export class Sandboxes implements AsyncDisposable {
   }
 
   /**
-   * See `Backend.copyFiles`; of two that run. No worker of any server looks at them meanwhile: one that is frozen would
-   * be continued.
+   * See `Backend.copyFiles`; of two that run. No worker of any server looks at them meanwhile: one that is
+   * frozen would be continued.
    */
   async copyFiles(from: SandboxRow, to: SandboxRow, signal: AbortSignal): Promise<CopiedFiles> {
     const { backends, leases, clock, maxForkBytes } = this.#parts

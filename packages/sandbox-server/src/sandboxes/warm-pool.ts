@@ -20,7 +20,10 @@ const retryMs = [5_000, 600_000] as const
 /** One that does not answer by then is started again for the one who claims it. */
 const answerMs = 1_000
 
-/** Running sandboxes without owner, invisible until they are claimed; their session keys open nothing until then. */
+/**
+ * Running sandboxes without owner, invisible until they are claimed; their session keys open nothing until
+ * then.
+ */
 export class WarmPool {
   readonly #deps: WarmPoolDeps
   /** Being claimed here. */

@@ -111,8 +111,8 @@ export class ConversationStarter implements AsyncDisposable {
   }
 
   /**
-   * Starts a conversation with the log and the files of another one, whose sandbox runs; otherwise a Problem as of a
-   * call of its agent server.
+   * Starts a conversation with the log and the files of another one, whose sandbox runs; otherwise a Problem
+   * as of a call of its agent server.
    */
   async fork(
     scope: Scope,

@@ -1,17 +1,19 @@
 /**
  * Forks a conversation together with the files of its workspace.
  *
- * Problem: the first conversation may work meanwhile, so its files and its log never stand still together. Idea: its
- * sandbox is frozen while its files are copied, and the backend says when that was. The log of the fork ends at that
- * moment: an event that is younger was written by something that the copy has not seen.
+ * Problem: the first conversation may work meanwhile, so its files and its log never stand still together.
+ * Idea: its sandbox is frozen while its files are copied, and the backend says when that was. The log of the
+ * fork ends at that moment: an event that is younger was written by something that the copy has not seen.
  *
  * Invariants:
- * - A result in the log of the fork belongs to work that its files have seen, as tools end before their result is
- *   stamped; an action whose effects may be in the files is in its log, as it is stamped before it begins.
- * - What was there before the copy began is in the log, whatever its timestamps say: those of imported events are
- *   of other clocks.
- * - The fork has its own sandbox, which nothing else uses. A fork that fails or is interrupted at any step loses
- *   it with all that is in it (`discardFork`), so there is a whole fork or none. Nothing of the first one is changed.
+ * - A result in the log of the fork belongs to work that its files have seen, as tools end before their
+ *   result is stamped; an action whose effects may be in the files is in its log, as it is stamped before it
+ *   begins.
+ * - What was there before the copy began is in the log, whatever its timestamps say: those of imported
+ *   events are of other clocks.
+ * - The fork has its own sandbox, which nothing else uses. A fork that fails or is interrupted at any step
+ *   loses it with all that is in it (`discardFork`), so there is a whole fork or none. Nothing of the first
+ *   one is changed.
  * - The files are those of the workspace and the home directory: session keys are in neither.
  */
 
@@ -133,7 +135,7 @@ export function forkMembers(source: AppConversationRow | undefined) {
   return source === undefined ? {} : { forked_from_conversation_id: toHexId(source.id) }
 }
 
-/** Removes all of a fork that did not become READY, besides its task. May be repeated. */
+/** Removes all of a fork that did not become READY, except its task. May be repeated. */
 export async function discardFork(
   deps: ForkDeps,
   { conversation, sandbox: id }: StartTaskRow,

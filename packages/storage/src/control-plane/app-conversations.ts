@@ -44,7 +44,8 @@ export type AllConversationsQuery = PageQuery & {
 }
 
 /**
- * A change of the usage in `members` adds the difference to the usage reports, and to the cost of the sandbox.
+ * A change of the usage in `members` adds the difference to the usage reports, and to the cost of the
+ * sandbox.
  */
 export interface AppConversationRows extends Rows<AppConversationRow> {
   /**

@@ -62,11 +62,11 @@ export interface AuditRows {
   /** The lines of a user, and those about the user or about something with one of the ids. */
   countAbout(user: string, ids: readonly string[]): Promise<number>
   /**
-   * Replaces the id of a user in all lines, in what was used and in the events of sandboxes. Lines of the user,
-   * and those about the user or about something with one of the ids, lose their members, and names that the
-   * user has chosen.
+   * Replaces the id of a user in all lines, in what was used and in the events of sandboxes. Lines of the
+   * user, and those about the user or about something with one of the ids, lose their members, and names
+   * that the user has chosen.
    */
   pseudonymise(user: string, pseudonym: string, ids: readonly string[]): Promise<void>
-  /** Removes rows before an instant, and of those without a caller all but the newest `maxNobody`. */
-  prune(before: Instant, maxNobody: number): Promise<void>
+  /** Removes rows before an instant, and of those without a caller all but the newest `maxWithoutCaller`. */
+  prune(before: Instant, maxWithoutCaller: number): Promise<void>
 }

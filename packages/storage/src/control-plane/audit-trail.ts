@@ -2,13 +2,14 @@
  * What one request changes, for its line of the audit.
  *
  * The line must be there whenever the change is, and must name what changed without a call in each handler.
- * So the trail of a request is its asynchronous context: the store of the control plane finds it wherever the
+ * So the trail of a request is its asynchronous context: the store of the control plane finds it where the
  * request changes rows, reads the rows before and after each statement, and writes the line in the same
  * transaction (`audited-session.ts`). The status is added when the request has been answered; a line without
  * one is that of a request whose server ended in between. A request that changed no row gets its line then.
  *
- * A trail ends with its answer: work that begins in the background after it belongs to no request. The last line
- * waits for changes that have begun, and a line has a limited number of them, as each transaction writes it again.
+ * A trail ends with its answer: work that begins in the background after it belongs to no request. The last
+ * line waits for changes that have begun, and a line has a limited number of them, as each transaction
+ * writes it again.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
@@ -33,7 +34,10 @@ const trails = new AsyncLocalStorage<AuditTrail>()
 /** Longest JSON text of the members before or after. */
 const maxMembersLength = 16_384
 const maxOthers = 50
-/** Changes of a request that are kept, besides those of its target: each transaction writes a line of all of them. */
+/**
+ * Changes of a request that are kept, in addition to those of its target: each transaction writes a line of
+ * all of them.
+ */
 const maxChanges = 500
 
 /** The trail of the request that is being answered. */
@@ -92,7 +96,10 @@ export class AuditTrail {
     this.#writes.add(ended)
   }
 
-  /** Resolves when the changes that have begun are durable or have failed: their lines are older than the last. */
+  /**
+   * Resolves when the changes that have begun are durable or have failed: their lines are older than the
+   * last.
+   */
   async settle(): Promise<void> {
     await Promise.all(this.#writes)
   }
@@ -134,8 +141,8 @@ function isBegun({ before, after }: NotedChange): boolean {
 }
 
 /**
- * Members of the target itself, or by its id of each row of the type `several`; of other rows that came or went
- * the ids, by type.
+ * Members of the target itself, or by its id of each row of the type `several`; of other rows that came or
+ * went the ids, by type.
  */
 function toMembers(
   changes: readonly NotedChange[],

@@ -201,7 +201,7 @@ function auditContract(open: OpenStore): void {
       await users.addUser(userRow({ id: 'u', name: 'Ann' }))
       await users.addMember('o', 'u')
       await users.addKey(keyRow({ id: 'key', user: 'u', hash: 'secret hash' }))
-      await expect(users.addMember('o', 'nobody')).rejects.toMatchObject({ code: 'not_found' })
+      await expect(users.addMember('o', 'unknown')).rejects.toMatchObject({ code: 'not_found' })
       await users.setLimits('u', { max_sandboxes: 3 })
       await users.updateUser('u', { name: 'Ann B.' })
       await documents.update(

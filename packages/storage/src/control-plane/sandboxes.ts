@@ -50,7 +50,9 @@ export interface SandboxFilter {
   readonly org?: string | undefined
   /** As callers see it: an archived sandbox is MISSING. */
   readonly status?: string | undefined
-  /** In the id, the spec, the detail or the name or email of the owner, ignoring the case of ASCII letters. */
+  /**
+   * In the id, the spec, the detail or the name or email of the owner, ignoring the case of ASCII letters.
+   */
   readonly text?: string | undefined
 }
 
@@ -72,7 +74,8 @@ export interface SandboxRows extends Rows<SandboxRow> {
   findByKeyHash(hash: string): Promise<SandboxRow | undefined>
   /**
    * Changes the given members if the row still has the members of `where`, and returns the new row; undefined
-   * when it is missing or does not match. A changed `status` sets `changed_at`, and is an event of the sandbox.
+   * when it is missing or does not match. A changed `status` sets `changed_at`, and is an event of the
+   * sandbox.
    */
   update(
     id: string,
@@ -88,7 +91,8 @@ export interface SandboxRows extends Rows<SandboxRow> {
   /**
    * Assigns a RUNNING sandbox of the warm pool to an owner and sets `changed_at`; undefined when another call
    * has it, or when it is no longer in the pool, or no longer sealed as `listed`: another start has another
-   * key. `sealed` is made for this call: a repeated one, after an answer that was lost, returns the row again.
+   * key. `sealed` is made for this call: a repeated one, after an answer that was lost, returns the row
+   * again.
    */
   claim(
     id: string,

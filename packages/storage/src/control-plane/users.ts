@@ -93,9 +93,9 @@ export interface UserRows {
   /** Removes a key and all keys that were created with it. False when the user has no such key. */
   removeKey(user: string, id: string): Promise<boolean>
   /**
-   * Adds a key in place of another, which ends at `endsAt` with all keys that were created with it, those that
-   * end earlier at their time; null: it is removed with them. Problems: `not_found` without the old key, and
-   * `forbidden` when the new key would be created by one of those.
+   * Adds a key in place of another, which ends at `endsAt` with all keys that were created with it, those
+   * that end earlier at their time; null: it is removed with them. Problems: `not_found` without the old
+   * key, and `forbidden` when the new key would be created by one of those.
    */
   replaceKey(id: string, row: ApiKeyRow, endsAt: Instant | null): Promise<void>
   /** Removes all keys of a user, and keeps the user. */

@@ -41,7 +41,9 @@ function eventTable(items: readonly SandboxEvent[]): string {
   return table(rows, [22, 10, 42], ['TIME', 'WHAT', 'WHO', 'DETAIL'])
 }
 
-/** Runs a command in a sandbox. Returns its exit code; 124 after the timeout, 128 and the number of a signal. */
+/**
+ * Runs a command in a sandbox. Returns its exit code; 124 after the timeout, 128 and the number of a signal.
+ */
 export async function execSandboxCommand(
   { client, isJson, signal }: SandboxServerContext,
   id: string,

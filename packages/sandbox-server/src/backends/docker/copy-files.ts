@@ -26,8 +26,8 @@ interface VolumeCopy {
 }
 
 /**
- * Copies one volume into another by a container that sees these two alone. It is root there, as the user of sandboxes
- * may not read its own files of mode 000.
+ * Copies one volume into another by a container that sees these two alone. It is root there, as the user of
+ * sandboxes may not read its own files of mode 000.
  */
 export async function copyVolume(engine: Engine, objects: DockerObjects, copy: VolumeCopy): Promise<void> {
   const name = copierName(copy.to)

@@ -210,8 +210,8 @@ export class Cluster {
   }
 
   /**
-   * Runs a command in a container of a Pod. `output` gets what it prints, no faster than it is read; `input` is sent to
-   * it. Rejects when the connection ends before the command does.
+   * Runs a command in a container of a Pod. `output` gets what it prints, no faster than it is read; `input`
+   * is sent to it. Rejects when the connection ends before the command does.
    */
   async exec(
     pod: string,
@@ -240,7 +240,7 @@ export class Cluster {
     socket.on('close', () => reject(new Error(`The connection with a command in ${pod} was lost`)))
     try {
       if (input !== undefined && stdin !== null) {
-        // Older ones cannot be told the end of the input.
+        // To older ones the end of the input cannot be sent.
         if (socket.protocol !== 'v5.channel.k8s.io')
           throw new Error('The cluster is older than Kubernetes 1.30')
         const send = async () => {

@@ -1,16 +1,17 @@
 /**
  * Copies the files of one Pod to another one, by commands in both; their bytes pass through this server.
  *
- * Problem: a Pod cannot be paused, its user has no rights beyond those of its files, and no volume can be read from
- * elsewhere. Idea: a command in the Pod, which is no child of its agent server, stops all other processes with SIGSTOP,
- * packs the files, and continues them.
+ * Problem: a Pod cannot be paused, its user has no rights beyond those of its files, and no volume can be
+ * read from elsewhere. Idea: a command in the Pod, which is no child of its agent server, stops all other
+ * processes with SIGSTOP, packs the files, and continues them.
  *
  * Invariants:
- * - Processes continue whatever happens: the shell does it at its end, which comes when it hears nothing from this server
- *   for `silenceSeconds`, and after `packSeconds`. A lost connection does not end what it was opened for.
+ * - Processes continue whatever happens: the shell does it at its end, which comes when it hears nothing
+ *   from this server for `silenceSeconds`, and after `packSeconds`. A lost connection does not end what it
+ *   was opened for.
  * - The first process of the Pod, which is not the agent server (`shareProcessNamespace`), is not stopped.
- * - Files that their user may not read get the right to it while they are packed, and lose it before anything continues.
- *   Their modes travel in a list, as the tar has other ones.
+ * - Files that their user may not read get the right to it while they are packed, and lose it before
+ *   anything continues. Their modes travel in a list, as the tar has other ones.
  */
 
 import { randomUUID } from 'node:crypto'

@@ -76,7 +76,7 @@ function start([program = '', ...args]: readonly string[], cwd: string) {
   return spawn(program, args, { cwd, env, stdio: 'pipe', timeout: timeoutMs, killSignal: 'SIGKILL' })
 }
 
-/** Whichever of them fails, the others end too. */
+/** When one of them fails, the others end too. */
 async function runAll(programs: readonly ReturnType<typeof start>[], pipe?: Promise<void>): Promise<void> {
   let complaints = ''
   for (const { stderr } of programs)

@@ -22,9 +22,10 @@ interface Finding {
 }
 
 /**
- * The findings about sandboxes that have not changed, for the sweeps over all of them. Servers and supervisors create,
- * rename or remove files in the folder of a sandbox, which changes its time; the supervisor, the socket and the
- * freezer are looked at each time. Synchronous: the kernel answers from memory, in a tenth of the time that a thread takes.
+ * The findings about sandboxes that have not changed, for the sweeps over all of them. Servers and
+ * supervisors create, rename or remove files in the folder of a sandbox, which changes its time; the
+ * supervisor, the socket and the freezer are looked at each time. Synchronous: the kernel answers from
+ * memory, in a tenth of the time that a thread takes.
  */
 export class UnchangedSandboxes {
   readonly #known = new Map<string, Finding & { readonly stamp: string }>()

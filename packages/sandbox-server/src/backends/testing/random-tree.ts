@@ -1,4 +1,7 @@
-/** Bodies of functions for `runInside`: they make a random file tree in the working directory, and describe one. */
+/**
+ * Bodies of functions for `runInside`: they make a random file tree in the working directory, and describe
+ * one.
+ */
 
 const helpers = `
 const fs = require('node:fs')
@@ -7,7 +10,9 @@ const { execFileSync } = require('node:child_process')
 const join = (folder, name) => Buffer.concat([folder, Buffer.from('/'), name])
 `
 
-/** Names with blanks, line breaks, other scripts and bytes that are no UTF-8; all modes; links, holes, pipes. */
+/**
+ * Names with blanks, line breaks, other scripts and bytes that are no UTF-8; all modes; links, holes, pipes.
+ */
 export function makeRandomTree(seed: number): string {
   return `${helpers}
 let state = ${seed} >>> 0

@@ -134,7 +134,10 @@ export class ActivityMonitor {
     await this.#checkInstance(row, connection)
   }
 
-  /** Nothing is known of one that another server has started: there one that waits for its settings was started again. */
+  /**
+   * Nothing is known of one that another server has started: there one that waits for its settings was
+   * started again.
+   */
   async #checkInstance(row: SandboxRow, connection: SandboxConnection): Promise<void> {
     const { repository, reconciler, instances, log } = this.#deps
     const before = instances.find(row)

@@ -124,7 +124,8 @@ export class DiskGuard implements AsyncDisposable {
   async #pause(row: SandboxRow, reason: string, sizes: Readonly<Record<string, number>>): Promise<void> {
     const { repository, reconciler, clock, log, signal } = this.#deps
     log('warn', `pause a sandbox: ${reason}`, { sandbox: row.id, ...sizes })
-    // One that is frozen and is to run continues: another request has changed its row, or it cannot be written.
+    // One that is frozen and is to run continues: another request has changed its row, or it cannot be
+    // written.
     const changed = await repository
       .update(row, { wanted: 'paused' }, { detail: reason })
       .finally(() => reconciler.notify(row.id))

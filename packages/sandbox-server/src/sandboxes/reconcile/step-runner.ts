@@ -206,7 +206,7 @@ export class StepRunner {
     if (health.kind === 'ready') {
       const endpoint = observed && { addresses: encodeEndpoint(observed) }
       const { AGENT_SERVER: url } = observed?.addresses ?? {}
-      // Before it is told: one that is started again after that is another one.
+      // Before it gets its settings: one that is started again after that is another one.
       if (url !== undefined) await this.#noteInstance(row, url, secrets.key)
       const detail = await this.#tellReady(row, url, secrets)
       await this.updateRow(row, { status: 'RUNNING', detail, ...endpoint })

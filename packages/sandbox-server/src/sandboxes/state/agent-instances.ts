@@ -11,7 +11,10 @@ interface Noted {
   readonly at: number
 }
 
-/** Which start of its agent server a sandbox had when it was last asked; another one has nothing that it was told since. */
+/**
+ * Which start of its agent server a sandbox had when it was last asked; another one has none of the settings
+ * that it got since.
+ */
 export class AgentInstances {
   readonly #noted = new Map<string, Noted>()
   readonly #clock: Clock
@@ -20,7 +23,7 @@ export class AgentInstances {
     this.#clock = clock
   }
 
-  /** Undefined also when its processes were started anew meanwhile. */
+  /** Undefined also when its processes were started again meanwhile. */
   find({ id, epoch }: Pick<SandboxRow, 'id' | 'epoch'>): AgentInstance | undefined {
     const noted = this.#noted.get(id)
     return noted?.epoch === epoch ? noted.instance : undefined

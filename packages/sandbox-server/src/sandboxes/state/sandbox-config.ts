@@ -54,7 +54,10 @@ export function replaceSessionKey(secrets: SandboxSecrets): SandboxSecrets {
   return { ...secrets, key, order: { ...secrets.order, env: Object.fromEntries(env) } }
 }
 
-/** The settings of one that an earlier version took from its pool, where agent servers waited for them (wire 1.21). */
+/**
+ * The settings of one that an earlier version took from its pool, where agent servers waited for them (wire
+ * 1.21).
+ */
 export function initRequest(key: string, { webhooks, origins }: SandboxEnvironment) {
   return {
     session_api_keys: [key],

@@ -6,7 +6,9 @@ import type { SandboxConfig } from '../../backends/backend.ts'
 export interface SandboxSecrets {
   /** Its session key; null in the warm pool of earlier versions. */
   readonly key: string | null
-  /** Authenticates the init request of a sandbox from the warm pool of an earlier version; null for others. */
+  /**
+   * Authenticates the init request of a sandbox from the warm pool of an earlier version; null for others.
+   */
   readonly initKey: string | null
   readonly order: SandboxConfig
   /** See `configHash`, at its creation. */

@@ -122,7 +122,10 @@ export async function startAndWait(sandboxes: Sandboxes, scope = ann, spec?: str
   return row
 }
 
-/** Starts one that an earlier version took from its warm pool: its agent server waits for its settings at each start. */
+/**
+ * Starts one that an earlier version took from its warm pool: its agent server waits for its settings at
+ * each start.
+ */
 export async function startFromEarlierPool(at: SandboxesFixture, sandboxes: Sandboxes): Promise<SandboxRow> {
   const row = await startAndWait(sandboxes)
   const secrets = must(openSecrets(at.cipher, row), 'secrets')

@@ -11,7 +11,7 @@ const batchIds = 500
 export type Put = (row: AuditRow) => Work<void>
 
 export const pruneSql = 'DELETE FROM audit WHERE created_at < ?'
-export const pruneNobodySql = `DELETE FROM audit WHERE caller IS NULL AND created_at <
+export const pruneWithoutCallerSql = `DELETE FROM audit WHERE caller IS NULL AND created_at <
   (SELECT created_at FROM audit WHERE caller IS NULL ORDER BY created_at DESC, id DESC LIMIT 1 OFFSET ?)`
 
 export class AuditStore implements AuditRows {
@@ -46,8 +46,8 @@ export class AuditStore implements AuditRows {
     return this.#session.write(() => this.#pseudonymise(user, pseudonym, ids))
   }
 
-  prune(before: Instant, maxNobody: number): Promise<void> {
-    return this.#session.write(() => this.#prune(before, maxNobody))
+  prune(before: Instant, maxWithoutCaller: number): Promise<void> {
+    return this.#session.write(() => this.#prune(before, maxWithoutCaller))
   }
 
   *#pseudonymise(user: string, pseudonym: string, ids: readonly string[]): Work<void> {
@@ -68,9 +68,9 @@ export class AuditStore implements AuditRows {
     }
   }
 
-  *#prune(before: Instant, maxNobody: number): Work<void> {
+  *#prune(before: Instant, maxWithoutCaller: number): Work<void> {
     yield* execute(pruneSql, before)
-    yield* execute(pruneNobodySql, maxNobody - 1)
+    yield* execute(pruneWithoutCallerSql, maxWithoutCaller - 1)
   }
 }
 

@@ -13,7 +13,7 @@ import {
 } from '../../control-plane/listings.ts'
 import type { Scope } from '../../control-plane/rows.ts'
 import { childrenClause, idsOfOwnerSql, sandboxClause } from '../../control-plane/stores/app-conversations.ts'
-import { pruneNobodySql, pruneSql } from '../../control-plane/stores/audit.ts'
+import { pruneSql, pruneWithoutCallerSql } from '../../control-plane/stores/audit.ts'
 import { documentSql } from '../../control-plane/stores/documents.ts'
 import { countSql, positionSql, targetClause } from '../../control-plane/stores/pending-messages.ts'
 import { usedSql } from '../../control-plane/stores/quota.ts'
@@ -122,7 +122,7 @@ test('every other query searches an index', () => {
     countSql,
     positionSql,
     pruneSql,
-    pruneNobodySql,
+    pruneWithoutCallerSql,
     eventsSql,
     trimEventsSql,
     logSql,

@@ -50,8 +50,8 @@ const freezers = [
 ] as const
 
 /**
- * Whether all processes are frozen; undefined when these groups cannot freeze. Synchronous: the kernel answers
- * from memory.
+ * Whether all processes are frozen; undefined when these groups cannot freeze. Synchronous: the kernel
+ * answers from memory.
  */
 export function isFrozen(groups: readonly string[]): boolean | undefined {
   const freezer = findFreezer(groups)
