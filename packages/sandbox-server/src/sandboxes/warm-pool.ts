@@ -54,7 +54,7 @@ export class WarmPool {
   async #claim(row: SandboxRow, spec: ResolvedSpec, owner: string, org: string | null) {
     const { cipher, clock, repository, reconciler } = this.#deps
     const secrets = openSecrets(cipher, row)
-    if (secrets === undefined || secrets.key === null || !this.#isFresh(row, spec)) {
+    if (secrets === undefined || secrets.key === null || !this.#isFresh(row, spec, secrets)) {
       await this.#discard(row)
       return undefined
     }
@@ -142,10 +142,9 @@ export class WarmPool {
     if (changed !== undefined) this.#deps.reconciler.notify(row.id)
   }
 
-  #isFresh(row: SandboxRow, spec: ResolvedSpec): boolean {
-    const { cipher, getEnvironment } = this.#deps
-    const hash = configHash(spec, getEnvironment(toPlace(spec)))
-    return openSecrets(cipher, row)?.specHash === hash && row.backend === spec.backend
+  #isFresh(row: SandboxRow, spec: ResolvedSpec, secrets = openSecrets(this.#deps.cipher, row)): boolean {
+    const hash = configHash(spec, this.#deps.getEnvironment(toPlace(spec)))
+    return secrets?.specHash === hash && row.backend === spec.backend
   }
 }
 

@@ -103,8 +103,7 @@ export function auditListing({ isRefused, text, ...filter }: AuditFilter): Listi
     'org = ?': filter.org,
     'created_at >= ?': filter.created_at__gte,
     'created_at < ?': filter.created_at__lt,
-    [auditTextCondition]:
-      text === undefined ? undefined : `%${text.replaceAll(/[!%_]/g, '!$&').toLowerCase()}%`,
+    [auditTextCondition]: text === undefined ? undefined : containing(text.toLowerCase()),
   })
   if (isRefused) conditions.where.push('coalesce(status, 500) >= 400')
   const by = filter.target !== undefined ? 'target' : filter.caller !== undefined ? 'caller' : 'created'
@@ -127,8 +126,8 @@ export function allSandboxesListing(
     "CASE WHEN wanted = 'archived' THEN 'MISSING' ELSE status END = ?": status,
   })
   if (text !== undefined && text !== '') {
-    const pattern = `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
-    const isLike = (column: string) => `lower(${column}) LIKE lower(?) ESCAPE '\\'`
+    const pattern = containing(text)
+    const isLike = (column: string) => `lower(${column}) LIKE lower(?) ESCAPE '!'`
     const users = engine === 'sqlite' ? 'user' : 'app_user'
     const named = `owner IN (SELECT id FROM ${users} WHERE ${isLike('name')} OR ${isLike('email')})`
     const where = [...['id', 'spec', 'detail', 'owner'].map(isLike), named]
@@ -167,6 +166,11 @@ const conversationOrders = {
   UPDATED_AT: ['updated_at', 'conversation_of_users_used'],
   COST: ['cost', 'conversation_of_users_cost'],
 } as const
+
+/** Of `LIKE ? ESCAPE '!'`: texts with this one in them. */
+export function containing(text: string): string {
+  return `%${text.replaceAll(/[!%_]/g, '!$&')}%`
+}
 
 /** All rows of a table, newest first. */
 export function newestFirst(index: string): Listing {

@@ -64,11 +64,6 @@ export class FakeAgentServer {
     this.#keys = this.env.SLIPWAY_SESSION_API_KEY === undefined ? [] : [this.env.SLIPWAY_SESSION_API_KEY]
   }
 
-  /** As if it had never waited for its settings. */
-  wake(): void {
-    this.#isDormant = false
-  }
-
   setKeys(keys: readonly string[]): void {
     this.#keys = keys
   }

@@ -1,6 +1,6 @@
 import type { Instant } from '@slipway/protocol'
 import type { AuditFilter, AuditRow, AuditRows } from '../audit-rows.ts'
-import { auditListing } from '../listings.ts'
+import { auditListing, containing } from '../listings.ts'
 import type { PageQuery, RowPage } from '../rows.ts'
 import { execute, queryNumber, type RowSession, type Work } from './session.ts'
 import { Table } from './table.ts'
@@ -64,7 +64,7 @@ export class AuditStore implements AuditRows {
     for (const column of ['before', 'after']) {
       const sql = `UPDATE audit SET "${column}" = replace("${column}", ?, ?) WHERE "${column}" LIKE ? ESCAPE '!'`
       // Whole texts of the JSON: an id may be a part of another word.
-      yield* execute(sql, `"${user}"`, `"${pseudonym}"`, `%"${user.replaceAll(/[!%_]/g, '!$&')}"%`)
+      yield* execute(sql, `"${user}"`, `"${pseudonym}"`, containing(`"${user}"`))
     }
   }
 
