@@ -250,27 +250,32 @@ export async function retryUntil(
 }
 
 /**
- * A round without a kill lists the steps; then one round for each step, on the given servers at the same
- * time: a round mostly waits for processes. Returns the names of the steps at which a server was killed.
+ * A round without a kill lists the steps; then one round for each selected one, on the given servers at the
+ * same time: a round mostly waits for processes. Rejects unless a server was killed at a step of each wanted
+ * name.
  */
 export async function crashAtEveryStep(
   servers: readonly [SandboxServer, ...SandboxServer[]],
   scenario: CrashScenario,
   selectSteps: (steps: readonly string[]) => readonly string[],
-): Promise<ReadonlySet<string>> {
+  wanted: readonly string[],
+): Promise<void> {
   const { steps } = await runCrashRound(servers[0], scenario, { name: 'whole' })
   const rounds = selectSteps(steps).entries()
   const killedAt = new Set<string>()
+  const stepsWithoutKill: Record<string, readonly string[]> = { whole: steps }
   const runRounds = async (server: SandboxServer) => {
     // Each takes the next step that no other one has.
     for (const [at, killAt] of rounds) {
-      const { isKilled } = await runCrashRound(server, scenario, { killAt, name: `step-${at}` })
-      if (isKilled) killedAt.add(killAt.replace(/^\d+ /, ''))
+      const round = await runCrashRound(server, scenario, { killAt, name: `step-${at}` })
+      if (round.isKilled) killedAt.add(killAt.replace(/^\d+ /, ''))
+      else stepsWithoutKill[killAt] = round.steps
     }
   }
   const results = await Promise.allSettled(servers.map(runRounds))
   for (const result of results) if (result.status === 'rejected') throw result.reason
-  return killedAt
+  const missed = wanted.filter((name) => !killedAt.has(name))
+  expect(missed, `never killed at them; rounds to their end: ${JSON.stringify(stepsWithoutKill)}`).toEqual([])
 }
 
 export function beforeAndAfter(...names: readonly string[]): string[] {
