@@ -2,10 +2,18 @@ import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { dropEmptySettings } from './packages/shared/src/process/environment.ts'
 import { LongTestsFirst } from './scripts/test/long-tests-first.ts'
-import { globs, latePasses, lateSuffixes, leftToNight, suffixes } from './scripts/test/suites.ts'
+import {
+  costlyPlainFiles,
+  globs,
+  latePasses,
+  lateSuffixes,
+  leftToNight,
+  suffixes,
+} from './scripts/test/suites.ts'
 
 const dependencies = '**/node_modules/**'
 const sharedServers = 'conformance/map/**/*.process.test.ts'
+const notPlain = globs(['smoke', ...suffixes])
 const own = suffixes.filter((suffix) => !lateSuffixes.includes(suffix))
 const dependenciesAndNight = (project: string) => [dependencies, ...leftToNight(project, process.env)]
 
@@ -30,7 +38,7 @@ export default defineConfig({
           name: 'plain',
           isolate: false,
           include: ['**/*.test.ts'],
-          exclude: [dependencies, ...globs(['smoke', ...suffixes])],
+          exclude: [dependencies, ...notPlain, ...costlyPlainFiles],
         },
       },
       {
@@ -43,6 +51,15 @@ export default defineConfig({
           name: 'own',
           include: globs(own),
           exclude: [...dependenciesAndNight('own'), sharedServers, ...globs(lateSuffixes)],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'costly',
+          isolate: false,
+          include: [...costlyPlainFiles],
+          exclude: [dependencies, ...notPlain],
         },
       },
       {

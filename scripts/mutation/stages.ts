@@ -15,7 +15,7 @@ const main = 'scripts/test/main.ts'
 // One after the other: a check of hours leaves the second core to whoever works here.
 const flags = ['--maxWorkers=1', '--bail', '1']
 const plain = ['--project=plain', ...flags]
-const daily = [main, 'daily', '--project=plain', '--project=smoke', ...flags]
+const daily = [main, 'daily', '--project=plain', '--project=costly', '--project=smoke', ...flags]
 /** Those of `test:all` that need neither container engines nor a cluster. */
 const own = [main, 'daily', '--project=own', '--project=map', ...flags]
 const all = [main, 'all', '--bail', '1']
