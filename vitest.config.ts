@@ -65,7 +65,12 @@ export default defineConfig({
       {
         // Most of their servers run in the process of the tests, which loads them once.
         extends: true,
-        test: { name: 'map', isolate: false, include: [sharedServers], exclude: [dependencies] },
+        test: {
+          name: 'map',
+          isolate: false,
+          include: [sharedServers],
+          exclude: dependenciesAndNight('map'),
+        },
       },
       ...Object.entries(latePasses).map(([name, { suffixes }]) => ({
         extends: true as const,

@@ -33,7 +33,6 @@ export const longFiles: readonly string[] = [
   'conformance/sandbox-server/recovery.crash.test.ts',
   'packages/cli/src/session/session.process.test.ts',
   'conformance/sandbox-server/event-ingest.crash.test.ts',
-  'conformance/map/operations/f31-persistence.process.test.ts',
   'conformance/agent-server/runs/recovery.crash.test.ts',
   'conformance/contract/contract.crash.test.ts',
   'packages/agent/src/tools/browser/tools.browser.test.ts',
@@ -57,6 +56,38 @@ interface NightlyFile {
  * least per CPU second. A file that a command names runs at any time.
  */
 export const nightlyFiles: readonly NightlyFile[] = [
+  {
+    file: 'packages/agent/src/tools/browser/hostile-pages.browser.test.ts',
+    why: 'pages that keep a processor busy, for minutes of its time: tools.browser has those that hang, lie and close themselves',
+  },
+  {
+    file: 'conformance/clients/npm-packages.browser.test.ts',
+    why: 'our packages in bundlers and a browser: f34-typescript-client and web-client.browser have the clients',
+  },
+  {
+    file: 'packages/storage/src/postgres/control-plane/faults.pg.test.ts',
+    why: 'lost answers of the control plane: postgres/faults.pg has those of the log, on the same connection',
+  },
+  {
+    file: 'packages/storage/src/sqlite/damaged-pages.slow.test.ts',
+    why: 'damage of every page: damage.slow has each kind of damage',
+  },
+  {
+    file: 'conformance/map/operations/f31-persistence.process.test.ts',
+    why: 'kills and restarts by the names of the map: contract.crash, storage.crash and takeover.crash.pg have the promises',
+  },
+  {
+    file: 'conformance/sandbox-server/disk-limit.sandbox.test.ts',
+    why: 'full disks of real sandboxes: disk-guard.test has the limits, process-backend.sandbox the file systems',
+  },
+  {
+    file: 'packages/agent/src/conversation/loop/long-run.slow.test.ts',
+    why: 'runs of 250 steps in five languages: condenser and context-window tests have their limits',
+  },
+  {
+    file: 'conformance/agent-server/runs/interleaved-answers.slow.test.ts',
+    why: 'parts of answers in all orders: round-trip.test has the messages that come of them',
+  },
   {
     file: 'conformance/sandbox-server/docker-recovery.docker.test.ts',
     why: 'the kills of sandbox-server/recovery.crash on a second backend',
