@@ -8,6 +8,15 @@ export type {
 } from './control-plane/app-conversations.ts'
 export type { AllowedBy, AuditFilter, AuditRow, AuditRows } from './control-plane/audit-rows.ts'
 export { AuditTrail, currentAuditTrail, leaveAuditTrail } from './control-plane/audit-trail.ts'
+export {
+  type BudgetRequestRow,
+  type BudgetRow,
+  type BudgetRows,
+  type BudgetScope,
+  type BudgetStatus,
+  budgetId,
+  budgetScopes,
+} from './control-plane/budgets.ts'
 export type { ControlPlaneStore, PendingMessageRow, QuotaRows } from './control-plane/control-plane-store.ts'
 export { type Lease, type Leases, LocalLeases } from './control-plane/leases.ts'
 export { everyOwner, ownedBy } from './control-plane/owned-by.ts'

@@ -173,6 +173,7 @@ test('a deletion that fails at any step is completed by a repeated one', async (
         sandboxes: controlPlane.sandboxes,
         users: controlPlane.users,
         quota: controlPlane.quota,
+        budgets: controlPlane.budgets,
         leases: controlPlane.leases,
         usage: controlPlane.usage,
         sandboxEvents: controlPlane.sandboxEvents,

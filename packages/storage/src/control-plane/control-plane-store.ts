@@ -2,6 +2,7 @@ import type { Instant } from '@slipway/protocol'
 import type { DocumentStore } from '../documents/document-store.ts'
 import type { AppConversationRows } from './app-conversations.ts'
 import type { AuditRows } from './audit-rows.ts'
+import type { BudgetRows } from './budgets.ts'
 import type { Leases } from './leases.ts'
 import type { SandboxEventRows } from './sandbox-events.ts'
 import type { SandboxRows } from './sandboxes.ts'
@@ -48,6 +49,7 @@ export interface ControlPlaneStore extends AsyncDisposable {
   readonly startTasks: StartTaskRows
   readonly users: UserRows
   readonly quota: QuotaRows
+  readonly budgets: BudgetRows
   readonly pendingMessages: PendingMessageRows
   readonly documents: DocumentStore
   /** What requests did. */

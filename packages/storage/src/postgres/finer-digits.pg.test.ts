@@ -16,6 +16,7 @@ const asBefore = `UPDATE event SET instant = instant + 1 WHERE instant > 9000000
   ALTER TABLE app_conversation DROP COLUMN cost, DROP COLUMN counted;
   DROP INDEX conversation_of_users, conversation_of_users_used, sandbox_of_users_used;
   DROP TABLE conversation_usage, sandbox_usage, sandbox_event, sandbox_log, audit;
+  DROP TABLE budget, budget_month, budget_reservation, budget_request;
   UPDATE slipway_schema SET version = 4`
 
 describePostgres('finer digits of earlier versions', () => {

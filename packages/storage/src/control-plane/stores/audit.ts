@@ -58,6 +58,8 @@ export class AuditStore implements AuditRows {
     yield* execute('UPDATE audit SET caller = ? WHERE caller = ?', `user:${pseudonym}`, `user:${user}`)
     yield* execute('UPDATE audit SET target = ? WHERE target = ?', pseudonym, user)
     yield* execute('UPDATE sandbox_event SET actor = ? WHERE actor = ?', `user:${pseudonym}`, `user:${user}`)
+    yield* execute('UPDATE budget SET set_by = ? WHERE set_by = ?', pseudonym, user)
+    yield* execute('UPDATE budget_request SET answered_by = ? WHERE answered_by = ?', pseudonym, user)
     // What was paid for is added up after the user too.
     for (const table of ['conversation_usage', 'sandbox_usage'])
       yield* execute(`UPDATE ${table} SET "user" = ? WHERE "user" = ?`, pseudonym, user)

@@ -25,6 +25,8 @@ const auditedTables: Readonly<Record<string, AuditedTable>> = {
   api_key: audited('key', 'id', 'hash user org name scopes not_before expires_at created_at created_by'),
   sandbox: audited('sandbox', 'id', 'owner org spec backend wanted created_at deletes_at'),
   app_conversation: audited('conversation', 'id', 'owner org sandbox parent title created_at'),
+  budget: { ...audited('budget', 'target', 'scope monthly_limit set_by'), key: ['id'] },
+  budget_request: audited('budget_request', 'id', 'user scope target amount status granted note'),
   start_task: audited('conversation', 'conversation', 'owner org'),
 }
 

@@ -3,6 +3,7 @@ import type { ControlPlaneStore } from '../control-plane-store.ts'
 import { AppConversationStore } from './app-conversations.ts'
 import { AuditStore } from './audit.ts'
 import { AuditedSession } from './audited-session.ts'
+import { BudgetStore } from './budgets.ts'
 import { DocumentRows } from './documents.ts'
 import { PendingMessageStore } from './pending-messages.ts'
 import { quotaRows } from './quota.ts'
@@ -27,6 +28,7 @@ export function openRows(
     startTasks: new StartTaskStore(session),
     users: new UserStore(session),
     quota: quotaRows(session),
+    budgets: new BudgetStore(session),
     pendingMessages: new PendingMessageStore(session),
     documents: new DocumentRows(session),
     usage: usageRows(session),

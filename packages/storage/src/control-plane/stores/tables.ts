@@ -62,5 +62,12 @@ export const tableDefinitions: readonly TableDefinition[] = [
   table('sandbox_usage', 'day sandbox user org micros'),
   table('sandbox_event', 'ordinal sandbox owner org kind actor detail created_at'),
   table('sandbox_log', 'sandbox owner org text created_at'),
+  table('budget', 'id scope target monthly_limit set_by created_at updated_at'),
+  table('budget_month', 'budget month extra spent reserved'),
+  table('budget_reservation', 'id sandbox user month budgets amount settled remove_at'),
+  table(
+    'budget_request',
+    'id user scope target amount reason status granted note answered_by created_at answered_at',
+  ),
   table('ledger', 'id'),
 ]

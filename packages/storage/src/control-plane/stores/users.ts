@@ -3,6 +3,7 @@ import { newestFirst } from '../listings.ts'
 import type { PageQuery, RowChange, RowPage } from '../rows.ts'
 import { changeLimits, type LimitColumns, toLimits } from '../user-limits.ts'
 import type { ApiKeyRow, OrgCounts, OrgRow, UserLimits, UserRow, UserRows } from '../users.ts'
+import { removeBudget } from './budgets.ts'
 import { change, execute, query, queryColumn, queryNumber, type RowSession, type Work } from './session.ts'
 import { Table } from './table.ts'
 
@@ -30,7 +31,10 @@ const countOfOrgSql = `SELECT (SELECT count(*) FROM member WHERE org = ?),
 export const hashClause = 'WHERE hash = ?'
 const markUsedSql = 'UPDATE api_key SET used_at = ? WHERE id = ? AND coalesce(used_at < ?, true)'
 /** The tables that have rows of a user. */
-const tablesOfUser = ['api_key', 'member', 'document', 'quota', 'user_limit']
+const tablesOfUser = [
+  ...['api_key', 'member', 'document', 'quota', 'user_limit'],
+  ...['budget_reservation', 'budget_request'],
+]
 /** The tables that have rows of the sandboxes of a user. */
 const tablesOfSandboxes = ['sandbox_event', 'sandbox_log']
 
@@ -170,11 +174,13 @@ export class UserStore implements UserRows {
     yield* change({ table: 'api_key', where }, 'DELETE FROM api_key WHERE org = ?', id)
     for (const { id: user } of yield* this.#users.select('WHERE org = ?', id))
       yield* this.#users.update(user, { org: null })
+    yield* removeBudget(this.#session, 'organization', id)
     return yield* this.#orgs.remove(id)
   }
 
   *#removeUser(id: string): Work<boolean> {
     for (const table of tablesOfUser) yield* removeOfUser(table, id)
+    yield* removeBudget(this.#session, 'user', id)
     for (const table of tablesOfSandboxes) yield* execute(`DELETE FROM ${table} WHERE owner = ?`, id)
     return yield* this.#users.remove(id)
   }

@@ -158,6 +158,50 @@ export const migrations: readonly string[] = [
      created_at bigint NOT NULL
    );
    CREATE INDEX sandbox_log_created ON sandbox_log (created_at)`,
+  `CREATE TABLE budget (
+     id text COLLATE "C" PRIMARY KEY,
+     scope text COLLATE "C" NOT NULL,
+     target text COLLATE "C" NOT NULL,
+     monthly_limit bigint NOT NULL,
+     set_by text COLLATE "C",
+     created_at bigint NOT NULL,
+     updated_at bigint NOT NULL
+   );
+   CREATE TABLE budget_month (
+     month text COLLATE "C" NOT NULL,
+     budget text COLLATE "C" NOT NULL,
+     extra bigint NOT NULL,
+     spent bigint NOT NULL,
+     reserved bigint NOT NULL,
+     PRIMARY KEY (month, budget)
+   );
+   CREATE TABLE budget_reservation (
+     id text COLLATE "C" PRIMARY KEY,
+     sandbox text COLLATE "C" NOT NULL,
+     "user" text COLLATE "C" NOT NULL,
+     month text COLLATE "C" NOT NULL,
+     budgets text NOT NULL,
+     amount bigint NOT NULL,
+     settled integer NOT NULL,
+     remove_at bigint NOT NULL
+   );
+   CREATE INDEX budget_reservation_removed ON budget_reservation (remove_at);
+   CREATE TABLE budget_request (
+     id text COLLATE "C" PRIMARY KEY,
+     "user" text COLLATE "C" NOT NULL,
+     scope text COLLATE "C" NOT NULL,
+     target text COLLATE "C" NOT NULL,
+     amount bigint NOT NULL,
+     reason text NOT NULL,
+     status text COLLATE "C" NOT NULL,
+     granted bigint,
+     note text,
+     answered_by text COLLATE "C",
+     created_at bigint NOT NULL,
+     answered_at bigint
+   );
+   CREATE INDEX budget_request_created ON budget_request (created_at, id);
+   CREATE INDEX budget_request_user ON budget_request ("user", created_at, id)`,
 ]
 
 /** The version since which events have their digits below instants. */

@@ -14,6 +14,12 @@ import {
 import type { Scope } from '../../control-plane/rows.ts'
 import { childrenClause, idsOfOwnerSql, sandboxClause } from '../../control-plane/stores/app-conversations.ts'
 import { pruneSql, pruneWithoutCallerSql } from '../../control-plane/stores/audit.ts'
+import {
+  monthSql,
+  oldReservationsSql,
+  openRequestClause,
+  reservationSql,
+} from '../../control-plane/stores/budgets.ts'
 import { documentSql } from '../../control-plane/stores/documents.ts'
 import { countSql, positionSql, targetClause } from '../../control-plane/stores/pending-messages.ts'
 import { usedSql } from '../../control-plane/stores/quota.ts'
@@ -111,6 +117,7 @@ test('every other query searches an index', () => {
     ['app_conversation', sandboxClause, childrenClause],
     ['api_key', keysClause, hashClause],
     ['pending_message', targetClause],
+    ['budget_request', openRequestClause],
   ].flatMap(([table, ...tails]) => tails.map((tail) => `SELECT * FROM ${table} ${tail}`))
   const whole = [
     limitsSql,
@@ -128,6 +135,9 @@ test('every other query searches an index', () => {
     logSql,
     totalsSql(2),
     oldEventsSql,
+    monthSql(['user:a', 'organization:b']),
+    reservationSql,
+    oldReservationsSql,
   ]
   for (const step of queryPlans([...tails, ...whole]))
     expect(step).toMatch(/^(SEARCH |(CORRELATED )?SCALAR SUBQUERY)/)

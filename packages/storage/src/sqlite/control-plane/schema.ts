@@ -93,4 +93,48 @@ export const controlPlaneMigrations: readonly string[] = [
      created_at INTEGER NOT NULL
    ) STRICT;
    CREATE INDEX sandbox_log_created ON sandbox_log (created_at)`,
+  `CREATE TABLE budget (
+     id TEXT PRIMARY KEY,
+     scope TEXT NOT NULL,
+     target TEXT NOT NULL,
+     monthly_limit INTEGER NOT NULL,
+     set_by TEXT,
+     created_at INTEGER NOT NULL,
+     updated_at INTEGER NOT NULL
+   ) STRICT;
+   CREATE TABLE budget_month (
+     month TEXT NOT NULL,
+     budget TEXT NOT NULL,
+     extra INTEGER NOT NULL,
+     spent INTEGER NOT NULL,
+     reserved INTEGER NOT NULL,
+     PRIMARY KEY (month, budget)
+   ) STRICT, WITHOUT ROWID;
+   CREATE TABLE budget_reservation (
+     id TEXT PRIMARY KEY,
+     sandbox TEXT NOT NULL,
+     user TEXT NOT NULL,
+     month TEXT NOT NULL,
+     budgets TEXT NOT NULL,
+     amount INTEGER NOT NULL,
+     settled INTEGER NOT NULL,
+     remove_at INTEGER NOT NULL
+   ) STRICT;
+   CREATE INDEX budget_reservation_removed ON budget_reservation (remove_at);
+   CREATE TABLE budget_request (
+     id TEXT PRIMARY KEY,
+     user TEXT NOT NULL,
+     scope TEXT NOT NULL,
+     target TEXT NOT NULL,
+     amount INTEGER NOT NULL,
+     reason TEXT NOT NULL,
+     status TEXT NOT NULL,
+     granted INTEGER,
+     note TEXT,
+     answered_by TEXT,
+     created_at INTEGER NOT NULL,
+     answered_at INTEGER
+   ) STRICT;
+   CREATE INDEX budget_request_created ON budget_request (created_at, id);
+   CREATE INDEX budget_request_user ON budget_request (user, created_at, id)`,
 ]
