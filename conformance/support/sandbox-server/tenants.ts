@@ -30,7 +30,7 @@ export const publicPaths = [
   '/api/v1/web-client/config',
   '/console/session',
 ]
-export const sandboxTags = ['webhooks', 'sandbox secrets']
+export const sandboxTags = ['webhooks', 'sandbox secrets', 'sandbox budgets']
 export const operations: readonly Operation[] = Object.entries(document.paths).flatMap(([path, item]) =>
   Object.entries(item).map(
     ([method, about]: [string, { tags: string[]; parameters?: Parameter[]; requestBody?: object }]) => ({
@@ -78,6 +78,16 @@ export const bodies: Readonly<Record<string, object>> = {
   'PUT /api/admin/quota/users/{user_id}/quota': { daily_conversation_limit: 1 },
   'PATCH /api/admin/users/{user_id}': { name: 'Taken over' },
   'PATCH /api/admin/organizations/{org_id}': { name: 'Taken over' },
+  'PUT /api/admin/budgets/{scope}/{target_id}': { monthly_limit: 1 },
+  'POST /api/admin/budget-requests/{request_id}/grant': {},
+  'POST /api/admin/budget-requests/{request_id}/deny': {},
+  'PUT /api/v1/sandboxes/{sandbox_id}/budget/{reservation_id}': {
+    ...{ model: 'm', input_tokens: 1, max_output_tokens: 1 },
+    ...{ input_cost_micros: 1, output_cost_micros: 1 },
+  },
+  'POST /api/v1/sandboxes/{sandbox_id}/budget/{reservation_id}/settle': {
+    ...{ input_tokens: 1, output_tokens: 1, cost_micros: 1 },
+  },
   'POST /api/keys/{key_id}/rotate': {},
   'POST /api/admin/users/{user_id}/keys/{key_id}/rotate': {},
   'PUT /api/v1/repository-consents/{consent_id}': { decision: 'allow' },
@@ -107,7 +117,7 @@ export const identifyingQueries: Readonly<Record<string, (things: OwnedResources
 }
 /** Queries that name no object of a user. */
 export const harmlessQueryNames =
-  /^(?:page_id|limit|sort_order|file_path|path|ref|(?:kind|source)(?:__eq)?|body|gzip|meta|(?:title|name)__contains|(?:timestamp|created_at|updated_at)__(?:gte|lt)|include_sub_conversations|expose_secrets|sandbox_spec_id|query|(?:verified|provider)__eq|provider|repository|installation_id)$/
+  /^(?:page_id|limit|sort_order|file_path|path|ref|(?:kind|source)(?:__eq)?|body|gzip|meta|(?:title|name)__contains|(?:timestamp|created_at|updated_at)__(?:gte|lt)|include_sub_conversations|expose_secrets|sandbox_spec_id|query|(?:verified|provider)__eq|provider|repository|installation_id|status)$/
 /** Whether an answer refuses the key, not the want of a stored token of a Git provider. */
 export function refusesKey(answer: { readonly status: number; readonly body: unknown }): boolean {
   const { status, body } = answer
@@ -178,6 +188,11 @@ export function fillPath({ path, method }: Operation, resources: OwnedResources)
     key_id: resources.key,
     user_id: resources.user,
     org_id: resources.org,
+    scope: 'user',
+    target_id: resources.user,
+    // Nobody has asked for more, and no model was called.
+    request_id: randomUUID(),
+    reservation_id: randomUUID(),
     // Consents come from repositories with scripts, which no start here names.
     consent_id: '0'.repeat(32),
     name: path.includes('profiles') ? resources.profile : resources.secret,

@@ -101,6 +101,14 @@ export {
 } from './sandbox-server/account.ts'
 export * from './sandbox-server/app-conversation.ts'
 export * from './sandbox-server/app-conversation-routes.ts'
+export type {
+  Budget,
+  BudgetRequest,
+  BudgetReservation,
+  BudgetReservationRequest,
+  BudgetSettlementRequest,
+} from './sandbox-server/budget.ts'
+export { budgetReservation } from './sandbox-server/budget.ts'
 export * from './sandbox-server/consent-routes.ts'
 export * from './sandbox-server/git-routes.ts'
 export * from './sandbox-server/operator.ts'

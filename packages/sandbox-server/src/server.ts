@@ -23,6 +23,10 @@ import { userHandlers } from './admin/user-handlers.ts'
 import { auditHandlers } from './audit/audit-handlers.ts'
 import { AuditLog } from './audit/audit-log.ts'
 import type { Backend } from './backends/backend.ts'
+import { budgetHandlers } from './budgets/budget-handlers.ts'
+import { Budgets } from './budgets/budgets.ts'
+import { ownBudgetHandlers } from './budgets/own-budget-handlers.ts'
+import { reservationHandlers } from './budgets/reservation-handlers.ts'
 import type { Config } from './config/config.ts'
 import { AgentCalls } from './conversations/agent-calls.ts'
 import { Conversations } from './conversations/conversations.ts'
@@ -146,6 +150,7 @@ export async function openServices(options: ServicesOptions) {
       eventPull,
       now,
     },
+    budgets: new Budgets({ controlPlane, now }),
     lookupSecrets,
     [Symbol.asyncDispose]: () => disposables.disposeAsync(),
   }
@@ -153,17 +158,19 @@ export async function openServices(options: ServicesOptions) {
 
 /** What agent servers in sandboxes call. */
 export function sandboxFacingHandlers(services: Services) {
-  const { common, ingest, pendingMessages, eventPull, lookupSecrets } = services
+  const { common, ingest, pendingMessages, eventPull, lookupSecrets, budgets, config, now } = services
+  const { controlPlane } = common
   return {
     ...webhookHandlers({ ingest, pendingMessages, eventPull }),
     ...secretHandlers({ accounts: common.accounts, lookupSecrets }),
+    ...reservationHandlers({ controlPlane, budgets, defaultPrice: config.defaultPrice, now }),
   }
 }
 
 /** What callers with an API key call. */
 export function callerHandlers(services: Services) {
   const { common, auditLog, specs, quota, pendingMessages, starter, conversations } = services
-  const { lookupSecrets, config, now } = services
+  const { lookupSecrets, budgets, config, now } = services
   const { controlPlane, storage, sandboxes, accounts, storageQuota } = common
   const { users } = controlPlane
   const calls = new AgentCalls(common)
@@ -198,6 +205,8 @@ export function callerHandlers(services: Services) {
     }),
     ...overviewHandlers({ controlPlane, sandboxes, specs, log: common.log }),
     ...usageHandlers({ controlPlane, now }),
+    ...budgetHandlers({ controlPlane, budgets, now }),
+    ...ownBudgetHandlers({ controlPlane, budgets, now }),
     ...auditHandlers({ auditLog }),
     ...settingsHandlers({ accounts, users, sandboxes }),
     ...profileHandlers({ accounts }),

@@ -26,6 +26,8 @@ export const auditTargetTypes = [
   'key',
   'organization',
   'quota',
+  'budget',
+  'budget_request',
   'sandbox',
   'conversation',
   'secret',

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'bb4838a232cc720e75c97a86a95e4e0bde31d56e27b522b5ae0a0c5eadda626f'
+const expectedHash = '886d1016f3345c2ab5a615a3a1459fe12dc786ae4facdcfea3b7f73978738fa4'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -2,6 +2,7 @@ import { consoleRoutes } from '../console/console-routes.ts'
 import type { RouteTable } from '../core/route.ts'
 import { accountRoutes } from './account-routes.ts'
 import { appConversationRoutes } from './app-conversation-routes.ts'
+import { budgetRoutes } from './budget-routes.ts'
 import { scriptConsentRoutes } from './consent-routes.ts'
 import { gitProviderRoutes } from './git-routes.ts'
 import { offerRoutes } from './offer-routes.ts'
@@ -25,4 +26,5 @@ export const sandboxServerRoutes = {
   ...ownOrganizationRoutes,
   ...operatorRoutes,
   ...operateRoutes,
+  ...budgetRoutes,
 } satisfies RouteTable

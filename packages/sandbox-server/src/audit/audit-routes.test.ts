@@ -5,6 +5,8 @@ import { expect, test } from 'vitest'
 const withoutLine: Readonly<Record<string, string>> = {
   receiveConversation: 'agent servers report what became of conversations, many times in each run',
   receiveEvents: 'agent servers send the events of conversations, many times in each run',
+  reserveBudget: 'agent servers reserve the cost of model calls, many times in each run',
+  settleBudget: 'agent servers settle it, as often',
   previewMarketplaces: 'reads catalogues and stores nothing',
 }
 

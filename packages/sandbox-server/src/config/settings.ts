@@ -40,6 +40,16 @@ const dailyLimit = z
   .default('-1')
   .transform((text) => (text === '-1' ? null : Number(text)))
 
+/** Dollars for a million tokens are millionths of a dollar for one. */
+const tokenPrice = z
+  .string()
+  .regex(/^\d{1,6}(\.\d{1,6})?\/\d{1,6}(\.\d{1,6})?$/, 'Should be two numbers, as 5/25')
+  .optional()
+  .transform((text) => {
+    const [input, output] = text?.split('/').map(Number) ?? []
+    return input === undefined || output === undefined ? undefined : { input, output }
+  })
+
 function mebibytes(max: number, defaultValue: number) {
   return numberSetting(0, max, defaultValue).transform((count) => count * 1024 * 1024)
 }
@@ -95,6 +105,7 @@ export const settings = {
   maxConversations: setting('SLIPWAY_MAX_CONVERSATIONS_PER_USER', '0.2.0', numberSetting(0, 1_000_000_000, 0), 'Conversations that a user may have, unless an administrator sets another limit for the user; 0 is not limited.'),
   maxStoredMb: setting('SLIPWAY_MAX_STORED_MB_PER_USER', '0.2.0', numberSetting(0, 1_073_741_824, 0), 'Events that a user may store, in MiB, unless an administrator sets another limit for the user; 0 is not limited.'),
   maxProfiles: setting('SLIPWAY_MAX_PROFILES_PER_USER', '0.1.0', numberSetting(1, 100_000, 50), 'Saved models of one user.', { aliases: ['MAX_LLM_PROFILES_PER_USER'] }),
+  defaultPrice: setting('SLIPWAY_BUDGET_DEFAULT_PRICE', '0.2.0', tokenPrice, 'Where budgets apply, the price of models without a known one: dollars for a million tokens of input and of output, as 5/25. Unset: their calls are refused. See [Budgets](guide/users.md#budgets).'),
   hasConsole: setting('SLIPWAY_CONSOLE', '0.2.0', flagSetting(true), 'Whether the command shows the console at the address of the server.'),
   model: {
     model: setting('LLM_MODEL', '0.1.0', textSetting, 'Model of users who have set none: provider/name.'),

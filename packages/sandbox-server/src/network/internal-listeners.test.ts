@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { unixFetch, unixSocketUrl } from '@slipway/http'
-import { Problem } from '@slipway/protocol'
+import { Problem, type Route, sandboxServerRoutes } from '@slipway/protocol'
 import { findFreePort, shortSocketPath } from '@slipway/shared/process'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Backend } from '../backends/backend.ts'
-import { allowedHostNames, hostSocketPath, InternalListeners } from './internal-listeners.ts'
+import { allowedHostNames, hostSocketPath, InternalListeners, sandboxRoutes } from './internal-listeners.ts'
 
 const key = 'sk-of-a-sandbox'
 const done = { json: { success: true } }
@@ -58,6 +58,8 @@ async function openListeners(
       receiveEvents: () => done,
       listSandboxSecrets: () => ({ json: { secrets: [] } }),
       getSandboxSecret: () => done,
+      reserveBudget: () => ({ json: { status: 'unlimited', max_output_tokens: null, message: null } }),
+      settleBudget: () => done,
     },
     identify: (_, header) => {
       if (header('x-session-api-key') !== key) throw new Problem('unauthorized', 'Unauthorized')
@@ -198,4 +200,11 @@ test('sandboxes may name this server as they know it, when only some names are a
   expect(allowedHostNames([], [docker])).toEqual([])
   expect(allowedHostNames(['a.test'], [docker, apart])).toEqual(['a.test', 'host.docker.internal'])
   expect(allowedHostNames(['a.test'], [apart])).toEqual(['a.test'])
+})
+
+test('sandboxes without a way to the server have all routes of sandboxes, and no other', () => {
+  const ofSandboxes = Object.entries<Route>(sandboxServerRoutes).filter(
+    ([, { access }]) => access === 'sandbox',
+  )
+  expect(Object.keys(sandboxRoutes).sort()).toEqual(ofSandboxes.map(([name]) => name).sort())
 })

@@ -12,8 +12,12 @@ import { auditCaller } from '../auth/authenticator.ts'
 import type { Backend } from '../backends/backend.ts'
 
 const { receiveConversation, receiveEvents, listSandboxSecrets, getSandboxSecret } = sandboxServerRoutes
+const { reserveBudget, settleBudget } = sandboxServerRoutes
 /** The routes for sandboxes, which authenticate by their session keys. */
-const sandboxRoutes = { receiveConversation, receiveEvents, listSandboxSecrets, getSandboxSecret }
+export const sandboxRoutes = {
+  ...{ receiveConversation, receiveEvents, listSandboxSecrets, getSandboxSecret },
+  ...{ reserveBudget, settleBudget },
+}
 
 /** The socket for sandboxes without a network; alone in its folder, which they see. */
 export function hostSocketPath(socketDirectory: string): string {
