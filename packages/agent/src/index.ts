@@ -41,6 +41,7 @@ export type {
 export { preferredFileTool } from './llm/capabilities/file-tool.ts'
 export { llmSecrets } from './llm/credentials.ts'
 export type { Model, ModelFailureCode, OpenModel } from './llm/model.ts'
+export type { CallEstimate, CallUse, SpendingGuard } from './llm/spending-guard.ts'
 export type { CommonExtensions, ExtensionProvider } from './plugins/extensions.ts'
 export type { MarketplaceOffer } from './plugins/marketplace.ts'
 export type { Plugin } from './plugins/plugin.ts'

@@ -1,5 +1,6 @@
 import type { Module } from '../core/module.ts'
 import { bashModule } from './bash/module.ts'
+import { budgetsModule } from './budgets/module.ts'
 import { checkpointsModule } from './checkpoints/module.ts'
 import { extensionsModule } from './extensions/module.ts'
 import { filesModule } from './files/module.ts'
@@ -18,6 +19,7 @@ import { workspacePagesModule } from './workspace-pages/module.ts'
 /** What people's own clients need, in the order of opening: a module after those that it needs. */
 export const ownModules: readonly Module[] = [
   settingsModule,
+  budgetsModule,
   llmProfilesModule,
   mcpModule,
   repositoryConsentsModule,

@@ -1,6 +1,7 @@
 import type { Llm, Message, TokenUsage } from '@slipway/protocol'
 import type { Clock } from '@slipway/shared/time'
 import type { LeftOut } from './refusals/left-out.ts'
+import type { SpendingGuard } from './spending-guard.ts'
 
 /** A tool as a model sees it. */
 export interface ModelTool {
@@ -140,6 +141,8 @@ export interface ModelEnvironment {
    * there is none. Never rejects. The key is used in memory and never stored.
    */
   readonly refreshKey?: ((baseUrl: string, signal: AbortSignal) => Promise<string | undefined>) | undefined
+  /** Allows each request to a provider. */
+  readonly spending?: SpendingGuard | undefined
 }
 
 /** Finds the settings that a fallback names. */

@@ -34,6 +34,12 @@ const storageLimit = numberSetting(0, 1_073_741_824, 0).transform((mebibytes) =>
   mebibytes === 0 ? Number.POSITIVE_INFINITY : mebibytes * 1024 ** 2,
 )
 
+/** From a sandbox with a private network it is a Unix socket (see `unixFetch`). */
+const reachableAddress = z
+  .string()
+  .regex(/^(https?|http\+unix):\/\/\S+$/, 'Should be a URL https://... or http+unix://...')
+  .transform(withoutSlash)
+
 // biome-ignore format: one line a setting
 /** The settings of the agent server, by the members of its `Config`. */
 export const settings = {
@@ -101,7 +107,7 @@ export const settings = {
     headers: setting('SLIPWAY_LLM_API_KEY_REFRESH_HEADERS', '0.2.0', secretSetting, "Headers of that request, a JSON object; `$NAME`, also in braces, in values is a variable of the server's environment.", { isSecret: true, aliases: ['OH_LLM_API_KEY_REFRESH_HEADERS'], isCompat: true }),
   },
   launchedProfile: setting('SLIPWAY_RUNTIME_LAUNCHED_PROFILE', '0.2.0', z.string().transform(parseLaunchedProfile).optional(), 'The agent profile that conversations without one show as theirs, a JSON object {"agent_profile_id", "revision", "secret_refs"?}; `secret_refs` names the secrets that they may get.', { aliases: ['OH_RUNTIME_LAUNCHED_PROFILE'], isCompat: true }),
-  budgetUrl: setting('SLIPWAY_BUDGET_URL', '0.2.0', address.transform(withoutSlash).optional(), 'Where the server asks before each model call whether a budget allows it; a sandbox server sets it for its sandboxes. See [Budgets](guide/users.md#budgets).'),
+  budgetUrl: setting('SLIPWAY_BUDGET_URL', '0.2.0', reachableAddress.optional(), 'Where the server asks before each model call whether a budget allows it; a sandbox server sets it for its sandboxes. See [Budgets](guide/users.md#budgets).'),
   gatewayTimeoutMs: setting('SLIPWAY_GATEWAY_TIMEOUT_SECONDS', '0.2.0', secondsSetting(1, 86_400, 120), 'Seconds after which a request below `/v1` whose run continues is answered with 504.'),
   githubApiUrl: setting('SLIPWAY_GITHUB_API_URL', '0.2.0', urlSetting.default('https://api.github.com').transform(withoutSlash), 'API of GitHub, for the list of repositories; another one for GitHub Enterprise.'),
   repositoryTrust: setting('SLIPWAY_REPOSITORY_TRUST', '0.2.0', repositoryTrust.default('skip'), 'Hooks and agents of a repository without a decision about them: skip leaves them out, ask waits for a decision, always loads them. See [Trust](security.md#trust-in-repositories).'),

@@ -1,3 +1,4 @@
+import { loadOpenModel } from '@slipway/agent'
 import { createApp, listen } from '@slipway/http'
 import { agentServerOpenApi, agentServerRoutes } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
@@ -46,7 +47,7 @@ async function openServer() {
   })
   const texts: string[] = []
   const log = (...line: unknown[]) => void texts.push(JSON.stringify(line))
-  const web = createApp(routes, llmProfileHandlers({ profiles, subscription, cipher, log }), {
+  const web = createApp(routes, llmProfileHandlers({ profiles, subscription, loadOpenModel, cipher, log }), {
     openapi: agentServerOpenApi,
     log,
   })

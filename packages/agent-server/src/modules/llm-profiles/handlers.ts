@@ -1,4 +1,4 @@
-import { loadOpenModel } from '@slipway/agent'
+import type { OpenModel } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
 import { type agentServerRoutes, type Llm, type LogFunction, llm, Problem } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
@@ -13,11 +13,12 @@ import { validateLlm } from './validate-llm.ts'
 /** Answers are redacted unless the header `X-Expose-Secrets` says otherwise. */
 export function llmProfileHandlers(options: {
   readonly profiles: LlmProfiles
-  readonly subscription: Pick<SubscriptionLogin, 'wrap' | 'status'>
+  readonly subscription: Pick<SubscriptionLogin, 'status'>
+  readonly loadOpenModel: () => Promise<OpenModel>
   readonly cipher: Cipher
   readonly log: LogFunction
 }) {
-  const { profiles: llmProfiles, subscription, cipher, log } = options
+  const { profiles: llmProfiles, subscription, loadOpenModel, cipher, log } = options
   /** The saved models among the fallbacks of a model. */
   const findFallbacks = async ({ fallback_strategy }: Llm): Promise<Llm[]> => {
     const names = (fallback_strategy?.fallback_llms ?? []).filter((one) => typeof one === 'string')
@@ -70,7 +71,7 @@ export function llmProfileHandlers(options: {
           ? await llmProfiles.resolve(name)
           : await resolveModel({ cipher, models: llmProfiles }, body.llm, ['body', 'llm'])
       if (model === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
-      const openModel = subscription.wrap(await loadOpenModel())
+      const openModel = await loadOpenModel()
       const isSignedIn = model.auth_type === 'subscription' && (await subscription.status()).connected
       const fallbacks = await findFallbacks(model)
       return { json: await validateLlm(model, signal, { openModel, isSignedIn, fallbacks }) }

@@ -1,3 +1,4 @@
+import { loadOpenModel } from '@slipway/agent'
 import { acpRoutes, llmCatalogueRoutes, llmProfileRoutes } from '@slipway/protocol'
 import { defineModule } from '../../core/module.ts'
 import { controlPlaneFetch } from '../../core/secrets/control-plane-fetch.ts'
@@ -15,7 +16,7 @@ export const llmProfilesModule = defineModule({
   name: 'llm-profiles',
   routes: { ...llmProfileRoutes, ...llmCatalogueRoutes, ...acpRoutes },
   needs: [settingsModule],
-  open({ config, documents, cipher, secrets, programs, host: { log } }, use) {
+  open({ config, documents, cipher, secrets, programs, parts, host: { log } }, use) {
     const links: ProfileLinks = {}
     const profiles = new LlmProfiles({
       documents,
@@ -31,7 +32,10 @@ export const llmProfilesModule = defineModule({
     })
     return {
       handlers: {
-        ...llmProfileHandlers({ profiles, subscription, cipher, log }),
+        ...llmProfileHandlers({
+          ...{ profiles, subscription, cipher, log },
+          loadOpenModel: async () => parts.wrapModel(await loadOpenModel()),
+        }),
         ...llmCatalogueHandlers({ subscription }),
         ...acpModelHandlers({
           ...{ cipher, ...programs, serverSecrets: secrets },

@@ -3,6 +3,7 @@ import type { Secrets } from '../../secrets/secrets.ts'
 import type { TokenCounts } from '../catalogue/prices.ts'
 import { attachCompletionLog } from '../completion-log.ts'
 import type { ModelReply, ModelRequest } from '../model.ts'
+import { settingsPrice } from './spending.ts'
 
 export type ReplyTokens = TokenCounts & { readonly reasoning: number }
 
@@ -21,8 +22,7 @@ interface ReplyParts extends Pick<ModelReply, 'responseId' | 'stop' | 'isPaused'
 /** A reply of a model, with its completion log when the settings ask for one. */
 export function buildReply(parts: ReplyParts): ModelReply {
   const { llm, secrets, request, tokens, contextWindow, nowMs, cost, ...members } = parts
-  const { model, usage_id: usageId, input_cost_per_token: input, output_cost_per_token: output } = llm
-  const isPriced = input !== undefined || output !== undefined
+  const { model, usage_id: usageId } = llm
   const reply: ModelReply = {
     kind: 'reply',
     ...members,
@@ -39,7 +39,7 @@ export function buildReply(parts: ReplyParts): ModelReply {
       per_turn_token: tokens.input + tokens.output,
       response_id: parts.responseId,
     },
-    cost: isPriced ? tokens.input * (input ?? 0) + tokens.output * (output ?? 0) : cost,
+    cost: settingsPrice(llm, tokens) ?? cost,
   }
   return attachCompletionLog(reply, { llm, request, nowMs, secrets })
 }

@@ -34,6 +34,7 @@ export const openModel: OpenModel = (llm, options = {}) => {
     fetch: options.fetch ?? loopbackFetch,
     clock: options.clock ?? systemClock,
     refreshKey: options.refreshKey,
+    spending: options.spending,
   }
   const { findProfile, cacheKey, leftOut } = options
   return new FallbackModel(llm, { environment, findProfile, cacheKey, leftOut })

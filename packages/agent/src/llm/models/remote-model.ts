@@ -25,13 +25,16 @@ import { assistantMessage } from '../response/assistant-message.ts'
 import { isPause } from '../response/stop-reasons.ts'
 import { type StreamResult, streamResponse } from '../response/stream-response.ts'
 import { learnedModelName, type ModelRoute, serverOf } from '../route.ts'
+import type { CallUse } from '../spending-guard.ts'
 import { parseStrayCalls } from '../text-calls/parse.ts'
 import { withCalls } from '../text-calls/text-call-source.ts'
 import { countTokens, countToolTokens, textTokens } from '../tokens.ts'
 import { buildReply, type ReplyTokens } from './build-reply.ts'
 import { explainFailure, firstPartLimit } from './own-server.ts'
 import { askServerFacts, type ServerFacts } from './server-window.ts'
+import { estimateCall, mayBeCharged, priceTokens, toMicros } from './spending.ts'
 
+type AttemptRequest = ModelRequest & { readonly hadEmpty: boolean; readonly refused: RefusedRequest }
 type CompletedStream = Extract<StreamResult, { kind: 'response' }>
 
 /** Shorter ids repeat (Ollama draws from a thousand). */
@@ -39,6 +42,8 @@ const minUniqueId = 16
 const defaultStallSeconds = 120
 /** Of a refusal, beside each of its omissions. */
 const maxReason = 500
+const aborted = { kind: 'aborted' } as const
+const noUse: CallUse = { inputTokens: 0, outputTokens: 0, cost: 0 }
 const noTokens: ReplyTokens = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0 }
 
 /** Behind a request whose reply had a call that the provider could not read. */
@@ -173,10 +178,48 @@ export class RemoteModelSource implements ModelSource {
     return firstChars(redactDetail(detail, this.#options.secrets), maxReason)
   }
 
+  /** One request, if a budget allows it. */
   async #attempt(
     model: SdkModel,
-    request: ModelRequest & { readonly hadEmpty: boolean; readonly refused: RefusedRequest },
+    request: AttemptRequest,
     signal: AbortSignal,
+  ): Promise<SourceResult | { readonly kind: 'accepted' }> {
+    const { llm, environment } = this.#options
+    const { spending, clock } = environment
+    if (spending === undefined) return await this.#send(model, request, signal)
+    this.#facts = await this.#loadFacts()
+    const estimate = estimateCall(llm, this.#facts, request, new Date(clock.now()))
+    const reservation = await spending.reserve(estimate, signal)
+    if (reservation === undefined) return await this.#send(model, request, signal)
+    if ('refusal' in reservation) {
+      const { code, refusal: detail } = reservation
+      return signal.aborted ? aborted : { kind: 'failure', failure: { code, detail, isRetryable: false } }
+    }
+    const { maxOutputTokens } = reservation
+    const isLess = maxOutputTokens < estimate.maxOutputTokens
+    let use: CallUse = signal.aborted ? noUse : { ...estimate, outputTokens: 0, cost: estimate.inputCost }
+    const onUse = (used: CallUse) => {
+      use = used
+    }
+    try {
+      if (signal.aborted) return aborted
+      return await this.#send(model, isLess ? { ...request, maxOutputTokens } : request, signal, onUse)
+    } finally {
+      await reservation.settle(use)
+    }
+  }
+
+  #loadFacts(): Promise<ModelFacts> {
+    const { llm, route } = this.#options
+    this.#factsLoading ??= loadModelFacts(llm, route).catch(() => noModelFacts)
+    return this.#factsLoading
+  }
+
+  async #send(
+    model: SdkModel,
+    request: AttemptRequest,
+    signal: AbortSignal,
+    onUse?: (use: CallUse) => void,
   ): Promise<SourceResult | { readonly kind: 'accepted' }> {
     const { llm, route, environment, cacheKey } = this.#options
     const started = environment.clock.now()
@@ -191,13 +234,19 @@ export class RemoteModelSource implements ModelSource {
     const options = { clock, onDelta, edit, isProbe, hasLooseThoughts, ...timeLimits(this.#options) }
     const turn = streamResponse(model, call, options, signal)
     // The price list loads during the request.
-    this.#factsLoading ??= loadModelFacts(llm, route).catch(() => noModelFacts)
+    const loading = this.#loadFacts()
     const done = await turn
-    if (done.kind === 'aborted') return done
-    this.#facts = await this.#factsLoading
+    if (done.kind === 'aborted') {
+      onUse?.(
+        this.#useOf(tokenCounts(done.response) ?? estimateTokens(request, done.response), done.response),
+      )
+      return aborted
+    }
+    this.#facts = await loading
     const latencyMs = environment.clock.now() - started
     const tokens = tokenCounts(done.response)
     if (done.kind === 'response') {
+      onUse?.(this.#useOf(tokens ?? estimateTokens(request, done.response), done.response))
       const reply = this.#toReply({ ...done, tokens: tokens ?? noTokens }, request, latencyMs)
       return { kind: 'reply', reply: withStrayCalls(reply, request, route) }
     }
@@ -205,14 +254,24 @@ export class RemoteModelSource implements ModelSource {
     // An empty reply was paid for too.
     if (response.hasBegun || tokens !== undefined) {
       const estimate = tokens ?? estimateTokens(request, response)
+      onUse?.(this.#useOf(estimate, response))
       request.onReset?.(this.#toReply({ response, stop: 'stop', tokens: estimate }, request, latencyMs))
-    }
+    } else if (done.kind === 'failure' && !mayBeCharged(done.failure)) onUse?.(noUse)
     if (done.kind === 'accepted') return done
     return { kind: 'failure', failure: await this.#explain(done.failure, response.hasBegun) }
   }
 
   async #explain(failure: ProviderFailure, hasBegun: boolean): Promise<ProviderFailure> {
     return await explainFailure(failure, { ...this.#options, hasBegun })
+  }
+
+  #useOf(tokens: ReplyTokens, { finish }: ResponseAccumulator): CallUse {
+    const { llm, environment } = this.#options
+    const own = finish?.usage.raw?.cost
+    const at = new Date(environment.clock.now())
+    const cost = typeof own === 'number' ? own : priceTokens(llm, this.#facts, tokens, at)
+    const { input: inputTokens, output: outputTokens } = tokens
+    return { inputTokens, outputTokens, cost: cost === undefined ? undefined : toMicros(cost) }
   }
 
   #toReply(

@@ -18,7 +18,7 @@ export type StreamResult =
   | { readonly kind: 'failure'; readonly failure: ProviderFailure; readonly response: ResponseAccumulator }
   /** Of a probe, which is cut at the first piece of its reply. */
   | { readonly kind: 'accepted'; readonly response: ResponseAccumulator }
-  | { readonly kind: 'aborted' }
+  | { readonly kind: 'aborted'; readonly response: ResponseAccumulator }
 
 /** Milliseconds without data until it fails; undefined: no limit. */
 export interface StreamLimits {
@@ -65,7 +65,7 @@ export async function streamResponse(
     failure = idleTimeout.hasResponse ? streamFailure(error) : classifyFailure(error)
   }
   idleTimeout.stop()
-  if (signal.aborted) return { kind: 'aborted' }
+  if (signal.aborted) return { kind: 'aborted', response }
   if (idleTimeout.isTimedOut) failure = timeoutFailure(idleTimeout.limitMs ?? 0)
   if (isProbe && failure === undefined && response.hasBegun) return { kind: 'accepted', response }
   return failure === undefined ? toStreamResult(response) : { kind: 'failure', failure, response }

@@ -1,6 +1,6 @@
 import { sandboxSpec } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { configHash, newSandboxConfig } from './sandbox-config.ts'
+import { configHash, newSandboxConfig, replaceSessionKey } from './sandbox-config.ts'
 
 const spec = sandboxSpec.parse({
   id: 'a',
@@ -31,6 +31,7 @@ test('a cold start brings its identity in its environment, which a spec cannot c
     OH_SESSION_API_KEYS_0: key,
     SLIPWAY_WEBHOOKS: '[{"base_url":"http://h/api/v1/webhooks"}]',
     OH_WEBHOOKS_0_BASE_URL: 'http://h/api/v1/webhooks',
+    SLIPWAY_BUDGET_URL: 'http://h/api/v1/sandboxes/sb-1/budget',
     SLIPWAY_ALLOWED_ORIGINS: 'https://a,https://b',
   })
   expect(order).toMatchObject({
@@ -39,6 +40,14 @@ test('a cold start brings its identity in its environment, which a spec cannot c
     resources: { memoryBytes: 100_000_000, cpus: 0.5 },
   })
   expect(newSandboxConfig(spec, 'sb-1', environment).key).not.toBe(key)
+})
+
+test('one that an earlier version made asks for budgets from its next start on', () => {
+  const { order, ...secrets } = newSandboxConfig(spec, 'sb-1', environment)
+  const { SLIPWAY_BUDGET_URL: url, ...env } = order.env
+  expect(replaceSessionKey({ ...secrets, order: { ...order, env } }).order.env.SLIPWAY_BUDGET_URL).toBe(url)
+  const alone = newSandboxConfig(spec, 'sb-1', { ...environment, webhooks: undefined })
+  expect(replaceSessionKey(alone).order.env).not.toHaveProperty('SLIPWAY_BUDGET_URL')
 })
 
 test('a spec decides itself what becomes of repositories, and without trust nothing is said', () => {

@@ -19,6 +19,7 @@ export interface SandboxEnvironment {
 /** Settings of an agent server, which it does not pass to tools. */
 const reservedVariable = /^(SLIPWAY_|OH_|SESSION_API_KEY$)/i
 
+const webhooksVariable = 'OH_WEBHOOKS_0_BASE_URL'
 const sessionKeyVariables = ['SLIPWAY_SESSION_API_KEY', 'OH_SESSION_API_KEYS_0']
 
 /** Its settings are in its environment, also in the warm pool: they are of no owner. */
@@ -35,7 +36,8 @@ export function newSandboxConfig(
     OH_SESSION_API_KEYS_0: key,
     ...(webhooks !== undefined && {
       SLIPWAY_WEBHOOKS: JSON.stringify([{ base_url: webhooks }]),
-      OH_WEBHOOKS_0_BASE_URL: webhooks,
+      [webhooksVariable]: webhooks,
+      ...budgetEnv(webhooks, id),
     }),
     ...(origins.length > 0 && { SLIPWAY_ALLOWED_ORIGINS: origins.join(',') }),
   }
@@ -51,7 +53,17 @@ export function replaceSessionKey(secrets: SandboxSecrets): SandboxSecrets {
     name,
     sessionKeyVariables.includes(name) ? key : value,
   ])
-  return { ...secrets, key, order: { ...secrets.order, env: Object.fromEntries(env) } }
+  const { order } = secrets
+  const { [webhooksVariable]: webhooks } = order.env
+  // Earlier versions did not set it.
+  const budget = budgetEnv(webhooks, order.id)
+  return { ...secrets, key, order: { ...order, env: { ...Object.fromEntries(env), ...budget } } }
+}
+
+/** Where its agent server asks before each model call; nowhere without access to the control plane. */
+function budgetEnv(webhooks: string | undefined, id: string): Record<string, string> {
+  const base = webhooks?.replace(/\/webhooks$/, '')
+  return base === undefined ? {} : { SLIPWAY_BUDGET_URL: `${base}/sandboxes/${id}/budget` }
 }
 
 /**

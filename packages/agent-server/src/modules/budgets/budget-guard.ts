@@ -1,0 +1,177 @@
+/**
+ * Asks the sandbox server before each request to a model whether the budgets of its user and organisation
+ * allow it, and tells it the cost afterwards.
+ *
+ * Without a budget it asks once a minute: a budget that is set while sandboxes run applies to them within
+ * that time. While the sandbox server cannot be reached, the last that was known counts: without a budget
+ * requests are made; with one, or when nothing is known yet, they are refused, since no other place knows
+ * what is left. The refusal ends a run as any failure of a model does, and the next message asks again.
+ *
+ * The cost is told until it is known there, also after the reply was used; what is not told before this
+ * process ends stays reserved in full.
+ */
+import { randomUUID } from 'node:crypto'
+import type { CallEstimate, CallUse, SpendingGuard } from '@slipway/agent'
+import {
+  type BudgetReservationRequest,
+  type BudgetSettlementRequest,
+  budgetReservation,
+  type LogFunction,
+} from '@slipway/protocol'
+import { readLimited } from '@slipway/shared/async'
+import { parseJson } from '@slipway/shared/json'
+import type { Secret } from '@slipway/shared/redaction'
+import { firstChars } from '@slipway/shared/text'
+import type { Clock } from '@slipway/shared/time'
+
+interface BudgetGuardOptions {
+  /** `http://host:port/api/v1/sandboxes/ID/budget`. */
+  readonly url: string
+  /** The session key of this server. */
+  readonly key: Secret
+  readonly fetch: typeof fetch
+  readonly clock: Clock
+  readonly log: LogFunction
+}
+
+const maxBytes = 65_536
+const answerMs = 5_000
+/** A question is repeated so long. */
+const askMs = 15_000
+const unlimitedMs = 60_000
+const retryMs = 500
+const maxRetryMs = 60_000
+/** Repeats of a settlement, about an hour. */
+const maxSettlements = 60
+
+type Reserved = Awaited<ReturnType<SpendingGuard['reserve']>>
+type Answer = { readonly status: number; readonly body: unknown }
+
+export class BudgetGuard implements SpendingGuard, AsyncDisposable {
+  readonly #options: BudgetGuardOptions
+  readonly #closing = new AbortController()
+  readonly #settling = new Set<Promise<void>>()
+  /** Without a budget; undefined: one applies, or nothing is known. */
+  #unlimitedUntil: number | undefined
+
+  constructor(options: BudgetGuardOptions) {
+    this.#options = options
+  }
+
+  async reserve(estimate: CallEstimate, signal: AbortSignal): Promise<Reserved> {
+    const { clock, log } = this.#options
+    if ((this.#unlimitedUntil ?? 0) > clock.monotonic()) return undefined
+    const id = randomUUID()
+    const { model, inputTokens, maxOutputTokens, inputCost, outputCost } = estimate
+    const body: BudgetReservationRequest = {
+      model: firstChars(model, 500) || 'unknown',
+      input_tokens: inputTokens,
+      max_output_tokens: maxOutputTokens,
+      input_cost_micros: inputCost ?? null,
+      output_cost_micros: outputCost ?? null,
+    }
+    const answer = await this.#ask(id, body, signal)
+    if (typeof answer === 'string') {
+      // The answer may be what was lost.
+      this.#inBackground(this.#repeat(id, { input_tokens: 0, output_tokens: 0, cost_micros: 0 }))
+      if (signal.aborted) return { code: 'LLMServiceUnavailableError', refusal: 'The run was stopped.' }
+      if (this.#unlimitedUntil !== undefined) {
+        this.#unlimitedUntil = clock.monotonic() + unlimitedMs
+        return undefined
+      }
+      log('warn', 'the sandbox server does not say whether a budget allows a model call', { reason: answer })
+      return {
+        code: 'LLMServiceUnavailableError',
+        refusal: `The sandbox server cannot be asked whether the budget allows this call (${answer}). Send a message to try again.`,
+      }
+    }
+    const reservation = budgetReservation.safeParse(answer.body).data
+    // A sandbox server without budgets.
+    if (answer.status === 404 || reservation?.status === 'unlimited') {
+      this.#unlimitedUntil = clock.monotonic() + unlimitedMs
+      return undefined
+    }
+    this.#unlimitedUntil = undefined
+    if (reservation?.status !== 'granted')
+      return {
+        code: 'LLMRateLimitError',
+        refusal: reservation?.message ?? `The sandbox server refuses this call (HTTP ${answer.status}).`,
+      }
+    return {
+      maxOutputTokens: reservation.max_output_tokens ?? maxOutputTokens,
+      settle: (use) => this.#settle(id, use),
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort()
+    await Promise.all(this.#settling)
+  }
+
+  /** Repeats the question until there is an answer; a text says why there is none. */
+  async #ask(id: string, body: object, signal: AbortSignal): Promise<Answer | string> {
+    const { clock } = this.#options
+    const until = clock.monotonic() + askMs
+    for (let wait = retryMs; ; wait *= 2) {
+      const answer = await this.#send('PUT', id, body, signal)
+      const isFinal = typeof answer !== 'string' && answer.status < 500 && answer.status !== 429
+      if (isFinal || signal.aborted || clock.monotonic() + wait > until)
+        return typeof answer === 'string' || isFinal ? answer : `HTTP ${answer.status}`
+      await clock.sleep(wait, { signal }).catch(() => {})
+    }
+  }
+
+  /** Tells the cost; repeats continue after it resolves. */
+  async #settle(id: string, { inputTokens, outputTokens, cost }: CallUse): Promise<void> {
+    const body: BudgetSettlementRequest = {
+      input_tokens: inputTokens,
+      output_tokens: outputTokens,
+      cost_micros: cost ?? null,
+    }
+    if (await this.#tell(id, body)) return
+    this.#inBackground(this.#repeat(id, body))
+  }
+
+  #inBackground(work: Promise<void>): void {
+    const tracked = work.finally(() => this.#settling.delete(tracked))
+    this.#settling.add(tracked)
+  }
+
+  async #repeat(id: string, body: BudgetSettlementRequest): Promise<void> {
+    const { clock, log } = this.#options
+    const { signal } = this.#closing
+    for (let at = 0; at < maxSettlements; at++) {
+      await clock.sleep(Math.min(maxRetryMs, retryMs * 2 ** at), { signal, ref: false }).catch(() => {})
+      if (await this.#tell(id, body)) return
+      if (signal.aborted) break
+    }
+    log('warn', 'the cost of a model call was not told: it counts as the most that it could be', {
+      reservation: id,
+    })
+  }
+
+  async #tell(id: string, body: object): Promise<boolean> {
+    const answer = await this.#send('POST', `${id}/settle`, body)
+    return typeof answer !== 'string' && answer.status < 500 && ![401, 429].includes(answer.status)
+  }
+
+  async #send(method: string, path: string, body: object, signal?: AbortSignal): Promise<Answer | string> {
+    const { url, key, fetch, clock } = this.#options
+    const timeout = clock.timeout(answerMs)
+    try {
+      const response = await fetch(`${url}/${path}`, {
+        method,
+        headers: { 'content-type': 'application/json', 'x-session-api-key': key.reveal() },
+        body: JSON.stringify(body),
+        // Its place would get the key.
+        redirect: 'error',
+        signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+      })
+      const bytes = await readLimited(response, maxBytes)
+      return { status: response.status, body: parseJson(bytes?.toString() ?? '') }
+    } catch {
+      // Errors may have the address.
+      return timeout.aborted ? `no answer within ${answerMs / 1000} s` : 'no connection'
+    }
+  }
+}
