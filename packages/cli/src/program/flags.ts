@@ -39,6 +39,12 @@ export function positiveFlag(text: string): number {
   throw new InvalidArgumentError('Expected a number above zero.')
 }
 
+/** Reads an amount of money, also none. */
+export function dollarsArgument(text: string): number {
+  if (/^\d{1,8}(\.\d{1,6})?$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('Expected dollars, such as 50 or 0.5.')
+}
+
 /** Reads the size of a page in a flag, as text, which is what a query takes. */
 export function pageSizeFlag(text: string): string {
   return String(integerFlag(1, 100)(text))

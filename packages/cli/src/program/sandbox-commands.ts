@@ -4,6 +4,7 @@ import type { SandboxServerContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
 import { addAccountCommands } from './account-commands.ts'
 import { addAuditCommands } from './audit-commands.ts'
+import { addBudgetCommands } from './budget-commands.ts'
 import { explainSandboxServerError } from './error-message.ts'
 import { integerFlag, pageSizeFlag } from './flags.ts'
 import { addOrganizationCommands } from './organization-commands.ts'
@@ -44,6 +45,7 @@ export function addSandboxServerCommands(
   addSandboxCommands(slipway, run)
   addAppCommands(slipway, run, config)
   addAccountCommands(slipway, run)
+  addBudgetCommands(slipway, run)
   addOrganizationCommands(slipway, run)
   addAuditCommands(slipway, run)
 }
