@@ -201,6 +201,40 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
     await plain.page.context().close()
   })
 
+  test('a person sees a budget and asks for more, and an administrator grants it, on phones too', async () => {
+    const phone = { viewport: { width: 390, height: 800 } }
+    const admin = await open(server.key, phone)
+    await goTo(admin.page, 'Budgets')
+    await admin.page.getByText('No budgets').waitFor()
+    await admin.page.getByLabel('User or organisation').selectOption(`user ${user.id}`)
+    await admin.page.getByLabel('Dollars a month').fill('0')
+    await admin.page.getByRole('button', { name: 'Set' }).click()
+    await admin.page.getByRole('cell', { name: 'exhausted' }).waitFor()
+    for (const options of [phone, {}]) {
+      const { page, problems } = await open(user.key, options)
+      await goTo(page, 'Keys and use')
+      // What was granted to the first request is left when the second comes.
+      if (options === phone) await page.getByText(/\$0\.00 spent of .* slipway budgets request/).waitFor()
+      await page.getByLabel('Ask for more in this month, in dollars').fill('12.5')
+      await page.getByLabel('What it is for').fill('The tests of the parser')
+      await page.getByRole('button', { name: 'Ask', exact: true }).click()
+      await page.getByText('An administrator answers your request').waitFor()
+      await admin.page.reload()
+      await admin.page.getByText('The tests of the parser').waitFor()
+      await admin.page.getByRole('button', { name: 'Grant' }).click()
+      await admin.page.getByText('No open requests').waitFor()
+      await page.reload()
+      await page.getByText('granted $12.50').first().waitFor()
+      const width = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+      expect(width).toBeLessThanOrEqual(0)
+      expect(problems).toEqual([])
+      await page.context().close()
+    }
+    expect(await admin.page.evaluate(() => document.documentElement.scrollWidth)).toBe(390)
+    expect(admin.problems).toEqual([])
+    await admin.page.context().close()
+  })
+
   test('every view is free of violations that axe finds, in dark and light', async () => {
     const { id } = await user.createConversation({
       initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
@@ -215,6 +249,7 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
         'Specs and backends',
         'Keys and use',
         'Users',
+        'Budgets',
         'Audit',
       ]) {
         await goTo(page, section)

@@ -333,7 +333,7 @@ async function takeSandboxServer(executablePath: string): Promise<void> {
     )
     await take(
       browser,
-      ['all-sandboxes', 'all-conversations', 'users', 'audit'].map((section) => ({
+      ['all-sandboxes', 'all-conversations', 'users', 'budgets', 'audit'].map((section) => ({
         name: `fleet-${section}`,
         open: go(`/fleet/${section}`),
       })),

@@ -4,6 +4,7 @@ import { sandboxServer } from '../api/session.ts'
 import { formatAgo } from '../ui/format.ts'
 import { Table } from '../ui/table.tsx'
 import { NewKey } from './new-key.tsx'
+import { OwnBudgets } from './own-budgets.tsx'
 
 /** The keys of the caller, what today's quota leaves, and who is signed in. */
 export function Keys() {
@@ -39,6 +40,8 @@ export function Keys() {
           {quota.data.daily_limit === null ? ', without a limit' : ` of ${quota.data.daily_limit}`}.
         </p>
       )}
+      <OwnBudgets />
+      <h2>Keys</h2>
       <Table
         query={keys}
         empty="No keys"

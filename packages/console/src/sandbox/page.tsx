@@ -5,6 +5,7 @@ import { SideNav } from '../ui/side-nav.tsx'
 import { AllConversations } from './all-conversations.tsx'
 import { AllSandboxes } from './all-sandboxes.tsx'
 import { AuditPage } from './audit.tsx'
+import { Budgets } from './budgets.tsx'
 import { AppConversations } from './conversations.tsx'
 import { Keys } from './keys.tsx'
 import { Sandboxes } from './sandboxes.tsx'
@@ -23,6 +24,7 @@ const adminSections = {
   'all-sandboxes': 'All sandboxes',
   'all-conversations': 'All conversations',
   users: 'Users',
+  budgets: 'Budgets',
   audit: 'Audit',
 } as const
 
@@ -43,6 +45,7 @@ export function FleetPage() {
         {section === 'specs' && <Specs />}
         {section === 'keys' && <Keys />}
         {section === 'users' && <Users />}
+        {section === 'budgets' && <Budgets />}
         {section === 'audit' && <AuditPage />}
       </div>
     </div>
