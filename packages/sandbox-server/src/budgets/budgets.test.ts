@@ -65,7 +65,8 @@ async function open({ defaultPrice }: { readonly defaultPrice?: { input: number;
 
 test('a call is granted, shortened, and refused with what is spent, whom to ask and the command', async () => {
   const server = await open()
-  expect(await server.reserve('0', noPrice)).toMatchObject({ status: 'unlimited' })
+  for (const one of [price, noPrice])
+    expect(await server.reserve('0', one)).toMatchObject({ status: 'unlimited' })
   await server.set('user', 'ann', 2)
   expect(await server.reserve('1', price)).toEqual({
     status: 'granted',

@@ -35,12 +35,11 @@ export function reservationHandlers({ controlPlane, budgets, defaultPrice, now }
     body: BudgetReservationRequest,
   ): Promise<BudgetReservation> => {
     const { max_output_tokens } = body
+    // Sandboxes of users without a budget ask each minute: they do not wait for a transaction.
+    const [budget] = await budgets.listOf({ owner, org })
+    if (budget === undefined) return unlimited
     const cost = costOf(body, defaultPrice)
-    if (cost === undefined) {
-      const [budget] = await budgets.listOf({ owner, org })
-      if (budget === undefined) return unlimited
-      return refused(await budgets.unpricedRefusal(budget, body.model))
-    }
+    if (cost === undefined) return refused(await budgets.unpricedRefusal(budget, body.model))
     const { input, output } = cost
     const outputOfLeast = Math.min(leastOutputTokens, max_output_tokens)
     const share = max_output_tokens === 0 ? 0 : outputOfLeast / max_output_tokens
