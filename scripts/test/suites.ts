@@ -117,6 +117,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'the end of a server that copies a Pod: kubernetes-backend.k8s has the copies',
   },
   {
+    file: 'packages/sandbox-server/src/backends/kubernetes/agent-sandbox.k8s.test.ts',
+    why: 'the contract of kubernetes-backend.k8s with an object that makes the Pod: inspect.test and open-backends.test have the words',
+  },
+  {
     file: 'packages/sandbox-server/src/start/continue-elsewhere.process.test.ts',
     why: 'starts with the log of a sandbox that is gone: fork.process gives an agent server a log in the same way',
   },

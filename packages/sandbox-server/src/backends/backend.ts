@@ -35,7 +35,7 @@ export interface SandboxConfig {
   readonly network: SandboxNetworkMode
   /** Loopback ports of this machine that it reaches at its own loopback address, in a private network. */
   readonly hostPorts?: readonly number[] | undefined
-  /** Of the kubernetes backend; ignored by others. */
+  /** Of the backends of a cluster; ignored by others. */
   readonly kubernetes?: SandboxSpec['kubernetes'] | undefined
 }
 
@@ -87,7 +87,7 @@ export interface Isolation {
  * reports one of the sandbox itself as `broken` or `stopped`.
  */
 export interface Backend {
-  /** `process`, `docker` or `kubernetes`; stored in rows. */
+  /** `process`, `docker`, `kubernetes` or `agent-sandbox`; stored in rows. */
   readonly name: string
   /** Each start of its processes applies the config, also a resume; otherwise only the first. */
   readonly appliesConfigOnResume?: boolean

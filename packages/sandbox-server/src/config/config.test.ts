@@ -8,7 +8,8 @@ test('without a setting 10 sandboxes of a user may run at a start, on Kubernetes
   }
   expect(limits({})).toEqual([10, false])
   expect(limits({ SLIPWAY_BACKEND: 'docker' })).toEqual([10, false])
-  expect(limits({ SLIPWAY_BACKEND: 'kubernetes' })).toEqual([0, false])
+  for (const backend of ['kubernetes', 'agent-sandbox'])
+    expect(limits({ SLIPWAY_BACKEND: backend })).toEqual([0, false])
   expect(limits({ SLIPWAY_MAX_SANDBOXES: '0' })).toEqual([0, true])
   expect(limits({ SLIPWAY_MAX_SANDBOXES: '3' })).toEqual([3, true])
 })

@@ -15,12 +15,14 @@ export type Config = ReturnType<typeof readConfig>
 
 type Values = SettingValues<typeof settings>
 
+const isOneMachine = (backend: string) => backend === 'process' || backend === 'docker'
+
 /** Reads the environment. Throws an Error that names the invalid variable and never shows its value. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const { specDefaults, maxSandboxes, ...values } = readSettings(settings, env)
   return {
     ...values,
-    maxSandboxes: maxSandboxes ?? (values.backend === 'kubernetes' ? 0 : usualMaxSandboxes),
+    maxSandboxes: maxSandboxes ?? (isOneMachine(values.backend) ? usualMaxSandboxes : 0),
     /** The default limit never refuses the resume of a sandbox that an earlier version let run. */
     limitsResumes: maxSandboxes !== undefined,
     /** Each has a backend and limits; the first is the default. */

@@ -68,7 +68,7 @@ export const settings = {
   ...serverSettings,
   databaseUrl: setting('SLIPWAY_DATABASE_URL', '0.2.0', databaseSetting, 'PostgreSQL database of everything that this server stores, `postgres://user:password@host/database`; see [scale.md](scale.md). Without one it is in the data directory.', { isSecret: true }),
   leaseMs: setting('SLIPWAY_LEASE_SECONDS', '0.2.0', secondsSetting(2, 300, 8), 'With a database: a server that is silent for so long loses its work to another.'),
-  backend: setting('SLIPWAY_BACKEND', '0.1.0', z.enum(['process', 'docker', 'kubernetes']).default('process'), 'Where sandboxes are made unless their spec says otherwise: process, docker or kubernetes.'),
+  backend: setting('SLIPWAY_BACKEND', '0.1.0', z.enum(['process', 'docker', 'kubernetes', 'agent-sandbox']).default('process'), 'Where sandboxes are made unless their spec says otherwise: process, docker, kubernetes, or agent-sandbox (Pods that the controller of kubernetes-sigs/agent-sandbox makes).'),
   isolation: setting('SLIPWAY_ISOLATION', '0.1.0', z.enum(['auto', 'bubblewrap', 'none']).default('auto'), 'Of process sandboxes: bubblewrap, none, or bubblewrap where it is installed (auto).'),
   network: setting('SLIPWAY_SANDBOX_NETWORK', '0.2.0', z.enum(['auto', 'private', 'shared', 'none']).default('auto'), 'Network of sandboxes whose spec names none: private, shared or none; auto is private, or shared in the demo where pasta is missing.'),
   dockerSocket: setting('SLIPWAY_DOCKER_SOCKET', '0.1.0', textSetting, 'Unix socket of the Docker or Podman engine; the usual places are looked at without it.'),

@@ -1,7 +1,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import type { Isolation } from '../backends/backend.ts'
 import { readConfig } from '../config/config.ts'
 import { assertIsolated, openBackends } from './open-backends.ts'
@@ -67,6 +69,42 @@ test('an invalid kubeconfig is refused at the start, and an absent API server is
   } finally {
     remove(directory)
   }
+})
+
+test('a cluster without the custom resource of agent-sandbox is refused at the start, and says what to install', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'slipway-backends-'))
+  const asked: (string | undefined)[] = []
+  const server = createServer(({ url }, response) => {
+    asked.push(url)
+    response.writeHead(404, { 'content-type': 'application/json' }).end('{"message":"not found"}')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.close()
+    remove(directory)
+  })
+  const { port } = server.address() as AddressInfo
+  const file = join(directory, 'kubeconfig')
+  const kubeconfig = {
+    clusters: [
+      {
+        name: 'c',
+        cluster: { server: `http://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true },
+      },
+    ],
+    users: [{ name: 'u', user: {} }],
+    contexts: [{ name: 'c', context: { cluster: 'c', user: 'u', namespace: 'agents' } }],
+    'current-context': 'c',
+  }
+  writeFileSync(file, JSON.stringify(kubeconfig))
+  const opened = openBackends(readConfig({ SLIPWAY_BACKEND: 'agent-sandbox', SLIPWAY_KUBECONFIG: file }), {
+    ...{ directory, socketDirectory: directory, ledgerId: 'ledger-of-this-test-0123', log: () => {} },
+    agent: { command: [process.execPath], readable: [] },
+  })
+  await expect(opened).rejects.toThrow(
+    /does not serve sandboxes\.agents\.x-k8s\.io in version v1beta1\. Install its custom resources and its controller.*SLIPWAY_BACKEND=kubernetes/,
+  )
+  expect(asked).toEqual(['/apis/agents.x-k8s.io/v1beta1'])
 })
 
 test('sandboxes share the network of the machine only when that is asked for', async () => {

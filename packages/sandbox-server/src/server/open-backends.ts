@@ -64,9 +64,10 @@ async function openBackend(name: string, config: Config, deps: BackendDeps): Pro
     })
     return backend
   }
-  if (name === 'kubernetes') {
+  if (name === 'kubernetes' || name === 'agent-sandbox') {
     const { KubernetesBackend } = await import('../backends/kubernetes/kubernetes-backend.ts')
     const backend = new KubernetesBackend({
+      name,
       kubeconfig: config.kubeconfig,
       namespace: config.kubernetesNamespace,
       reach: config.kubernetesReach,
@@ -76,11 +77,13 @@ async function openBackend(name: string, config: Config, deps: BackendDeps): Pro
       log,
       defaultImage: config.image,
     })
-    // A missing library or an invalid kubeconfig is said now; an API server may come later.
+    // A missing library, custom resource or kubeconfig is said now; an API server may come later.
     await backend.isolation()
     return backend
   }
-  throw new Error(`A sandbox spec names the backend ${name}; there are process, docker and kubernetes`)
+  throw new Error(
+    `A sandbox spec names the backend ${name}; there are process, docker, kubernetes and agent-sandbox`,
+  )
 }
 
 /** Users must not be run together as ordinary processes unless the operator says so. */

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type {
   CoreV1Api,
   CoreV1Event,
+  CustomObjectsApi,
   Informer,
   KubeConfig,
   KubernetesListObject,
@@ -41,6 +42,13 @@ interface Refusal {
 
 export type Response<T> = { readonly ok: true; readonly value: T } | Refusal
 
+/** A kind of object that a custom resource definition adds. */
+export interface CustomResource {
+  readonly group: string
+  readonly version: string
+  readonly plural: string
+}
+
 interface ExecResult {
   readonly isOk: boolean
   /** -1 when it is not known. */
@@ -60,6 +68,7 @@ export class Cluster {
   readonly #config: KubeConfig
   readonly #core: CoreV1Api
   readonly #networking: NetworkingV1Api
+  readonly #custom: CustomObjectsApi
 
   private constructor(library: Library, { kubeconfig, namespace }: ClusterOptions) {
     this.#library = library
@@ -87,6 +96,7 @@ export class Cluster {
     })
     this.#core = new library.CoreV1Api(configuration)
     this.#networking = new library.NetworkingV1Api(configuration)
+    this.#custom = new library.CustomObjectsApi(configuration)
   }
 
   /** Throws an Error without the library or with an invalid kubeconfig. Does not connect yet. */
@@ -169,6 +179,42 @@ export class Cluster {
 
   async deleteNetworkPolicy(name: string): Promise<void> {
     await orGone(this.#networking.deleteNamespacedNetworkPolicy({ namespace: this.namespace, name }))
+  }
+
+  /** Whether the API server knows such objects. */
+  async serves({ group, version, plural }: CustomResource): Promise<boolean> {
+    const known = await settle(this.#custom.getAPIResources({ group, version }))
+    if (!known.ok && known.status !== 404)
+      throw new Error(`The Kubernetes API server refuses: ${known.reason}`)
+    return known.ok && known.value.resources.some(({ name }) => name === plural)
+  }
+
+  async listCustom<T>(resource: CustomResource, labelSelector: string): Promise<readonly T[]> {
+    const query = { ...resource, namespace: this.namespace, labelSelector }
+    return (await orThrow<{ readonly items: readonly T[] }>(this.#custom.listNamespacedCustomObject(query)))
+      .items
+  }
+
+  createCustom(resource: CustomResource, body: object): Promise<Response<unknown>> {
+    const { namespace } = this
+    return settle(this.#custom.createNamespacedCustomObject({ ...resource, namespace, body }))
+  }
+
+  /** By operations of a JSON Patch. */
+  patchCustom(resource: CustomResource, name: string, body: readonly object[]): Promise<Response<unknown>> {
+    const { namespace } = this
+    const { setHeaderOptions, PatchStrategy } = this.#library
+    return settle(
+      this.#custom.patchNamespacedCustomObject(
+        { ...resource, namespace, name, body },
+        setHeaderOptions('Content-Type', PatchStrategy.JsonPatch),
+      ),
+    )
+  }
+
+  async deleteCustom(resource: CustomResource, name: string): Promise<void> {
+    const { namespace } = this
+    await orGone(this.#custom.deleteNamespacedCustomObject({ ...resource, namespace, name }))
   }
 
   /** The last lines of its output; empty when there are none. */

@@ -1,5 +1,6 @@
 import type { CoreV1Event, V1Pod, V1PodStatus } from '@kubernetes/client-node'
 import { expect, test } from 'vitest'
+import { toRemakeState } from './agent-sandboxes.ts'
 import { eventDetail, toObservedSandbox } from './inspect.ts'
 import { pausedAnnotation } from './labels.ts'
 
@@ -75,4 +76,26 @@ test('the newest warning about a Pod is shown, and no older one', () => {
   const events = [event('FailedMount', 5), event('FailedScheduling', 3), event('Pulled', 9, 'Normal')]
   expect(eventDetail(events, 1_000)).toBe('Its volume cannot be mounted: at 5')
   expect(eventDetail(events, 6_000)).toBeUndefined()
+})
+
+test('a Pod that a controller makes again is awaited, and what the controller cannot make is broken', () => {
+  const ready = (reason: string, message: string, observedGeneration = 2) =>
+    toRemakeState({
+      metadata: { generation: 2 },
+      status: { conditions: [{ type: 'Ready', reason, message, observedGeneration }] },
+    })
+  const remade = ready('DependenciesNotReady', 'Pod does not exist')
+  expect(remade.state).toBe('starting')
+  expect(toRemakeState(undefined).detail).toContain('has not looked at its Sandbox')
+  const error = 'Error seen: pods "a" is forbidden: exceeded quota: none'
+  expect(ready('ReconcilerError', error)).toEqual({ state: 'broken', detail: expect.stringContaining(error) })
+  expect(ready('ReconcilerError', error, 1).state).toBe('starting')
+  expect(ready('ReconcilerError', 'Error seen: connection refused').state).toBe('starting')
+
+  const leaving = podWith({}, { deletionTimestamp: new Date() })
+  for (const pod of [undefined, leaving])
+    expect(toObservedSandbox(pod, undefined, { ...context, remade }).state).toBe('starting')
+  const volume = { metadata: { annotations: { [pausedAnnotation]: 'x' } } }
+  for (const pod of [undefined, leaving])
+    expect(toObservedSandbox(pod, volume, { ...context, remade }).state).toBe('paused')
 })

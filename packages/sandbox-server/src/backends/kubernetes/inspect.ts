@@ -9,6 +9,7 @@ import { lastChars } from '@slipway/shared/text'
 import type { ObservedSandbox } from '../backend.ts'
 import { workingDirAnnotation } from './labels.ts'
 import { isPaused } from './objects.ts'
+import type { RemakeState } from './workload.ts'
 
 /** What this process knows of a sandbox besides the answers of the API server. */
 export interface InspectContext {
@@ -19,6 +20,8 @@ export interface InspectContext {
   readonly failure: StartFailure | undefined
   /** Why its Pod went away, when this process has seen it. */
   readonly lastDetail: string | undefined
+  /** Of a sandbox whose Pod is made again when it is missing. */
+  readonly remade?: RemakeState | undefined
 }
 
 export interface StartFailure {
@@ -45,13 +48,14 @@ const pausedDetail = 'Its Pod was removed and its volume is kept: files stay, pr
 
 function stateWithoutPod(
   volume: V1PersistentVolumeClaim | undefined,
-  { isStarting, failure, lastDetail }: InspectContext,
+  { isStarting, failure, lastDetail, remade }: InspectContext,
 ): State & Pick<ObservedSandbox, 'epoch'> {
   if (volume?.metadata?.deletionTimestamp !== undefined)
     return { state: 'stopped', epoch: 'files', detail: 'Its volume is being removed.' }
   if (isStarting) return { state: 'starting', epoch: 'files' }
   if (failure !== undefined) return { state: 'broken', epoch: failure.epoch, detail: failure.reason }
   if (isPaused(volume)) return { state: 'paused', epoch: 'files', detail: pausedDetail }
+  if (remade !== undefined) return { ...remade, epoch: 'files' }
   const why = lastDetail === undefined ? '' : `${lastDetail} `
   return { state: 'stopped', epoch: 'files', detail: `${why}Its Pod is missing; its files are.` }
 }
@@ -59,12 +63,13 @@ function stateWithoutPod(
 function stateOfPod(
   pod: V1Pod,
   volume: V1PersistentVolumeClaim | undefined,
-  { isStarting }: InspectContext,
+  { isStarting, remade }: InspectContext,
 ): State {
   const { metadata, status } = pod
   if (metadata?.deletionTimestamp !== undefined) {
     if (isPaused(volume)) return { state: 'paused', detail: pausedDetail }
-    return { state: isStarting ? 'starting' : 'stopped', detail: removalDetail(pod) }
+    const isBack = isStarting || remade !== undefined
+    return { state: isBack ? 'starting' : 'stopped', detail: removalDetail(pod) }
   }
   const container = status?.containerStatuses?.[0]?.state
   if (container?.terminated !== undefined || status?.phase === 'Failed' || status?.phase === 'Succeeded') {

@@ -11,6 +11,7 @@ import {
   type ObservedSandbox,
   type SandboxConfig,
 } from '../backend.ts'
+import { AgentSandboxes } from './agent-sandboxes.ts'
 import { Cluster, type ClusterOptions, type Response } from './cluster.ts'
 import { copyPodFiles } from './copy-files.ts'
 import {
@@ -42,6 +43,7 @@ import {
   volumeOf,
 } from './objects.ts'
 import { Tunnels } from './tunnels.ts'
+import { PlainPods, type RemakeState, type Workload } from './workload.ts'
 
 /** Until a Pod or volume that is being deleted must be gone; then the step is repeated. */
 const goneTimeoutMs = 60_000
@@ -52,6 +54,8 @@ const eventsEveryMs = 2_000
 const logLines = 20
 
 export interface KubernetesBackendOptions extends ClusterOptions {
+  /** `agent-sandbox`: the controller of kubernetes-sigs/agent-sandbox makes the Pods. `kubernetes`: we do. */
+  readonly name?: 'kubernetes' | 'agent-sandbox'
   readonly ledgerId: string
   readonly log: LogFunction
   /** For specs without an image. */
@@ -66,6 +70,7 @@ export interface KubernetesBackendOptions extends ClusterOptions {
 
 interface Parts {
   readonly cluster: Cluster
+  readonly workload: Workload
   readonly objects: ObjectContext
   readonly tunnels: Tunnels | undefined
 }
@@ -75,10 +80,10 @@ const bytesOfLine = 80
 
 /**
  * Sandboxes as Pods: a Pod, which is removed by a pause, and a PersistentVolumeClaim, a Secret and a
- * NetworkPolicy each, all in one namespace.
+ * NetworkPolicy each, all in one namespace. `agent-sandbox`: with an object that makes the Pod.
  */
 export class KubernetesBackend implements Backend {
-  readonly name = 'kubernetes'
+  readonly name: 'kubernetes' | 'agent-sandbox'
   readonly appliesConfigOnResume = true
   readonly #options: KubernetesBackendOptions
   #parts: Promise<Parts> | undefined
@@ -89,7 +94,10 @@ export class KubernetesBackend implements Backend {
   readonly #eventDetails = new Map<string, { readonly atMs: number; readonly text: string | undefined }>()
 
   constructor(options: KubernetesBackendOptions) {
-    this.#options = options
+    const { name = 'kubernetes', ledgerId } = options
+    this.name = name
+    // Each of two backends in one namespace ignores what the other one has made.
+    this.#options = name === 'kubernetes' ? options : { ...options, ledgerId: `${ledgerId}.${name}` }
   }
 
   hostUrl(_port: number, network: SandboxConfig['network']): string | undefined {
@@ -97,7 +105,8 @@ export class KubernetesBackend implements Backend {
   }
 
   async isolation(): Promise<Isolation> {
-    await this.#open()
+    const { workload } = await this.#open()
+    await workload.assertAvailable()
     return {
       kind: 'container',
       enforced: ['memoryBytes', 'cpus'],
@@ -126,9 +135,13 @@ export class KubernetesBackend implements Backend {
   }
 
   async list(id?: string): Promise<readonly ObservedSandbox[]> {
-    const { cluster } = await this.#open()
+    const { cluster, workload } = await this.#open()
     const selector = ledgerSelector(this.#options.ledgerId, id)
-    const [pods, volumes] = await Promise.all([cluster.listPods(selector), cluster.listVolumes(selector)])
+    const [pods, volumes, remade] = await Promise.all([
+      cluster.listPods(selector),
+      cluster.listVolumes(selector),
+      workload.listRemade(id),
+    ])
     const podsById = byId(pods)
     const volumesById = byId(volumes)
     const known = [...this.#starting, ...this.#failures.keys()].filter(
@@ -136,7 +149,9 @@ export class KubernetesBackend implements Backend {
     )
     const ids = new Set([...podsById.keys(), ...volumesById.keys(), ...known])
     const observed = await Promise.all(
-      [...ids].map((one) => this.#inspect(podsById.get(one), volumesById.get(one), this.#context(one))),
+      [...ids].map((one) =>
+        this.#inspect(podsById.get(one), volumesById.get(one), this.#context(one, remade.get(one))),
+      ),
     )
     return observed.sort((a, b) => (a.id < b.id ? -1 : 1))
   }
@@ -149,7 +164,7 @@ export class KubernetesBackend implements Backend {
     if (pod === undefined || hasEnded(pod)) return
     const marked = await cluster.annotateVolume(name, { [pausedAnnotation]: new Date().toISOString() })
     if (!marked.ok) throw new Error(`The volume of ${id} cannot be marked as paused: ${marked.reason}`)
-    await this.#deletePod(pod, graceSeconds)
+    await this.#endPod(pod, graceSeconds)
   }
 
   async copyFiles(from: string, to: string, maxBytes: number): Promise<CopiedFiles> {
@@ -182,13 +197,17 @@ export class KubernetesBackend implements Backend {
   }
 
   async remove(id: string): Promise<void> {
-    const { cluster } = await this.#open()
+    const { cluster, workload } = await this.#open()
     const name = this.#objectName(id)
     const pod = await this.#findPod(id)
     const volumes = await this.#findVolumes(id)
     // What has none of our labels belongs to somebody else.
     if (pod === undefined && volumes.length === 0) return this.#forget(id)
-    if (pod !== undefined) await this.#deletePod(pod, 1)
+    await workload.remove(name)
+    if (pod !== undefined) {
+      await cluster.deletePod(name, { uid: pod.metadata?.uid, graceSeconds: 1 })
+      await waitGone(`the Pod ${name}`, async () => (await this.#findPod(id)) === undefined)
+    }
     await cluster.deleteSecret(name)
     await cluster.deleteNetworkPolicy(name)
     for (const { metadata } of volumes) await cluster.deleteVolume(metadata?.name ?? name)
@@ -223,14 +242,15 @@ export class KubernetesBackend implements Backend {
 
   /** Returns why it cannot run; undefined when its Pod exists. Rejects with temporary failures. */
   async #ensurePod(config: SandboxConfig): Promise<string | undefined> {
-    const { cluster, objects } = await this.#open()
+    const { cluster, workload, objects } = await this.#open()
     const [existing, [found]] = await Promise.all([this.#findPod(config.id), this.#findVolumes(config.id)])
-    if (existing !== undefined && !hasEnded(existing) && !isTerminating(existing)) return undefined
+    const isAlive = existing !== undefined && !hasEnded(existing) && !isTerminating(existing)
+    if (isAlive && (await workload.isKept(config.id))) return undefined
     const volume = await this.#ensureVolume(config, found)
     if (!volume.ok) return volume.reason
     const invalidReason = validateConfig(config)
     if (invalidReason !== undefined) return invalidReason
-    if (existing !== undefined) await this.#deletePod(existing, 1)
+    if (existing !== undefined) await this.#endPod(existing, 1)
     const owner = ownerReference(volume.value)
     const [secret, policy] = await Promise.all([
       cluster.putSecret(secretOf(config, objects, owner)),
@@ -243,7 +263,7 @@ export class KubernetesBackend implements Backend {
       const unmarked = await cluster.annotateVolume(name, { [pausedAnnotation]: null })
       if (!unmarked.ok) throw new Error(`The volume of ${config.id} cannot be unmarked: ${unmarked.reason}`)
     }
-    const pod = await cluster.createPod(podOf(config, objects, owner))
+    const pod = await workload.create(podOf(config, objects, owner))
     if (pod.ok) return undefined
     // A request of an ended process may have created it.
     if (pod.status === 409 && (await this.#findPod(config.id)) !== undefined) return undefined
@@ -268,10 +288,10 @@ export class KubernetesBackend implements Backend {
     return { ...created, reason: `The volume ${name} exists and does not belong to this server.` }
   }
 
-  async #deletePod(pod: V1Pod, grace: number): Promise<void> {
-    const { cluster } = await this.#open()
+  async #endPod(pod: V1Pod, grace: number): Promise<void> {
+    const { workload } = await this.#open()
     const { name = '', uid, labels } = pod.metadata ?? {}
-    await cluster.deletePod(name, { uid, graceSeconds: grace })
+    await workload.end(pod, grace)
     const id = labels?.[sandboxLabel] ?? ''
     await waitGone(`the Pod ${name}`, async () => (await this.#findPod(id))?.metadata?.uid !== uid)
   }
@@ -353,9 +373,10 @@ export class KubernetesBackend implements Backend {
     else this.#lastDetails.delete(id)
   }
 
-  #context(id: string): InspectContext {
+  #context(id: string, remade: RemakeState | undefined): InspectContext {
     return {
       id,
+      remade,
       isStarting: this.#starting.has(id),
       failure: this.#failures.get(id),
       lastDetail: this.#lastDetails.get(id),
@@ -385,8 +406,10 @@ export class KubernetesBackend implements Backend {
     const cluster = await Cluster.open(this.#options)
     const host = internalUrl === undefined ? '' : new URL(internalUrl).hostname
     const usesApi = reach === 'api' || (reach === 'auto' && !cluster.isInside)
+    const isRemade = this.name === 'agent-sandbox'
     return {
       cluster,
+      workload: isRemade ? new AgentSandboxes(cluster, ledgerId) : new PlainPods(cluster),
       objects: {
         ledgerId,
         defaultImage,

@@ -7,7 +7,7 @@ interface StuckSandbox {
   readonly status: SandboxInfo['status']
   /** Redacted. */
   readonly detail: string | null
-  /** `process`, `docker` or `kubernetes`. */
+  /** `process`, `docker`, `kubernetes` or `agent-sandbox`. */
   readonly backend: string
   /** Undefined: the spec is gone. */
   readonly spec: { readonly image?: string | undefined } | undefined
@@ -137,7 +137,8 @@ function toReason(
   backend: string,
   spec: StuckSandbox['spec'],
 ): StatusReason {
-  const next = typeof cause.next === 'string' ? cause.next : (cause.next[backend] ?? resume)
+  const group = backend === 'agent-sandbox' ? 'kubernetes' : backend
+  const next = typeof cause.next === 'string' ? cause.next : (cause.next[group] ?? resume)
   const command = next.replaceAll('{id}', id).replaceAll('{image}', spec?.image ?? 'IMAGE')
   return { code: cause.code, message: cause.words, next_command: command }
 }

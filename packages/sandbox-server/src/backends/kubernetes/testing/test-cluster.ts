@@ -10,6 +10,7 @@ import { runInside } from '../../backend.contract.ts'
 import type { SandboxConfig } from '../../backend.ts'
 import { KubernetesBackend, type KubernetesBackendOptions } from '../kubernetes-backend.ts'
 import { ledgerSelector } from '../labels.ts'
+import { listSandboxNames } from './sandbox-controller.ts'
 
 export const skipText =
   'SLIPWAY_TEST_KUBECONFIG is not set; `.ci/cluster run npx vitest run <file>` starts a cluster and sets it'
@@ -131,8 +132,10 @@ export async function openKubernetes(
       ...options,
     })
   const backend = open(ledgerId)
+  const isRemade = options.name === 'agent-sandbox'
+  const selectorOf = (id: string) => ledgerSelector(isRemade ? `${ledgerId}.agent-sandbox` : ledgerId, id)
   const list = async (id: string) => {
-    const query = { namespace: namespace.name, labelSelector: ledgerSelector(ledgerId, id) }
+    const query = { namespace: namespace.name, labelSelector: selectorOf(id) }
     const networking = cluster.config.makeApiClient(k8s.NetworkingV1Api)
     const lists = await Promise.all([
       core.listNamespacedPod(query),
@@ -140,7 +143,8 @@ export async function openKubernetes(
       core.listNamespacedSecret(query),
       networking.listNamespacedNetworkPolicy(query),
     ])
-    return lists.flatMap(({ items }) => items.map(({ metadata }) => metadata?.name ?? ''))
+    const sandboxes = isRemade ? await listSandboxNames(cluster, query) : []
+    return [...lists.flatMap(({ items }) => items.map(({ metadata }) => metadata?.name ?? '')), ...sandboxes]
   }
   return {
     backend,
@@ -149,7 +153,7 @@ export async function openKubernetes(
     ledgerId,
     pauseRounds: 2,
     pod: async (id) => {
-      const query = { namespace: namespace.name, labelSelector: ledgerSelector(ledgerId, id) }
+      const query = { namespace: namespace.name, labelSelector: selectorOf(id) }
       return (await core.listNamespacedPod(query)).items[0]
     },
     reopen: async () => open(ledgerId),
@@ -179,8 +183,11 @@ function plainConfig(): SandboxConfig {
 
 /** The rules of the Role that the chart installs. */
 async function readRules(): Promise<k8s.V1PolicyRule[]> {
-  const file = new URL('../../../../../../deploy/helm/slipway/files/rules.json', import.meta.url)
-  return JSON.parse(await readFile(file, 'utf8')).rules
+  const files = ['rules.json', 'agent-sandbox-rules.json'].map(
+    (name) => new URL(`../../../../../../deploy/helm/slipway/files/${name}`, import.meta.url),
+  )
+  const texts = await Promise.all(files.map((file) => readFile(file, 'utf8')))
+  return texts.flatMap((text) => JSON.parse(text).rules)
 }
 
 /** The node of `.ci/cluster`. */
