@@ -27,6 +27,7 @@ import { budgetHandlers } from './budgets/budget-handlers.ts'
 import { Budgets } from './budgets/budgets.ts'
 import { ownBudgetHandlers } from './budgets/own-budget-handlers.ts'
 import { reservationHandlers } from './budgets/reservation-handlers.ts'
+import { findOtherDisks } from './backends/other-disks.ts'
 import type { Config } from './config/config.ts'
 import { AgentCalls } from './conversations/agent-calls.ts'
 import { Conversations } from './conversations/conversations.ts'
@@ -84,6 +85,7 @@ export async function openServices(options: ServicesOptions) {
   const now = () => clock.now() * 1000
   const auditLog = resources.use(new AuditLog({ rows: controlPlane.audit, clock, log }))
   const specs = new SandboxSpecs(config.specs, now())
+  const otherDisks = await findOtherDisks(directory, backends.values())
   const sandboxes = resources.use(
     new Sandboxes({
       ...{ ...config, clock, controlPlane, cipher, backends: [...backends.values()], specs, log, onStep },
@@ -92,7 +94,7 @@ export async function openServices(options: ServicesOptions) {
       hostPort: () => listenAddress.port,
       allowedOrigins: pageOrigins(config),
       trustsRepositories: config.repositoryScripts === 'always',
-      diskReserve: { directory, bytes: config.diskReserveBytes },
+      diskReserve: { directory, bytes: config.diskReserveBytes, otherDisks },
       maxDiskBytes: config.maxDiskBytes,
       maxForkBytes: config.maxForkBytes,
       findSecrets: (owner) => lookupSecrets.listTexts(owner),

@@ -110,6 +110,8 @@ export interface Backend {
   stop(id: string): Promise<void>
   /** Continues its processes, or starts them again. */
   resume(config: SandboxConfig): Promise<void>
+  /** A directory on the file system of the sandboxes, when that may differ from that of the server. */
+  diskDirectory?(): Promise<string | undefined>
   /**
    * Bytes that it keeps on the file system of the sandboxes, with deleted files that its processes hold open.
    * Absent when they are kept elsewhere.

@@ -13,8 +13,9 @@ test('the operator is told which resources no limit keeps a sandbox from taking'
   ])
   const cpus = { SLIPWAY_SANDBOX_CPUS: '1.5' }
   expect(notes({ ...cpus, SLIPWAY_SANDBOX_DISK_MB: '1000', SLIPWAY_SANDBOX_MAX_DISK_MB: '0' })).toEqual([])
-  // Watched unless said otherwise; the disks of containers are not.
+  // Watched unless said otherwise; the volumes of a cluster are not.
   expect(notes(cpus)).toEqual([])
-  const docker = { ...cpus, SLIPWAY_BACKEND: 'docker', SLIPWAY_SANDBOX_IMAGE: 'agent' }
-  expect(notes(docker)).toMatchObject([expect.stringContaining('no limit of disk')])
+  expect(notes({ ...cpus, SLIPWAY_BACKEND: 'docker', SLIPWAY_SANDBOX_IMAGE: 'agent' })).toEqual([])
+  const kubernetes = { ...cpus, SLIPWAY_BACKEND: 'kubernetes', SLIPWAY_SANDBOX_IMAGE: 'agent' }
+  expect(notes(kubernetes)).toMatchObject([expect.stringContaining('no limit of disk')])
 })

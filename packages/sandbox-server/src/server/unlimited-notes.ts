@@ -13,7 +13,7 @@ export function unlimitedNotes(
   maxDiskBytes: number,
 ): string[] {
   return specs.flatMap(({ id, resources, backend }) => {
-    const isDiskWatched = maxDiskBytes > 0 && backend === 'process'
+    const isDiskWatched = maxDiskBytes > 0 && (backend === 'process' || backend === 'docker')
     const missing = Object.entries(limits).filter(
       ([name]) => Reflect.get(resources, name) === undefined && !(name === 'disk_bytes' && isDiskWatched),
     )

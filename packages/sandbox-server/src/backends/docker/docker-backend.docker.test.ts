@@ -1,6 +1,7 @@
 import { test } from 'vitest'
 import { backendContract } from '../backend.contract.ts'
 import { copyFilesContract } from '../copy-files.contract.ts'
+import { pauseAboveContract } from '../pause-above.contract.ts'
 import { dockerBackendContract, openDocker, testEngine } from './docker-backend.contract.ts'
 
 const engine = testEngine('SLIPWAY_TEST_DOCKER_SOCKET')
@@ -9,5 +10,6 @@ if (engine === undefined) {
 } else {
   backendContract('docker', () => openDocker(engine))
   copyFilesContract('docker', () => openDocker(engine))
+  pauseAboveContract('docker', () => openDocker(engine))
   dockerBackendContract('docker', engine)
 }

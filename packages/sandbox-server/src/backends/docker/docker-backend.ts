@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { Semaphore } from '@slipway/shared/async'
+import { exists } from '@slipway/shared/fs'
 import { lastChars } from '@slipway/shared/text'
 import type { ContainerStats } from 'dockerode'
 import {
@@ -11,6 +12,8 @@ import {
   type SandboxConfig,
   type SandboxUse,
 } from '../backend.ts'
+import { measureFolder } from '../process/host/measure-folder.ts'
+import { listDescendants, listProcesses } from '../process/host/processes.ts'
 import { ContainerLauncher, type ContainerLauncherDeps } from './container-launcher.ts'
 import { toSandboxUse } from './container-use.ts'
 import { copyVolume, removeCopier } from './copy-files.ts'
@@ -47,7 +50,7 @@ export class DockerBackend implements Backend {
   readonly #inspections = new Semaphore(8)
   readonly #starting = new Set<string>()
   readonly #failures = new Map<string, StartFailure>()
-  /** Sandboxes that are frozen for a copy of their files, and how often each was. */
+  /** Sandboxes that are frozen for a copy of their files, or to be measured, and how often each was. */
   readonly #frozen = new Set<string>()
   readonly #freezes = new Map<string, number>()
   readonly #lastOutputs = new Map<string, { readonly epoch: string; readonly text: string }>()
@@ -74,7 +77,55 @@ export class DockerBackend implements Backend {
   async isolation(): Promise<Isolation> {
     const { engine, network } = this.#deps
     const [facts, isClosed] = await Promise.all([fetchEngineInfo(engine), network.isIsolated()])
-    return describeIsolation(facts, isClosed, await network.linkLocalFailure(facts))
+    const isDiskMeasured = (await this.diskDirectory()) !== undefined
+    return describeIsolation(facts, isClosed, isDiskMeasured, await network.linkLocalFailure(facts))
+  }
+
+  /** Volumes are on its file system. Readable by root, where the engine runs on this machine. */
+  async diskDirectory(): Promise<string | undefined> {
+    const { isLocal, directory } = await fetchEngineInfo(this.#deps.engine)
+    const isReadable = isLocal && directory !== undefined && process.getuid?.() === 0
+    return isReadable && (await exists(directory)) ? directory : undefined
+  }
+
+  async diskUsage(id: string): Promise<number | undefined> {
+    const [volume] = await this.#deps.objects.listVolumes(id)
+    const [container] = await this.#deps.objects.listContainers(id)
+    if (volume === undefined || (await this.diskDirectory()) === undefined) return undefined
+    const pid = container && (await this.#deps.objects.inspect(container.Id))?.State.Pid
+    return await measureFolder(volume.Mountpoint, async () =>
+      pid ? [pid, ...listDescendants(await listProcesses(), pid).map((each) => each.pid)] : [],
+    )
+  }
+
+  async pauseAbove(id: string, limitBytes: number): Promise<number | undefined> {
+    const { engine, objects } = this.#deps
+    const [container] = await objects.listContainers(id)
+    if (container === undefined || !(await this.#isContainerRunning(container.Id))) return undefined
+    return await this.#whileFrozen(id, async () => {
+      const path = `/containers/${container.Id}`
+      // One that the engine cannot pause is measured while it runs.
+      const isPaused = (await engine.call('POST', `${path}/pause`)).ok
+      let bytes: number | undefined
+      try {
+        bytes = await this.diskUsage(id)
+      } finally {
+        if (isPaused && (bytes === undefined || bytes <= limitBytes))
+          await engine.call('POST', `${path}/unpause`)
+      }
+      return bytes
+    })
+  }
+
+  /** `list` shows it as running meanwhile. */
+  async #whileFrozen<T>(id: string, work: () => Promise<T>): Promise<T> {
+    this.#freezes.set(id, (this.#freezes.get(id) ?? 0) + 1)
+    this.#frozen.add(id)
+    try {
+      return await work()
+    } finally {
+      this.#frozen.delete(id)
+    }
   }
 
   async start(config: SandboxConfig): Promise<void> {
@@ -150,9 +201,7 @@ export class DockerBackend implements Backend {
     const { engine, objects, ledgerId } = this.#deps
     const [source, target] = [await this.#requireRunning(from), await this.#requireRunning(to)]
     const path = `/containers/${source.containerId}`
-    this.#freezes.set(from, (this.#freezes.get(from) ?? 0) + 1)
-    this.#frozen.add(from)
-    try {
+    return await this.#whileFrozen(from, async () => {
       // One that is stopped instead would not continue its work.
       const paused = await engine.call('POST', `${path}/pause`)
       if (!paused.ok) throw new FilesError(`The container engine cannot pause it: ${paused.reason}`)
@@ -167,9 +216,7 @@ export class DockerBackend implements Backend {
         await engine.call('POST', `${path}/unpause`)
       }
       return { takenAt }
-    } finally {
-      this.#frozen.delete(from)
-    }
+    })
   }
 
   async #requireRunning(id: string) {
@@ -221,7 +268,7 @@ export class DockerBackend implements Backend {
     const id = container?.Config.Labels[sandboxLabel]
     if (container === undefined || id === undefined) return undefined
     const observed = toObservedSandbox(container, this.#inspectContext(id))
-    // One that is frozen for a copy runs, as far as others see it.
+    // One that is frozen for a copy, or to be measured, runs, as far as others see it.
     const wasFrozen = this.#frozen.has(id) || this.#freezes.get(id) !== freezesBefore.get(id)
     if (observed.state === 'paused' && wasFrozen) return { ...observed, state: 'running' }
     if (observed.state !== 'stopped') return observed

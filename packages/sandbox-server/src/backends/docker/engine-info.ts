@@ -12,6 +12,7 @@ interface InfoResponse {
   readonly NCPU?: number
   readonly SecurityOptions?: readonly string[] | null
   readonly KernelVersion?: string
+  readonly DockerRootDir?: string
 }
 
 /** Not cached: the engine behind a socket may change. */
@@ -35,6 +36,8 @@ export async function fetchEngineInfo(engine: Engine) {
     hasSeccomp: security.some((option) => option.startsWith('name=seccomp')),
     /** It runs as root on this machine, not in a virtual one: the gateway of its networks is this machine. */
     isLocal: !isRootless && info.KernelVersion === release(),
+    /** Of its volumes. */
+    directory: info.DockerRootDir,
     isPodman: version.Components?.some(({ Name }) => Name.startsWith('Podman')) === true,
   }
 }
@@ -51,12 +54,15 @@ const limitedResources = { memory: 'memoryBytes', processes: 'maxProcesses', cpu
 export function describeIsolation(
   { capabilities, hasSeccomp }: EngineInfo,
   isClosed: boolean,
+  isDiskMeasured: boolean,
   linkLocalFailure: string | undefined,
 ): Isolation {
   const limits = ['memory', 'processes', 'cpus'] as const
   const enforced = limits.filter((name) => capabilities[name]).map((name) => limitedResources[name])
   const notes = [
-    'What a sandbox keeps on disk is not limited: container engines limit no volumes.',
+    isDiskMeasured
+      ? 'A sandbox that keeps more on disk than its limit is paused, not refused its writes: container engines limit no volumes.'
+      : 'What a sandbox keeps on disk is not limited: this server cannot read the volumes of the engine. It can as root, on the machine of the engine.',
     'A sandbox shares the kernel of this machine, and reaches what its network lets it reach.',
   ]
   if (linkLocalFailure !== undefined)

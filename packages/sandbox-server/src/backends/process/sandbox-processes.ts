@@ -1,20 +1,19 @@
-import { readdir, stat } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SandboxUse } from '../backend.ts'
 import { isFrozen, killCgroups, listCgroupProcesses, setFrozen } from './cgroups/sandbox-cgroups.ts'
 import { ignoreErrors, readSmallFile, waitUntil } from './host/files.ts'
+import { measureFolder } from './host/measure-folder.ts'
 import {
   hasHomeBelow,
   listDescendants,
   listProcesses,
-  measureDeletedFiles,
   type Process,
   readBootId,
   readUse,
   sendSignal,
   signalUntilNone,
 } from './host/processes.ts'
-import { runProgram } from './host/run-program.ts'
 import type { SandboxPaths } from './sandbox-paths.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
 import { findSupervisor } from './supervisor.ts'
@@ -91,19 +90,9 @@ export async function measureUse(
 
 /** Bytes of its files, with deleted ones that its processes hold open; undefined when they cannot be read. */
 export async function measureDisk(paths: SandboxPaths, record: SandboxRecord): Promise<number | undefined> {
-  const folder = await ignoreErrors(['ENOENT'], stat(paths.files))
-  if (folder === undefined) return undefined
-  const deleted = async () => {
-    const pids = (await listSandboxProcesses(paths, record)).map(({ pid }) => pid)
-    return await measureDeletedFiles(pids, folder.dev)
-  }
-  const [{ output }, deletedBytes] = await Promise.all([
-    runProgram('du', ['-s', '--block-size=1', paths.files]),
-    deleted(),
-  ])
-  // Besides errors about files that vanish meanwhile.
-  const total = /^\d+(?=\t)/m.exec(output)?.[0]
-  return total === undefined ? undefined : Number(total) + deletedBytes
+  return await measureFolder(paths.files, async () =>
+    (await listSandboxProcesses(paths, record)).map(({ pid }) => pid),
+  )
 }
 
 /** Whether all processes are stopped. False when nothing runs. */

@@ -25,6 +25,8 @@ class WritingSandboxes {
   readonly freezes: string[] = []
   /** Sandboxes that the reconciler was told of. */
   readonly notified: string[] = []
+  /** Of the disk of the server, where it is another one. */
+  serverFree = 50 * gib
   /** Of the next pause. */
   failure: Error | undefined
   /** How long a sandbox is frozen to be measured. */
@@ -35,8 +37,17 @@ class WritingSandboxes {
   readonly #bytes = new Map<string, number>()
   #writtenMs = 0
 
-  constructor(writers: readonly Writer[], limits: Readonly<Record<string, number | undefined>>, max = 0) {
-    this.#rows = writers.map((one) => ({ spec: 'a', ...one, wanted: 'running', status: 'RUNNING' }))
+  /** `other`: their disk is not that of the server, see `serverFree`. */
+  constructor(
+    writers: readonly Writer[],
+    limits: Readonly<Record<string, number | undefined>>,
+    max = 0,
+    other = false,
+  ) {
+    this.#rows = writers.map((one) => ({
+      ...{ spec: 'a', backend: 'b', ...one },
+      ...{ wanted: 'running', status: 'RUNNING' },
+    }))
     for (const { id, bytes = 0 } of writers) this.#bytes.set(id, bytes)
     const specs = Object.entries(limits).map(([id, disk_bytes]) => ({ id, resources: { disk_bytes } }))
     const rows = this.#rows
@@ -58,7 +69,10 @@ class WritingSandboxes {
       clock: this.clock,
       signal: new AbortController().signal,
       log: () => {},
-      diskReserve: { directory: '/', bytes: gib },
+      diskReserve: {
+        ...{ directory: '/', bytes: gib },
+        ...(other && { otherDisks: new Map([['b', '/other']]) }),
+      },
       maxDiskBytes: max,
       specs: { list: () => specs, find: (id: string) => specs.find((spec) => spec.id === id) },
       backends: { get: () => backend },
@@ -73,7 +87,8 @@ class WritingSandboxes {
         until: async () => 'stopped',
       },
     }
-    const statfs = async () => {
+    const statfs = async (directory: string) => {
+      if (other && directory === '/') return { bsize: 1, blocks: 100 * gib, bavail: this.serverFree }
       const written = [...this.#write().values()].reduce((sum, bytes) => sum + bytes, 0)
       return { bsize: 1, blocks: 100 * gib, bavail: 100 * gib - written }
     }
@@ -145,6 +160,20 @@ test('two writers are both paused in time, and one that has stopped writing near
   await at.clock.advance(5_000)
   expect(at.pauses.map(({ id }) => id)).toEqual(['one', 'other'])
   for (const { bytes } of at.pauses) expect(bytes).toBeLessThan(1.1 * limit)
+})
+
+test('the limit holds on a disk of the container engine, and sandboxes there do not pay for a full server', async () => {
+  const limit = 300 * mib
+  const at = new WritingSandboxes([{ id: 'one', speed: mib }], { a: limit }, 0, true)
+  at.measuringMs = 50
+  await at.clock.advance(2_000)
+  expect(at.pauses.map(({ id }) => id)).toEqual(['one'])
+  expect(at.pauses[0]?.bytes).toBeLessThan(1.1 * limit)
+
+  const others = new WritingSandboxes([{ id: 'large', speed: 0, bytes: 50 * gib }], {}, 0, true)
+  others.serverFree = 0
+  await others.clock.advance(10_000)
+  expect(others.pauses).toEqual([])
 })
 
 test('one that is frozen above its limit is paused also when a later measuring was faster', async () => {

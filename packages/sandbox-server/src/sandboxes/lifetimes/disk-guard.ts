@@ -37,6 +37,8 @@ export class DiskGuard implements AsyncDisposable {
   /** Bytes by which the free space shrank since the start, whatever was freed meanwhile. */
   #written = 0
   #free: number | undefined
+  /** Free bytes of the other file systems, by a directory of each. */
+  readonly #otherFree = new Map<string, number>()
   /** A check is asked for while one runs. */
   #isNotified = false
 
@@ -113,11 +115,21 @@ export class DiskGuard implements AsyncDisposable {
   }
 
   async #measure() {
-    const { directory, bytes } = must(this.#deps.diskReserve, 'a reserve')
+    const {
+      directory,
+      bytes,
+      otherDisks = new Map<string, string>(),
+    } = must(this.#deps.diskReserve, 'a reserve')
     const { bsize, bavail, blocks } = await this.#statfs(directory)
     const free = bavail * bsize
     this.#written += Math.max(0, (this.#free ?? free) - free)
     this.#free = free
+    for (const other of otherDisks.values()) {
+      const found = await this.#statfs(other)
+      const otherFree = found.bavail * found.bsize
+      this.#written += Math.max(0, (this.#otherFree.get(other) ?? otherFree) - otherFree)
+      this.#otherFree.set(other, otherFree)
+    }
     return { free, reserve: Math.min(bytes, blocks * bsize * maxReserveShare), written: this.#written }
   }
 
@@ -141,7 +153,7 @@ export class DiskGuard implements AsyncDisposable {
     let largest: { readonly row: SandboxRow; readonly bytes: number } | undefined
     for await (const row of rows.iterateAll()) {
       if (signal.aborted) return undefined
-      if (!isUsedAndRunning(row)) continue
+      if (!isUsedAndRunning(row) || this.#deps.diskReserve?.otherDisks?.has(row.backend)) continue
       const bytes = await backends.get(row.backend)?.diskUsage?.(row.id)
       if (bytes !== undefined && bytes > (largest?.bytes ?? 0)) largest = { row, bytes }
     }

@@ -52,7 +52,12 @@ export interface SandboxesOptions extends Lifetimes {
   /** Idle time after which a sandbox may be paused for another one, in seconds; 10 by default. */
   readonly evictIdleSeconds?: number
   /** Free bytes of a directory's file system below which the largest sandbox is paused; 0: never. */
-  readonly diskReserve?: { readonly directory: string; readonly bytes: number }
+  readonly diskReserve?: {
+    readonly directory: string
+    readonly bytes: number
+    /** Directories of backends on other file systems, by their names: watched for limits, without a reserve. */
+    readonly otherDisks?: ReadonlyMap<string, string>
+  }
   /** Bytes on that file system above which a sandbox is paused whose spec has no limit; 0: none. */
   readonly maxDiskBytes?: number
   /** Of the files that a fork copies; 0: not limited, as by default. */
