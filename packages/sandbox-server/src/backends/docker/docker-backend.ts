@@ -53,6 +53,8 @@ export class DockerBackend implements Backend {
   /** Sandboxes that are frozen for a copy of their files, or to be measured, and how often each was. */
   readonly #frozen = new Set<string>()
   readonly #freezes = new Map<string, number>()
+  /** Asked once: it takes tens of milliseconds. */
+  #diskDirectory: Promise<string | undefined> | undefined
   readonly #lastOutputs = new Map<string, { readonly epoch: string; readonly text: string }>()
 
   /** Throws an Error when `socketPath` is no Unix socket. Does not connect yet. */
@@ -82,7 +84,15 @@ export class DockerBackend implements Backend {
   }
 
   /** Volumes are on its file system. Readable by root, where the engine runs on this machine. */
-  async diskDirectory(): Promise<string | undefined> {
+  diskDirectory(): Promise<string | undefined> {
+    this.#diskDirectory ??= this.#findDiskDirectory().catch((error: unknown) => {
+      this.#diskDirectory = undefined
+      throw error
+    })
+    return this.#diskDirectory
+  }
+
+  async #findDiskDirectory(): Promise<string | undefined> {
     const { isLocal, directory } = await fetchEngineInfo(this.#deps.engine)
     const isReadable = isLocal && directory !== undefined && process.getuid?.() === 0
     return isReadable && (await exists(directory)) ? directory : undefined
@@ -101,7 +111,8 @@ export class DockerBackend implements Backend {
   async pauseAbove(id: string, limitBytes: number): Promise<number | undefined> {
     const { engine, objects } = this.#deps
     const [container] = await objects.listContainers(id)
-    if (container === undefined || !(await this.#isContainerRunning(container.Id))) return undefined
+    // Each further question lets a fast writer write more.
+    if (container?.State !== 'running') return undefined
     return await this.#whileFrozen(id, async () => {
       const path = `/containers/${container.Id}`
       // One that the engine cannot pause is measured while it runs.
