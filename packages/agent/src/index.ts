@@ -17,6 +17,7 @@ import type { McpProbeOptions, McpProbeResult } from './tools/mcp/probe.ts'
 export { acpProviders, findAcpProvider, findProviderOf } from './acp/providers.ts'
 export { splitCommand } from './acp/split-command.ts'
 export type { FoundAgents } from './agents/find-agents.ts'
+export type { TurnSettings } from './conversation/configuration.ts'
 export type { Conversation } from './conversation/conversation.ts'
 export { finalResponse, findNewestMessage } from './conversation/events/final-response.ts'
 export { type TransientUpdate, TransientUpdates } from './conversation/events/transient-updates.ts'
@@ -31,7 +32,7 @@ export {
 export type { MonitoredWork, RunMonitor, WorkOutcome } from './conversation/runtime/instrumentation.ts'
 export { type Branch, readBranch } from './conversation/state/branch.ts'
 export { planModeAt } from './conversation/state/plan-mode-at.ts'
-export type { ResolvedSettings } from './conversation/state/resolved-settings.ts'
+export type { DoorSettings, ResolvedSettings } from './conversation/state/resolved-settings.ts'
 export { combineMetrics, UsageStats } from './conversation/state/usage-stats.ts'
 export type {
   ChildConversation,

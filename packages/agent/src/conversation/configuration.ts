@@ -1,10 +1,15 @@
-import type {
-  CommandRule,
-  ConfirmationPolicy,
-  ConversationLimits,
-  ExtensionSource,
-  SecretSource,
-  SecurityAnalyzer,
+import { isDeepStrictEqual } from 'node:util'
+import {
+  type AgentContext,
+  agentContext,
+  type ClientTool,
+  type CommandRule,
+  type ConfirmationPolicy,
+  type ConversationLimits,
+  type ExtensionSource,
+  type Llm,
+  type SecretSource,
+  type SecurityAnalyzer,
 } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
 import { redact, redactedText } from '@slipway/shared/redaction'
@@ -14,6 +19,7 @@ import { acceptedText } from './confirm/plan-mode.ts'
 import type { ConversationParts } from './conversation-parts.ts'
 import { stateUpdate, statusUpdate, userMessage } from './events/event-drafts.ts'
 import { assertOwnAgent } from './external/external-model.ts'
+import type { DoorSettings, ResolvedSettings } from './state/resolved-settings.ts'
 import { planModeKey } from './state/state.ts'
 import { transition } from './state/status.ts'
 
@@ -104,6 +110,60 @@ export async function removeSecret(
     const { [name]: _, ...rest } = now.secrets ?? {}
     return { ...now, secrets: rest }
   })
+}
+
+/** What a request of a door decides for its run. */
+export interface TurnSettings {
+  readonly llm: Llm
+  /** What the request adds to the system message. */
+  readonly suffix: string | undefined
+  readonly clientTools: readonly ClientTool[] | undefined
+  readonly responseSchema: Readonly<Record<string, unknown>> | undefined
+  readonly door: DoorSettings
+}
+
+/** Another prompt or other tools open the runtime again, which ends programs that its tools have started. */
+export async function configureTurn(
+  { context, runtimes, runs }: ConversationParts,
+  turn: TurnSettings,
+): Promise<void> {
+  const { settings, secrets, state } = context
+  const toSettings = (now: ResolvedSettings): ResolvedSettings => ({
+    ...now,
+    agent: { ...now.agent, llm: turn.llm, agent_context: withSuffix(now.agent.agent_context, turn.suffix) },
+    client_tools: turn.clientTools && [...turn.clientTools],
+    response_schema: turn.responseSchema && { ...turn.responseSchema },
+    door: turn.door,
+  })
+  const [before, after] = [settings.current, toSettings(settings.current)]
+  const isSame = (part: (settings: ResolvedSettings) => unknown) =>
+    isDeepStrictEqual(toJson(part(before)), toJson(part(after)))
+  if (isSame((all) => all)) return
+  runs.assertIdle(state)
+  secrets.addValuesFrom(turn.llm)
+  await settings.change(toSettings, () =>
+    isSame(({ agent }) => agent) ? [] : [stateUpdate('agent', redact(after.agent, redactedText))],
+  )
+  if (
+    !isSame(({ agent, client_tools, response_schema }) => [
+      agent.agent_context,
+      client_tools,
+      response_schema,
+    ])
+  )
+    return await runtimes.reopen()
+  const runtime = await runtimes.opened()
+  if (runtime !== undefined) runtime.model = runtime.openModel(turn.llm)
+}
+
+function withSuffix(context: AgentContext | undefined, suffix: string | undefined): AgentContext | undefined {
+  if (context === undefined && suffix === undefined) return undefined
+  return agentContext.parse({ ...context, system_message_suffix: suffix })
+}
+
+/** Without members that are undefined. */
+function toJson(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value) ?? 'null')
 }
 
 export async function loadPlugin(

@@ -9,12 +9,14 @@ import type {
   SecurityAnalyzer,
   SendMessageRequest,
 } from '@slipway/protocol'
+import { definedMembers } from '@slipway/shared/json'
 import type { Restored, WorkspaceCheckpoints } from '../checkpoints/workspace-checkpoints.ts'
 import { mergeHooks } from '../plugins/extensions.ts'
 import type { LoadedSkill } from '../skills/skill.ts'
 import type { McpPrompt } from '../tools/mcp/prompts.ts'
 import {
   addSecrets,
+  configureTurn,
   loadPlugin,
   removeSecret,
   setAnalyzer,
@@ -22,6 +24,7 @@ import {
   setLimits,
   setPlanMode,
   setPolicy,
+  type TurnSettings,
 } from './configuration.ts'
 import type { ConversationParts } from './conversation-parts.ts'
 import { runRequest, stateUpdate } from './events/event-drafts.ts'
@@ -262,9 +265,15 @@ export class Conversation implements AsyncDisposable {
     await setPlanMode(this.#parts, isPlanning)
   }
 
-  /** Stores new tags as an event, which the wire `current` has. */
-  async recordTags(tags: Readonly<Record<string, string>>): Promise<void> {
-    await this.#parts.context.append(() => [stateUpdate('tags', tags)])
+  /** Stores a state update that changes nothing here: new tags, which the wire `current` has, or a mark. */
+  async record(key: string, value: unknown, id?: string): Promise<void> {
+    await this.#parts.context.append(() => [{ ...stateUpdate(key, value), ...definedMembers({ id }) }])
+  }
+
+  /** What the next run goes by. Problems: `conflict` during a run, `bad_request` for an external agent. */
+  async configure(settings: TurnSettings): Promise<void> {
+    assertOwnAgent(this.settings, 'the settings of a request')
+    await this.#track(configureTurn(this.#parts, settings))
   }
 
   /** Adds secrets for the tool calls that follow. */

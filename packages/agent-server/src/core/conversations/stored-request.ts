@@ -59,7 +59,9 @@ function toSettings(value: unknown): ResolvedSettings {
   const { agent, agent_settings: _, agent_profile_id: __, ...rest } = startConversationRequest.parse(request)
   if (agent === undefined) throw new Error('stored settings have no agent')
   const agent_state = acpState.safeParse(Object(value).agent_state).data
-  return { ...rest, agent, ...(agent_state && { agent_state }) }
+  // Written by this server alone.
+  const door = isRecord(value) && isRecord(value.door) ? { door: value.door } : {}
+  return { ...rest, agent, ...(agent_state && { agent_state }), ...door }
 }
 
 /** Earlier versions accepted a first message without content, which a request must not have. */

@@ -34,6 +34,7 @@ import { conclude } from './conclude.ts'
 import { type CondenseStepResult, condenseStep } from './condense-step.ts'
 import { executePendingActions } from './execute-actions.ts'
 import { overdueTasks } from './reminders.ts'
+import { endsWithClientCall } from './required-call.ts'
 import { RunProgress, type StepScope } from './run-progress.ts'
 import { runTurns } from './run-turns.ts'
 import { nextStep, type Step } from './step.ts'
@@ -161,6 +162,7 @@ export class AgentLoop {
       think: () => callModel(scope, signal),
       warn: () => this.#warn(),
       overLimit: () => this.#endOverLimit(),
+      handOver: () => append('handOver', [statusUpdate('finished')]),
     }
     await steps[next(context.state)]()
   }
@@ -256,7 +258,7 @@ export class AgentLoop {
 
   #nextStep(state: ConversationState, { runtime, rules, refused }: StepContext): Step {
     const { settings } = this.#context
-    const { stuck_detection, stuck_detection_thresholds, max_iterations } = settings.current
+    const { stuck_detection, stuck_detection_thresholds, max_iterations, door } = settings.current
     const finding = this.#findLimit()
     return nextStep(state, {
       policy: settings.policy,
@@ -267,6 +269,7 @@ export class AgentLoop {
       stepsLeft: max_iterations - this.#progress.steps,
       mustCondense: this.#progress.condenseNeed(state, runtime) !== 'no',
       mustRemind: runtime.tools.has('task_tracker') && overdueTasks(state.view.events) !== undefined,
+      isClientsTurn: door?.waits_for_client === true && endsWithClientCall(state.view.events),
       limit: finding?.kind === 'reached' && finding.limit === 'seconds' ? 'time' : finding?.kind,
     })
   }

@@ -11,6 +11,7 @@ import { replyText } from '../view/content-blocks.ts'
 import { windowOf } from '../view/message-limits.ts'
 import { eventsFromModelTurn, finalText, type ModelTurn } from './model-turn.ts'
 import { openTasksAtFinish } from './reminders.ts'
+import { requiredCallEvents, requiredCallIssue } from './required-call.ts'
 import { nextRequest, type StepScope } from './run-progress.ts'
 import { runTurns } from './run-turns.ts'
 import { StreamedReply } from './streamed-reply.ts'
@@ -49,6 +50,7 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
         context.publish({ kind: 'retry', ...retry, detail: context.secrets.redact(detail) }),
     },
     signal,
+    { isContinued: context.settings.current.door?.cuts_replies !== true },
   )
   deltas.end()
   await runTurns.pass()
@@ -89,16 +91,20 @@ async function appendReply(
   const { settings, secrets, stats, deps } = context
   const redact = (text: string) => secrets.redact(text)
   const { analyzer } = settings
+  const { response_schema: schema, door } = settings.current
   const server = runtime.serverPlace
   const turn = await eventsFromModelTurn(reply, {
     tools: runtime.tools,
     analyzer,
     hasSandbox: runtime.workspace.sandbox !== undefined,
     server,
-    finishIssue: runtime.tools.has('task_tracker') ? openTasksAtFinish(context.state.view.events) : undefined,
+    finishIssue:
+      requiredCallIssue(door) ??
+      (runtime.tools.has('task_tracker') ? openTasksAtFinish(context.state.view.events) : undefined),
     redact,
   })
-  const answer = answerIssue(turn, reply, settings.current.response_schema)
+  const answer = answerIssue(turn, reply, schema) ?? requiredCallEvents(turn, reply, door)
+  const isCut = reply.stop === 'length' && (turn.kind === 'text' || (door?.cuts_replies && hasNoCall(turn)))
   const events = answer === undefined ? turn.events : [...turn.events, ...answer.events]
   const evaluated = await withCriticResult(events, { ...scope, reply }, signal)
   const main = evaluated.findIndex(({ kind }) => kind === 'MessageEvent' || kind === 'ActionEvent')
@@ -123,11 +129,16 @@ async function appendReply(
       ...(progress.refusals < maxRefusals ? [] : refusalEvents()),
       ...(progress.mismatches < maxMismatches ? [] : mismatchEvents()),
       ...context.usageEvents(),
-      ...(turn.kind === 'text' && reply.stop === 'length' ? cutTextEvents(scope.isWindowFull) : []),
+      ...(isCut ? cutTextEvents(scope.isWindowFull) : []),
     ]
   })
   context.publishUsage()
   return isStored
+}
+
+/** Nothing of the turn can be executed. */
+function hasNoCall({ events }: ModelTurn): boolean {
+  return events.every(({ kind, action }) => kind !== 'ActionEvent' || action === undefined)
 }
 
 /** Adds the critic's result to the event that would end the run, or to all. */
@@ -178,7 +189,7 @@ function answerIssue(
 function mismatchEvents(): EventDraft[] {
   return failureEvents(
     'OutputSchemaMismatch',
-    `The final answer did not fit the schema of the request ${maxMismatches} times in a row.`,
+    `The final answer was not what the request asks for, ${maxMismatches} times in a row.`,
   )
 }
 

@@ -16,6 +16,7 @@ export type Step =
   | 'warn'
   | 'remind'
   | 'overLimit'
+  | 'handOver'
 
 export interface StepInput {
   readonly policy: ConfirmationPolicy
@@ -31,6 +32,8 @@ export interface StepInput {
   readonly mustRemind?: boolean
   /** A limit of the settings that is near or reached; `time` also ends calls that are open. */
   readonly limit?: 'near' | 'reached' | 'time' | undefined
+  /** The client has a call to answer. */
+  readonly isClientsTurn?: boolean
 }
 
 /**
@@ -45,6 +48,7 @@ export function nextStep(state: ConversationState, input: StepInput): Step {
     return requiresConfirmation(policy, pending, { approvedBelow, tools, rules, refused }) ? 'ask' : 'act'
   }
   if (!state.isAwaiting) return state.isCondensationRequested && input.mustCondense ? 'condense' : 'conclude'
+  if (input.isClientsTurn) return 'handOver'
   const verdict = input.thresholds === undefined ? 'no' : state.stuckDetector.detect(input.thresholds)
   if (verdict !== 'no') return verdict
   if (input.stepsLeft <= 0) return 'limit'

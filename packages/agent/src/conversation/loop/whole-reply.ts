@@ -26,6 +26,7 @@ export async function generateWhole(
   model: Model,
   request: ModelRequest,
   signal: AbortSignal,
+  { isContinued = true }: { readonly isContinued?: boolean } = {},
 ): Promise<WholeResult> {
   const pieces: ModelReply[] = []
   let messages = request.messages
@@ -38,6 +39,7 @@ export async function generateWhole(
     pieces.push(result)
     const text = replyText(result)
     const hasCalls = (result.message.tool_calls ?? []).length > 0
+    if (result.isPaused !== true && !isContinued) return whole(pieces, result)
     if (result.stop !== 'length' || hasCalls || text.trim() === '' || pieces.length > maxContinuations)
       return whole(pieces, result)
     messages = [...messages, result.message, textMessage('user', result.isPaused ? pausedText : continueText)]

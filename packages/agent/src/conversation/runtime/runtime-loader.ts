@@ -27,6 +27,8 @@ export class RuntimeLoader {
   #environment: Promise<string> | undefined
   /** The runtime that is open now. */
   current: AgentRuntime | undefined
+  /** The prompt of the log is that of earlier settings. */
+  #hasNewPrompt = false
   /** It was prepared for a step: its servers and terminals may run. */
   hasSessionStarted = false
 
@@ -47,6 +49,14 @@ export class RuntimeLoader {
       },
     )
     return this.#runtime
+  }
+
+  /** Opens it with the present settings when it is needed next, which a new system prompt tells the model. */
+  async reopen(): Promise<void> {
+    const runtime = await this.opened()
+    this.#runtime = undefined
+    this.#hasNewPrompt = true
+    await runtime?.close()
   }
 
   /** The runtime if it has been opened. */
@@ -84,7 +94,7 @@ export class RuntimeLoader {
       await this.#context.appendPatiently(() => events)
       await secrets.resolveAll()
     }
-    if (!this.#context.state.hasSystemPrompt) {
+    if (!this.#context.state.hasSystemPrompt || this.#hasNewPrompt) {
       const environment = await this.environment(runtime)
       await this.#context.appendPatiently((now) => this.systemPromptEvents(now, runtime, environment))
     }
@@ -107,8 +117,10 @@ export class RuntimeLoader {
     runtime: AgentRuntime | undefined,
     environment: string | undefined,
   ): EventDraft[] {
-    if (now.hasSystemPrompt || runtime === undefined || runtime.needsConnect) return []
-    return [this.#systemPromptEvent(runtime, environment)]
+    const isRenewed = now.hasSystemPrompt && this.#hasNewPrompt
+    if ((now.hasSystemPrompt && !isRenewed) || runtime === undefined || runtime.needsConnect) return []
+    this.#hasNewPrompt = false
+    return [this.#systemPromptEvent(runtime, isRenewed ? toldEnvironment(now) : environment)]
   }
 
   /** What the first prompt says about machine and workspace; it is looked for once in a conversation. */

@@ -1,12 +1,15 @@
 import type { Action, ClientTool, Observation, ToolDefinition } from '@slipway/protocol'
 import { type Tool, textBlock } from './tool.ts'
 
+/** Kinds of the actions of client tools begin with it; the name of the tool follows. */
+export const clientActionPrefix = 'ClientAction_'
+
 /**
  * A tool that the client executes: the call is logged and answered at once, and the client sends the result
  * as a message. Its kinds are not in the specification's closed lists, so it exists only on request.
  */
 export function createClientTool({ name, description, parameters, annotations }: ClientTool): Tool {
-  const kind = `ClientAction_${name}`
+  const kind = `${clientActionPrefix}${name}`
   const required = Array.isArray(parameters.required) ? parameters.required.map(String) : []
   const observation_type = 'ClientToolObservation'
   const definition = {

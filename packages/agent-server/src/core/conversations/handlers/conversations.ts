@@ -188,7 +188,7 @@ function changeHandlers(deps: ConversationDeps, { readInfos }: InfoLists) {
       if (tags === undefined) return success
       const loaded = readWireVersion(patched) === 'current' ? await registry.load(patched) : undefined
       if (loaded === undefined) await registry.publishMember(params.conversation_id, 'tags', tags)
-      else await loaded.recordTags(tags)
+      else await loaded.record('tags', tags)
       return success
     },
     async deleteConversation({ params }) {
