@@ -253,7 +253,7 @@ export class App {
   }
 
   #register(path: string, methods: readonly string[], produce: ReplyProducer, traits?: ListenerTraits): void {
-    this.#fallbacks.reserve(path)
+    this.#fallbacks.reserve(path, traits?.traits?.errors)
     this.#router.add(path, methods, this.#lifecycle.listener(path, produce, traits), (entry) => {
       // Methods that this server has no route for are those of the program.
       if (this.#proxy.isBelowBridge(path)) return this.#forwarding(path)

@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http'
 import { Problem, type Route } from '@slipway/protocol'
+import { firstChars } from '@slipway/shared/text'
 import { decodePercent } from '@slipway/shared/url'
 import { type Guard, isPreflight, type PageRequest, preflightHeaders } from './auth/guard.ts'
 import type { Reply } from './core/handler.ts'
 import { getHeader } from './core/incoming-request.ts'
-import { emptyBody } from './core/reply.ts'
+import { emptyBody, toErrorReply, toOpenaiError } from './core/reply.ts'
 import type { Site } from './static/site.ts'
 
 export interface FallbackOptions {
@@ -24,15 +25,18 @@ export class FallbackReplies {
   readonly #guard: Guard
   /** The first segments of all paths of the server's own. */
   readonly #reservedSegments = new Set<string>()
+  /** Those below which clients of OpenAI's interface call. */
+  readonly #openaiSegments = new Set<string>()
 
   constructor(options: FallbackOptions, guard: Guard) {
     this.#options = options
     this.#guard = guard
   }
 
-  /** Keeps the first segment of a path from the site. */
-  reserve(path: string): void {
+  /** Keeps the first segment of a path from the site. `errors`: how all paths below it are refused. */
+  reserve(path: string, errors?: Route['errors']): void {
     this.#reservedSegments.add(firstSegment(path))
+    if (errors === 'openai') this.#openaiSegments.add(firstSegment(path))
   }
 
   /** Authorizes a request to a path without a route of the table; a promise while the caller is looked up. */
@@ -56,6 +60,7 @@ export class FallbackReplies {
   ): Reply | Promise<Reply> {
     const allow = [...methods, 'OPTIONS'].join(', ')
     const isOptions = raw.method === 'OPTIONS'
+    if (!isOptions && this.#isOpenai(raw)) return this.#openaiRefusal(raw, [...methods])
     const authorized = this.authorize(raw, isOptions, docsRoute, page)
     const reply: Reply = isOptions
       ? { status: 204, bytes: emptyBody, headers: { allow, ...preflightHeaders } }
@@ -80,10 +85,41 @@ export class FallbackReplies {
    * pass.
    */
   #notFound(raw: IncomingMessage): Reply | Promise<Reply> {
+    if (!isPreflight(raw) && this.#isOpenai(raw)) return this.#openaiRefusal(raw)
     const authorized = this.authorize(raw, isPreflight(raw))
     if (isPreflight(raw)) return { status: 204, bytes: emptyBody, headers: preflightHeaders }
     return authorized === undefined ? throwNotFound() : authorized.then(throwNotFound)
   }
+
+  #isOpenai({ url = '' }: IncomingMessage): boolean {
+    return this.#openaiSegments.has(firstSegment(url))
+  }
+
+  /** The key may come as a bearer, and the body has the form of that interface. */
+  #openaiRefusal(raw: IncomingMessage, allow?: readonly string[]): Reply {
+    const problem = this.#openaiProblem(raw, allow)
+    const { status, json } = toOpenaiError(
+      toErrorReply(problem) ?? { status: 500, json: { detail: problem.message } },
+      problem,
+    )
+    const headers = problem.code === 'method_not_allowed' ? { allow: allow?.join(', ') ?? '' } : {}
+    return { status, json, headers }
+  }
+
+  #openaiProblem(raw: IncomingMessage, allow: readonly string[] | undefined): Problem {
+    try {
+      this.#guard.authorize(raw, false, true)
+    } catch (error) {
+      if (error instanceof Problem) return error
+      throw error
+    }
+    if (allow === undefined) return new Problem('not_found', unknownAddress(raw))
+    return new Problem('method_not_allowed', `Method Not Allowed. ${unknownAddress(raw)}`)
+  }
+}
+
+function unknownAddress({ method, url = '' }: IncomingMessage): string {
+  return `Unknown request URL: ${method} ${firstChars(url.split('?', 1)[0] ?? '', 200)}`
 }
 
 function throwNotFound(): never {

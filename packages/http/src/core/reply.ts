@@ -94,13 +94,28 @@ const openaiTypes: Readonly<Record<number, string>> = {
   429: 'rate_limit_error',
 }
 
-/** Adds the member `error` that clients of OpenAI's API read. Validation errors stay as they are. */
-export function toOpenaiError({ status, json }: ErrorReply, code: string | undefined): ErrorReply {
-  if (status === 422) return { status, json }
+/** Adds the member `error` that clients of OpenAI's API read. */
+export function toOpenaiError({ status, json }: ErrorReply, problem: Problem | undefined): ErrorReply {
   const { detail } = json
-  const message = typeof detail === 'string' ? detail : JSON.stringify(detail)
+  const [issue] = problem?.issues ?? []
+  const param = problem?.param ?? (issue && toParam(issue.loc))
+  const message =
+    issue === undefined
+      ? typeof detail === 'string'
+        ? detail
+        : JSON.stringify(detail)
+      : `${param === '' ? '' : `${param}: `}${issue.msg}`
   const type = openaiTypes[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error')
-  return { status, json: { ...json, error: { message, type, code: code ?? null } } }
+  const error = { message, type, param: param || null, code: problem?.code ?? null }
+  return { status, json: { ...json, error } }
+}
+
+/** `["body", "tools", 0, "type"]` -> `tools[0].type`. */
+function toParam(loc: readonly (string | number)[]): string {
+  return loc
+    .slice(1)
+    .map((name, at) => (typeof name === 'number' ? `[${name}]` : at === 0 ? name : `.${name}`))
+    .join('')
 }
 
 export const emptyBody = Buffer.alloc(0)

@@ -255,7 +255,7 @@ test("errors in OpenAI's format have its members besides ours, and a refusal its
   const body = JSON.parse(text)
   expect(body).toEqual({
     detail: 'It takes too long',
-    error: { message: 'It takes too long', type: 'server_error', code: 'timeout' },
+    error: { message: 'It takes too long', type: 'server_error', param: null, code: 'timeout' },
     error_id: expect.stringMatching(/^[0-9a-f]{16}$/),
   })
   const told = trial.logEntries.filter(({ members }) => members?.error_id === body.error_id)

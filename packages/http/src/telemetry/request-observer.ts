@@ -144,8 +144,8 @@ export class RequestObserver {
    */
   errorReply({ observedRoute, raw }: ObservedRequest, error: unknown): ErrorReply {
     const known = toErrorReply(error) ?? { status: 500, json: { detail: 'Internal Server Error' } }
-    const code = error instanceof Problem ? error.code : undefined
-    const reply = observedRoute.traits?.errors === 'openai' ? toOpenaiError(known, code) : known
+    const problem = error instanceof Problem ? error : undefined
+    const reply = observedRoute.traits?.errors === 'openai' ? toOpenaiError(known, problem) : known
     if (reply.status < 500) return reply
     const about = { method: raw.method, route: observedRoute.route }
     const error_id = reportError(this.#options.log, 'request failed', error, about)

@@ -46,6 +46,9 @@ export class Problem extends Error {
    */
   exception: string | undefined
 
+  /** The member of the request at fault, as OpenAI's interface names it: `tools[0].type`. */
+  param: string | undefined
+
   constructor(
     code: ProblemCode,
     detail: string,
@@ -67,6 +70,13 @@ export function serverFailure(
 ): Problem {
   const problem = new Problem(code, reason)
   problem.exception = reason
+  return problem
+}
+
+/** A 400 that names the member of the request: for interfaces that answer so, and not with 422. */
+export function refusedMember(param: string, message: string): Problem {
+  const problem = new Problem('bad_request', message)
+  problem.param = param
   return problem
 }
 
