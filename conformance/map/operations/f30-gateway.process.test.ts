@@ -378,7 +378,6 @@ mapCase('F30.responses-basic', 'the answer of the agent as a response', async ()
     input: 'Go.',
     instructions: 'MAP_INSTRUCTIONS',
     metadata: { a: 'b' },
-    store: false,
   })
   expect([status, body]).toMatchObject([
     200,
@@ -412,17 +411,26 @@ mapCase(
     expect(texts).not.toContain('MAP_DEV')
   },
 )
-mapCase('F30.responses-errors', 'what is not done is 400, and nothing is made', async () => {
-  const before = await conversations()
-  for (const more of [{ stream: true }, { store: true }, { previous_response_id: 'resp_1' }])
-    expect([more, (await respond({ model: 'openhands_map-none', input: 'x', ...more })).status]).toEqual([
-      more,
-      400,
-    ])
-  expect((await respond({ model: 'openhands_map-none', input: 'x' })).status).toBe(404)
-  expect([400, 422]).toContain((await respond({ model: 'openhands_map-none', input: [] })).status)
-  expect(await conversations()).toEqual(before)
-})
+const refusedResponses = [{ stream: true }, { store: true }, { previous_response_id: 'resp_1' }]
+differs(
+  'F30.responses-errors',
+  'streams, stores and earlier responses are refused',
+  'streams, stores and earlier responses of `/v1/responses`: clients of the interface need them',
+  async () => {
+    const before = await conversations()
+    const statuses = refusedResponses.map((more) =>
+      respond({ model: 'openhands_map-none', input: 'x', ...more }),
+    )
+    expect((await Promise.all(statuses)).map(({ status }) => status)).toEqual([404, 404, 404])
+    expect((await respond({ model: 'openhands_map-none', input: 'x' })).status).toBe(404)
+    expect([400, 422]).toContain((await respond({ model: 'openhands_map-none', input: [] })).status)
+    expect(await conversations()).toEqual(before)
+  },
+  async () => {
+    for (const more of refusedResponses)
+      expect((await respond({ model: 'openhands_map-none', input: 'x', ...more })).status).toBe(400)
+  },
+)
 
 // One more case of this family is in `clients/python-sdk-elsewhere.ts`.
 endFamily('F30', 25)

@@ -1,4 +1,10 @@
-import { type agentServerRoutes, conversationId, conversationWorkspaceRoutes } from '@slipway/protocol'
+import {
+  type agentServerRoutes,
+  continuedConversation,
+  conversationId,
+  conversationWorkspaceRoutes,
+  parseResponseId,
+} from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 
 type RouteName = keyof typeof agentServerRoutes
@@ -58,6 +64,10 @@ export function ownedConversation(
   // Repeated, it completes what a crash has interrupted.
   if (route === 'createConversation')
     return isRecord(body) && typeof body.conversation_id === 'string' ? body.conversation_id : undefined
+  if (route === 'deleteResponse' || route === 'cancelResponse')
+    return isRecord(params) ? parseResponseId(String(params.response_id))?.conversation : undefined
+  if (route === 'createResponse') return continuedConversation(body)
   if (route !== 'completeChat') return undefined
-  return conversationId.safeParse(header('x-openhands-serverconversation-id')).data
+  const named = conversationId.safeParse(header('x-openhands-serverconversation-id')).data
+  return named ?? continuedConversation(body)
 }

@@ -7,9 +7,16 @@ import { expect, test } from 'vitest'
 import { openCreateDeps, openRegistry, partsOf, temporaryDirectory } from '../../testing/fixtures.ts'
 import { Gateway } from './gateway.ts'
 import { parseChatPrompt } from './prompt.ts'
+import { readChatRequest } from './request.ts'
 
 function request(more: object = {}) {
   return chatRequest.parse({ model: 'openhands_x', messages: [{ role: 'user', content: 'Hello.' }], ...more })
+}
+
+const never = new AbortController().signal
+
+async function startTurn(gateway: Gateway, body = request(), id?: string, signal = never) {
+  return await gateway.startTurn(readChatRequest(body), { conversationId: id, signal })
 }
 
 /** A gateway with one profile, whose model plays a script. */
@@ -34,21 +41,20 @@ async function openGateway(script: readonly unknown[], timeoutMs: number) {
     createDeps: { ...createDeps, parts: partsOf({ models }) },
     readConfirmation,
     directory,
+    removeConversation: async () => undefined,
     timeoutMs,
     clock: systemClock,
   })
   return { gateway, agents, storage, [Symbol.asyncDispose]: () => stack.disposeAsync() }
 }
 
-const never = new AbortController().signal
-
 test('a run that takes too long is a timeout, continues, and until it rests the conversation is busy', async () => {
   await using at = await openGateway([{ text: 'At last.', delay_ms: 4_000 }, { text: 'Again.' }], 2_000)
-  const { id, turn } = await at.gateway.startTurn(request(), undefined, never)
+  const { id, turn } = await startTurn(at.gateway)
   await expect(turn.complete()).rejects.toMatchObject({ code: 'timeout' })
-  await expect(at.gateway.startTurn(request(), id, never)).rejects.toMatchObject({ code: 'conflict' })
+  await expect(startTurn(at.gateway, request(), id)).rejects.toMatchObject({ code: 'conflict' })
   await (await at.agents.get(id)).waitUntilIdle()
-  const next = await at.gateway.startTurn(request(), id, never)
+  const next = await startTurn(at.gateway, request(), id)
   expect(await next.turn.complete()).toMatchObject({ text: 'Again.' })
   const messages = await at.storage.log.count(id, { kind: 'MessageEvent', source: 'agent' })
   expect(messages).toBe(2)
@@ -59,16 +65,16 @@ test('whoever waits is one at a time, and who has left is in nobody’s way', as
     [{ text: 'One.' }, { text: 'Two.', delay_ms: 200 }, { text: 'Three.' }],
     30_000,
   )
-  const first = await at.gateway.startTurn(request(), undefined, never)
+  const first = await startTurn(at.gateway)
   expect(await first.turn.complete()).toMatchObject({ text: 'One.' })
   const leave = new AbortController()
-  const second = await at.gateway.startTurn(request(), first.id, leave.signal)
-  await expect(at.gateway.startTurn(request(), first.id, never)).rejects.toMatchObject({ code: 'conflict' })
+  const second = await startTurn(at.gateway, request(), first.id, leave.signal)
+  await expect(startTurn(at.gateway, request(), first.id)).rejects.toMatchObject({ code: 'conflict' })
   const answer = second.turn.complete()
   leave.abort(new Error('left'))
   await expect(answer).rejects.toThrow('left')
   await (await at.agents.get(first.id)).waitUntilIdle()
-  const third = await at.gateway.startTurn(request(), first.id, never)
+  const third = await startTurn(at.gateway, request(), first.id)
   expect(await third.turn.complete()).toMatchObject({ text: 'Three.' })
 })
 
@@ -77,7 +83,7 @@ test.each([0, 1, 3, 99])(
   async (break_after) => {
     const text = 'Ein  langer\n\nText – mit Ümläuten. '
     await using at = await openGateway([{ text, delta_ms: 5, break_after }], 30_000)
-    const { turn } = await at.gateway.startTurn(request(), undefined, never)
+    const { turn } = await startTurn(at.gateway)
     const pieces: string[] = []
     const all = turn.stream(10_000)
     for (;;) {
@@ -93,11 +99,11 @@ test.each([0, 1, 3, 99])(
 
 test('a request that fails before it begins leaves the conversation free', async () => {
   await using at = await openGateway([{ text: 'One.' }, { text: 'Two.' }], 30_000)
-  const { id, turn } = await at.gateway.startTurn(request(), undefined, never)
+  const { id, turn } = await startTurn(at.gateway)
   await turn.complete()
   const wrong = request({ model: 'openhands_y' })
-  await expect(at.gateway.startTurn(wrong, id, never)).rejects.toMatchObject({ code: 'not_found' })
-  const again = await at.gateway.startTurn(request(), id, never)
+  await expect(startTurn(at.gateway, wrong, id)).rejects.toMatchObject({ code: 'not_found' })
+  const again = await startTurn(at.gateway, request(), id)
   expect(await again.turn.complete()).toMatchObject({ text: 'Two.' })
 })
 

@@ -1,51 +1,39 @@
-import { randomUUID } from 'node:crypto'
-import type { Handlers, Reply } from '@slipway/http'
+import type { Handlers } from '@slipway/http'
 import {
   type ChatRequest,
   conversationId,
-  type GatewayUsage,
   type gatewayRoutes,
   invalidInput,
   Problem,
-  type ResponsesRequest,
 } from '@slipway/protocol'
-import type { Gateway } from './gateway.ts'
-import type { GatewayTurn } from './turn.ts'
+import type { Gateway, StartedTurn } from './gateway.ts'
+import { readChatRequest } from './request.ts'
+import type { OutputItem } from './response-log.ts'
+import { hexId, pieces } from './response-stream.ts'
+import { idHeader, startStream } from './stream-reply.ts'
+import type { TurnResult } from './turn.ts'
 
-const idHeader = 'x-openhands-serverconversation-id'
+type ChatRoutes = Pick<typeof gatewayRoutes, 'listModels' | 'getModel' | 'completeChat'>
 
-/** Conversations as OpenAI's interface has them. */
-export function gatewayHandlers(options: {
+/** Models, and conversations as chats. */
+export function chatHandlers(options: {
   readonly gateway: Gateway
   readonly heartbeatMs: number
-}): Handlers<typeof gatewayRoutes> {
+}): Handlers<ChatRoutes> {
   const { gateway, heartbeatMs } = options
   return {
     listModels: async () => ({ json: await gateway.listModels() }),
+    getModel: async ({ params }) => ({ json: await gateway.getModel(params.model) }),
     async completeChat({ body, header, signal }) {
-      const { id, turn } = await gateway.startTurn(
-        body,
-        parseConversationId(header(idHeader)),
-        signal,
-        header,
-      )
-      const headers = { [idHeader]: id }
+      const started = await gateway.startTurn(readChatRequest(body), {
+        conversationId: parseConversationId(header(idHeader)),
+        ...{ signal, header },
+      })
+      const headers = { [idHeader]: started.id }
       try {
-        if (body.stream) return await streamReply(body, { turn, headers, heartbeatMs })
-        const { text, usage } = await turn.complete()
-        return { json: completionResponse(body.model, text, usage), headers }
-      } catch (error) {
-        if (error instanceof Problem) return { refusal: error, headers }
-        throw error
-      }
-    },
-    async createResponse({ body, header, signal }) {
-      const createdAt = nowSeconds()
-      const { id, turn } = await gateway.startResponse(body, signal, header)
-      const headers = { [idHeader]: id }
-      try {
-        const { text, usage } = await turn.complete()
-        return { json: responseObject(body, text, usage, createdAt), headers }
+        if (body.stream) return await startStream(completionChunks(body, started, heartbeatMs), headers)
+        const result = await started.turn.complete().finally(() => started.finish())
+        return { json: completionResponse(body.model, result), headers }
       } catch (error) {
         if (error instanceof Problem) return { refusal: error, headers }
         throw error
@@ -61,59 +49,25 @@ function parseConversationId(text: string | undefined): string | undefined {
   throw invalidInput(['header', idHeader], 'Input should be the id of a conversation', 'uuid_parsing')
 }
 
-function completionResponse(model: string, content: string, usage: GatewayUsage) {
-  const message = { role: 'assistant', content }
+function completionResponse(model: string, { text, calls, stop, usage }: TurnResult) {
+  const message =
+    calls.length === 0
+      ? { role: 'assistant', content: text }
+      : { role: 'assistant', content: text || null, tool_calls: calls.map(toToolCall) }
   return {
     ...{ id: hexId('chatcmpl-'), object: 'chat.completion', created: nowSeconds(), model },
-    choices: [{ index: 0, message, finish_reason: 'stop' }],
+    choices: [{ index: 0, message: { ...message, refusal: null }, logprobs: null, finish_reason: stop }],
     usage,
   }
 }
 
-function responseObject(
-  { model, instructions, metadata = {} }: ResponsesRequest,
-  text: string,
-  usage: GatewayUsage,
-  created_at: number,
-) {
-  const content = [{ type: 'output_text', text, annotations: [] }]
-  return {
-    ...{ id: hexId('resp_'), object: 'response', created_at, completed_at: nowSeconds() },
-    ...{ status: 'completed', model, instructions: instructions ?? null, metadata },
-    output: [{ id: hexId('msg_'), type: 'message', role: 'assistant', status: 'completed', content }],
-    ...{ tools: [], tool_choice: 'none', parallel_tool_calls: false },
-    usage: {
-      input_tokens: usage.prompt_tokens,
-      output_tokens: usage.completion_tokens,
-      total_tokens: usage.total_tokens,
-      input_tokens_details: usage.prompt_tokens_details,
-      output_tokens_details: usage.completion_tokens_details,
-    },
-  }
-}
-
-/** Waits for the first piece, so that an earlier failure is answered with a status. */
-async function streamReply(
-  request: ChatRequest,
-  options: {
-    readonly turn: GatewayTurn
-    readonly headers: Readonly<Record<string, string>>
-    readonly heartbeatMs: number
-  },
-): Promise<Reply> {
-  const stream = completionChunks(request, options.turn, options.heartbeatMs)
-  const first = await stream.next()
-  async function* withFirst() {
-    if (!first.done) yield first.value
-    yield* stream
-  }
-  const headers = { ...options.headers, 'cache-control': 'no-cache', 'x-accel-buffering': 'no' }
-  return { contentType: 'text/event-stream', headers, chunks: withFirst() }
+function toToolCall({ call_id: id, name, arguments: args }: OutputItem) {
+  return { id, type: 'function', function: { name, arguments: args } }
 }
 
 async function* completionChunks(
   { model, stream_options }: ChatRequest,
-  turn: GatewayTurn,
+  { turn, finish }: StartedTurn,
   heartbeatMs: number,
 ): AsyncGenerator<string> {
   const head = {
@@ -138,20 +92,29 @@ async function* completionChunks(
         isFirst = false
       }
       if (!done || typeof value !== 'object') continue
-      if (isFirst) yield chunk({ role: 'assistant', content: '' }, null)
-      yield chunk({}, 'stop')
+      await finish()
+      if (isFirst) yield chunk({ role: 'assistant', content: value.calls.length > 0 ? null : '' }, null)
+      for (const delta of toolCallDeltas(value.calls)) yield chunk({ tool_calls: [delta] }, null)
+      yield chunk({}, value.stop)
       if (stream_options?.include_usage) yield line({ ...head, choices: [], usage: value.usage })
       yield 'data: [DONE]\n\n'
       return
     }
   } catch (error) {
     if (!hasBegun || !(error instanceof Problem)) throw error
-    yield line({ error: { message: error.message, type: 'server_error', code: error.code } })
+    yield line({ error: { message: error.message, type: 'server_error', param: null, code: error.code } })
+  } finally {
+    await finish()
   }
 }
 
-function hexId(prefix: string): string {
-  return prefix + randomUUID().replaceAll('-', '')
+function toolCallDeltas(calls: readonly OutputItem[]): object[] {
+  return calls.flatMap((call, index) => {
+    const { function: made, ...members } = toToolCall(call)
+    const begin = { index, ...members, function: { name: made.name, arguments: '' } }
+    const rest = pieces(String(made.arguments)).map((args) => ({ index, function: { arguments: args } }))
+    return [begin, ...rest]
+  })
 }
 
 function nowSeconds(): number {

@@ -1,19 +1,27 @@
-import { type Conversation, combineMetrics, finalResponse } from '@slipway/agent'
+import { type Conversation, finalResponse } from '@slipway/agent'
 import { type GatewayUsage, Problem, type SendMessageRequest } from '@slipway/protocol'
 import { raceAbort, Signal } from '@slipway/shared/async'
 import type { Clock } from '@slipway/shared/time'
-import type { EventLog } from '@slipway/storage'
+import type { EventLog, Storage } from '@slipway/storage'
 import type { RunAdmission } from '../../core/conversations/run-admission.ts'
+import { countTokens, itemText, type OutputItem, readTurn, usageBetween } from './response-log.ts'
 
-interface TurnResult {
+export interface TurnResult {
   readonly text: string
+  /** The calls that the client has to answer. */
+  readonly calls: readonly OutputItem[]
+  readonly stop: 'stop' | 'length' | 'tool_calls'
   /** Tokens of this turn, not of the conversation. */
   readonly usage: GatewayUsage
 }
 
 interface GatewayTurnOptions {
-  readonly log: EventLog
+  readonly storage: Pick<Storage, 'log'>
   readonly message: SendMessageRequest['content']
+  /** The answer ends before the first of these texts. */
+  readonly stop: readonly string[]
+  /** Only the answer is streamed: what is said on the way is no part of it. */
+  readonly isWhole: boolean
   readonly timeoutMs: number
   readonly clock: Clock
   readonly signal: AbortSignal
@@ -38,6 +46,7 @@ export class GatewayTurn {
   #isNewSegment = true
   /** Text of a broken stream that the caller has: the next one repeats it or differs from it. */
   #sentText = ''
+  readonly #sending = Promise.withResolvers<void>()
 
   constructor(conversation: Conversation, options: GatewayTurnOptions) {
     this.#conversation = conversation
@@ -46,6 +55,7 @@ export class GatewayTurn {
       // Usage is updated after the events of a response; a title updates it too.
       if (update.kind === 'stats' && !update.isAside && position > this.#segmentStart)
         this.#isNewSegment = true
+      if (options.isWhole) return
       if (update.kind === 'reset') this.#resetSegment()
       if (update.kind === 'delta' && update.content !== undefined) this.#appendText(update.content, position)
     })
@@ -65,12 +75,24 @@ export class GatewayTurn {
     }
   }
 
+  /** Settles when the message is stored, or is not. */
+  get sent(): Promise<void> {
+    return this.#sending.promise
+  }
+
+  get conversation(): Conversation {
+    return this.#conversation
+  }
+
   async #run(): Promise<TurnResult> {
-    const { log, message, timeoutMs, clock, signal, admission } = this.#options
-    const tokensBefore = tokenCounts(this.#conversation)
+    const { storage, message, timeoutMs, clock, signal, admission } = this.#options
+    const before = countTokens(this.#conversation.stats)
+    const after = this.#conversation.state.position
     const absent = { sender: undefined, extended_content: undefined }
     const request = { role: 'user', content: message, run: true, ...absent } as const
-    await this.#conversation.send(request, undefined, admission.take())
+    const sending = this.#conversation.send(request, undefined, admission.take())
+    this.#sending.resolve(sending)
+    await sending
     const timeout = clock.timeout(timeoutMs)
     await raceAbort(this.#conversation.waitUntilIdle(), AbortSignal.any([signal, timeout])).catch(
       (error: unknown) => {
@@ -79,21 +101,23 @@ export class GatewayTurn {
         throw new Problem('timeout', `The run has not ended after ${seconds} seconds. It continues.`)
       },
     )
-    const { id, state } = this.#conversation
-    if (state.status !== 'finished') throw await unfinishedProblem(log, id, state.status)
-    const [prompt = 0, completion = 0, cached = 0, reasoning = 0] = tokenCounts(this.#conversation).map(
-      (count, at) => count - (tokensBefore[at] ?? 0),
-    )
-    return {
-      text: await finalResponse(log, id, signal),
-      usage: {
-        prompt_tokens: prompt,
-        completion_tokens: completion,
-        total_tokens: prompt + completion,
-        prompt_tokens_details: { cached_tokens: cached },
-        completion_tokens_details: { reasoning_tokens: reasoning },
-      },
-    }
+    const { id, state, settings } = this.#conversation
+    const usage = () => usageBetween(before, countTokens(this.#conversation.stats))
+    const { items, error } = await readTurn(storage, id, { after })
+    const texts = items.map(itemText).filter((text) => text !== undefined)
+    const isCut = settings.door?.cuts_replies === true && error?.code === 'MaxOutputTokensReached'
+    if (state.status === 'error' && isCut)
+      return { text: this.#cut(texts.at(-1) ?? ''), calls: [], stop: 'length', usage: usage() }
+    if (state.status !== 'finished') throw await unfinishedProblem(storage.log, id, state.status)
+    const calls = items.filter(({ type }) => type === 'function_call')
+    if (calls.length > 0) return { text: texts.at(-1) ?? '', calls, stop: 'tool_calls', usage: usage() }
+    const text = this.#cut(await finalResponse(storage.log, id, signal))
+    return { text, calls, stop: 'stop', usage: usage() }
+  }
+
+  #cut(text: string): string {
+    const ends = this.#options.stop.map((stop) => text.indexOf(stop)).filter((at) => at >= 0)
+    return ends.length === 0 ? text : text.slice(0, Math.min(...ends))
   }
 
   /** The same as a stream of text, with `undefined` after `heartbeatMs` without any. */
@@ -150,20 +174,11 @@ export class GatewayTurn {
 
   /** The part of the final answer that was not streamed: the message of a `finish` call is not. */
   #remainingText(answer: string): string {
+    if (answer === '') return ''
     const sent = this.#sentText === '' ? this.#segment : this.#sentText
     if (answer.startsWith(sent)) return answer.slice(sent.length)
     return this.#hasText ? `\n\n${answer}` : answer
   }
-}
-
-/** Prompt, completion, cached and reasoning tokens of the conversation so far. */
-function tokenCounts({ stats }: Conversation): number[] {
-  const { accumulated_token_usage: usage }: { accumulated_token_usage?: unknown } =
-    combineMetrics(stats) ?? {}
-  const counts: Readonly<Record<string, unknown>> = Object(usage)
-  return ['prompt_tokens', 'completion_tokens', 'cache_read_tokens', 'reasoning_tokens'].map((name) =>
-    Number(counts[name] ?? 0),
-  )
 }
 
 async function unfinishedProblem(log: EventLog, id: string, status: string): Promise<Problem> {
