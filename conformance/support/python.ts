@@ -12,7 +12,9 @@ const folder = resolve(import.meta.dirname, '../clients/python')
  * openapi`, `model`, `vllm` and `automation` for those of that name); undefined when it has not run, or could
  * not reach a package index.
  */
-export function findPython(name?: 'openapi' | 'model' | 'vllm' | 'automation'): string | undefined {
+export function findPython(
+  name?: 'openai' | 'openapi' | 'model' | 'vllm' | 'automation',
+): string | undefined {
   const list = `${name === undefined ? '' : `${name}-`}requirements.txt`
   const environment = builtFolder('python', join(folder, list))
   return existsSync(join(environment, 'complete')) ? join(environment, 'bin/python') : undefined

@@ -217,6 +217,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'the SDK against a sandbox server: sandbox-ports.test and control-plane-fetch.test have what it needs, f33-python-sdk.python the SDK',
   },
   {
+    file: 'conformance/clients/openai-clients.python.test.ts',
+    why: 'Python clients of `/v1`, which import for minutes: openai-clients.test has two of npm, responses.test the interface',
+  },
+  {
     file: 'conformance/clients/automation.python.test.ts',
     why: 'a scheduler that waits for the next minute: service-keys.test and settings-handlers.test have what it asks',
   },
