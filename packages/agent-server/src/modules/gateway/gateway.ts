@@ -102,12 +102,14 @@ export class Gateway {
     const query = { limit: 100, sort_order: 'CREATED_AT', tags: [{ name: unstoredTag }] } as const
     for (let isMore = true; isMore; ) {
       const { items } = await storage.conversations.search(query)
-      const removed = items.filter(({ id }) => !this.#inUse.has(id))
-      for (const { id } of removed) {
+      let removed = 0
+      for (const { id } of items) {
+        // It may be in use on another server.
         if ((await storage.leases?.acquire(id))?.isOwn === false) continue
         await this.#remove(id)
+        removed++
       }
-      isMore = items.length === query.limit && removed.length > 0
+      isMore = items.length === query.limit && removed > 0
     }
   }
 
