@@ -40,6 +40,15 @@ export {
   usageAmounts,
   usageGroups,
 } from './control-plane/usage.ts'
-export type { ApiKeyRow, OrgRow, UserLimits, UserRow, UserRows } from './control-plane/users.ts'
+export {
+  type ApiKeyRow,
+  type MemberRow,
+  type OrgRole,
+  type OrgRow,
+  orgRoles,
+  type UserLimits,
+  type UserRow,
+  type UserRows,
+} from './control-plane/users.ts'
 export { type ControlPlaneStorage, openControlPlane } from './open-control-plane.ts'
 export { openControlPlaneStore } from './sqlite/control-plane/control-plane-store.ts'

@@ -30,6 +30,7 @@ const versions = [
       ...['869fcf2c736aa276', '8b6707abbf252e6f', 'e3377309c7d81b1d', '6b4e23d89a5425b5', '662ea8cac76f199e'],
       ...['4f6335ea32835be8', '034ed5c1d09c61bb', 'caa04155564c1e66', '970876d31e426742'],
       'eee84001a558c4ff',
+      'fb9ea2a52b769071',
     ],
   },
   {
@@ -46,6 +47,7 @@ const versions = [
       ...['49c6a66b2c5b665b', '29f89ccd4aab9061', '35372d3e8e9734c8', '3681a4a5cd17c25c', 'a956ac23bc896f7a'],
       ...['2d4cc821dbb7fa77', '476ba874d9b95397', 'c69a58805e718b7f'],
       '41652c9b479c9fa2',
+      '93b0bacb46ea2bf1',
     ],
   },
 ] as const

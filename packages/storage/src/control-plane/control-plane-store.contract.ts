@@ -63,6 +63,7 @@ export function controlPlaneStoreContract(open: OpenStore): void {
   quotaContract(open)
   auditContract(open)
   organizationContract(open)
+  roleContract(open)
   messageContract(open)
   documentStoreContract(async () => {
     const fixture = await open()
@@ -97,6 +98,49 @@ function organizationContract(open: OpenStore): void {
     expect(rowIds(await users.listKeys('u')).sort()).toEqual(['knull', 'kp'])
     expect((await users.getUser('u'))?.org).toBeNull()
     expect((await users.listMembers('o', { limit: 5 })).items).toEqual([])
+  })
+}
+
+function roleContract(open: OpenStore): void {
+  test('an organisation keeps a member who may change it, and owners alone change owners', async () => {
+    await using fixture = await open()
+    const { users } = fixture.store
+    for (const id of ['o', 'p']) await users.addOrg(orgRow({ id }))
+    for (const id of ['u', 'v', 'w']) await users.addUser(userRow({ id, org: id === 'w' ? 'o' : null }))
+    const roles = async () =>
+      (await users.listMembers('o', { limit: 5 })).items.map(({ id, role }) => `${id} ${role}`).sort()
+    await users.addMember('o', 'u', { role: 'admin' })
+    await expect(users.addMember('o', 'u', { role: 'member' })).rejects.toMatchObject({ code: 'conflict' })
+    await expect(users.removeMember('o', 'u', {})).rejects.toMatchObject({ code: 'conflict' })
+    await expect(users.addMember('o', 'v', { role: 'owner' })).rejects.toMatchObject({ code: 'forbidden' })
+    await users.addMember('o', 'v', { role: 'owner', mayChangeOwners: true })
+    await users.addMember('o', 'v')
+    await expect(users.addMember('o', 'v', { role: 'admin' })).rejects.toMatchObject({ code: 'forbidden' })
+    await expect(users.removeMember('o', 'v', {})).rejects.toMatchObject({ code: 'forbidden' })
+    await expect(users.removeMember('o', 'v')).rejects.toMatchObject({ code: 'conflict' })
+    await users.addMember('o', 'u', { role: 'member' })
+    await users.addMember('o', 'w')
+    expect(await roles()).toEqual(['u member', 'v owner', 'w member'])
+    expect((await users.listManagers('o')).map(({ id, role }) => [id, role])).toEqual([['v', 'owner']])
+    expect([await users.getRole('o', 'u'), await users.getRole('p', 'u')]).toEqual(['member', undefined])
+  })
+
+  test('who leaves an organisation loses its keys, and of owners who all leave at once one stays', async () => {
+    await using fixture = await open()
+    const { users } = fixture.store
+    for (const id of ['o', 'p']) await users.addOrg(orgRow({ id }))
+    for (const id of ['u', 'v', 'w']) await users.addUser(userRow({ id, org: id === 'w' ? 'o' : null }))
+    for (const org of ['o', 'p']) await users.addMember(org, 'w')
+    for (const org of ['o', 'p', null]) await users.addKey(keyRow({ id: `k${org}`, user: 'w', org }))
+    await users.addKey(keyRow({ id: 'made', user: 'w', org: 'o', created_by: 'ko' }))
+    expect(await users.removeMember('o', 'w', {})).toBe(true)
+    expect(rowIds(await users.listKeys('w')).sort()).toEqual(['knull', 'kp'])
+    expect((await users.getUser('w'))?.org).toBeNull()
+    const owners = ['u', 'v', 'w']
+    for (const id of owners) await users.addMember('o', id, { role: 'owner', mayChangeOwners: true })
+    const left = await Promise.allSettled(owners.map((id) => users.removeMember('o', id)))
+    expect(left.map(({ status }) => status).sort()).toEqual(['fulfilled', 'fulfilled', 'rejected'])
+    expect((await users.listMembers('o', { limit: 5 })).items).toHaveLength(1)
   })
 }
 

@@ -17,7 +17,23 @@ export interface OrgRow {
   readonly id: string
   readonly name: string
   readonly daily_conversation_limit: number | null
+  /** What work in it may use: names with `*` for any text, and ids of specs. Null or absent: all. */
+  readonly allowed_models?: readonly string[] | null | undefined
+  readonly allowed_specs?: readonly string[] | null | undefined
   readonly created_at: Instant
+}
+
+/** The highest first. */
+export const orgRoles = ['owner', 'admin', 'member'] as const
+export type OrgRole = (typeof orgRoles)[number]
+
+export type MemberRow = UserRow & { readonly role: OrgRole }
+
+export interface MemberChange {
+  /** Absent: a new member becomes `member`, another one keeps the role. */
+  readonly role?: OrgRole | undefined
+  /** Otherwise a Problem `forbidden` where an owner is made or changed. */
+  readonly mayChangeOwners?: boolean | undefined
 }
 
 export interface ApiKeyRow {
@@ -73,14 +89,24 @@ export interface UserRows {
    */
   removeOrg(id: string): Promise<boolean>
   /** The members of an organisation, the newest users first. */
-  listMembers(org: string, query: PageQuery): Promise<RowPage<UserRow>>
+  listMembers(org: string, query: PageQuery): Promise<RowPage<MemberRow>>
+  /** Those who may change an organisation: owners first. */
+  listManagers(org: string): Promise<readonly MemberRow[]>
+  getRole(org: string, user: string): Promise<OrgRole | undefined>
   /** What the user may store and run; null members inherit. */
   getLimits(user: string): Promise<UserLimits>
   /** Absent members stay. A Problem `not_found` when there is no such user. */
   setLimits(user: string, limits: Partial<UserLimits>): Promise<UserLimits>
-  /** Idempotent. A Problem `not_found` when there is no such organisation or user. */
-  addMember(org: string, user: string): Promise<void>
-  removeMember(org: string, user: string): Promise<boolean>
+  /**
+   * Idempotent; also changes the role. Problems: `not_found` when there is no such organisation or user, and
+   * `conflict` where the last owner, or without one the last admin, would be lowered.
+   */
+  addMember(org: string, user: string, change?: MemberChange): Promise<void>
+  /**
+   * Removes the member's keys of the organisation too; the user loses it as the default one. Problems as of
+   * `addMember`.
+   */
+  removeMember(org: string, user: string, change?: Omit<MemberChange, 'role'>): Promise<boolean>
   listOrgsOfUser(user: string): Promise<readonly OrgRow[]>
   /** A Problem `not_found` when there is no such user, a plain Error when the id or the hash exists. */
   addKey(row: ApiKeyRow): Promise<void>

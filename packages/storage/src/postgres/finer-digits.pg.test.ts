@@ -14,6 +14,8 @@ const asBefore = `UPDATE event SET instant = instant + 1 WHERE instant > 9000000
   ALTER TABLE conversation DROP COLUMN has_finer;
   ALTER TABLE sandbox DROP COLUMN caught_up_at, DROP COLUMN deletes_at, DROP COLUMN cost;
   ALTER TABLE app_conversation DROP COLUMN cost, DROP COLUMN counted;
+  ALTER TABLE member DROP COLUMN role;
+  ALTER TABLE org DROP COLUMN allowed_models, DROP COLUMN allowed_specs;
   DROP INDEX conversation_of_users, conversation_of_users_used, sandbox_of_users_used;
   DROP TABLE conversation_usage, sandbox_usage, sandbox_event, sandbox_log, audit;
   DROP TABLE budget, budget_month, budget_reservation, budget_request;

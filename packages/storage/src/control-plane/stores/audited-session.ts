@@ -20,8 +20,8 @@ interface AuditedTable {
 const auditedTables: Readonly<Record<string, AuditedTable>> = {
   user: audited('user', 'id', 'name email org is_admin daily_conversation_limit created_at'),
   user_limit: audited('user', 'user', 'max_conversations max_stored_mb max_sandboxes'),
-  org: audited('organization', 'id', 'name daily_conversation_limit created_at'),
-  member: { ...audited('organization', 'org', 'user'), key: ['user', 'org'] },
+  org: audited('organization', 'id', 'name daily_conversation_limit allowed_models allowed_specs created_at'),
+  member: { ...audited('organization', 'org', 'user role'), key: ['user', 'org'] },
   api_key: audited('key', 'id', 'hash user org name scopes not_before expires_at created_at created_by'),
   sandbox: audited('sandbox', 'id', 'owner org spec backend wanted created_at deletes_at'),
   app_conversation: audited('conversation', 'id', 'owner org sandbox parent title created_at'),

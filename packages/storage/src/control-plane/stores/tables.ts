@@ -39,8 +39,10 @@ export const tableDefinitions: readonly TableDefinition[] = [
     postgres: 'app_user',
     flags: ['is_admin'],
   }),
-  table('org', 'id name daily_conversation_limit created_at'),
-  table('member', 'user org'),
+  table('org', 'id name daily_conversation_limit allowed_models allowed_specs created_at', {
+    json: ['allowed_models', 'allowed_specs'],
+  }),
+  table('member', 'user org role'),
   table('user_limit', 'user max_conversations max_stored_mb max_sandboxes'),
   table('api_key', 'id hash user org name scopes not_before expires_at created_at used_at created_by', {
     json: ['scopes'],

@@ -2,7 +2,18 @@ import { type Instant, Problem } from '@slipway/protocol'
 import { newestFirst } from '../listings.ts'
 import type { PageQuery, RowChange, RowPage } from '../rows.ts'
 import { changeLimits, type LimitColumns, toLimits } from '../user-limits.ts'
-import type { ApiKeyRow, OrgCounts, OrgRow, UserLimits, UserRow, UserRows } from '../users.ts'
+import {
+  type ApiKeyRow,
+  type MemberChange,
+  type MemberRow,
+  type OrgCounts,
+  type OrgRole,
+  type OrgRow,
+  orgRoles,
+  type UserLimits,
+  type UserRow,
+  type UserRows,
+} from '../users.ts'
 import { removeBudget } from './budgets.ts'
 import { change, execute, query, queryColumn, queryNumber, type RowSession, type Work } from './session.ts'
 import { Table } from './table.ts'
@@ -22,8 +33,13 @@ export const limitsSql =
 const setLimitsSql = `INSERT INTO user_limit ("user", max_conversations, max_stored_mb, max_sandboxes)
   VALUES (?, ?, ?, ?) ON CONFLICT ("user") DO UPDATE SET max_conversations = excluded.max_conversations,
   max_stored_mb = excluded.max_stored_mb, max_sandboxes = excluded.max_sandboxes`
-const addMemberSql = 'INSERT INTO member ("user", org) VALUES (?, ?) ON CONFLICT DO NOTHING'
+const setMemberSql = `INSERT INTO member ("user", org, role) VALUES (?, ?, ?)
+  ON CONFLICT ("user", org) DO UPDATE SET role = excluded.role`
 const removeMemberSql = 'DELETE FROM member WHERE "user" = ? AND org = ? RETURNING 1'
+const roleSql = 'SELECT role FROM member WHERE org = ? AND "user" = ?'
+const managersSql = 'SELECT "user", role FROM member WHERE org = ? AND role <> \'member\''
+/** On PostgreSQL, changes of the members of an organisation wait for each other. */
+const lockOrgSql = 'UPDATE org SET name = name WHERE id = ? RETURNING 1'
 const memberCondition = 'id IN (SELECT "user" FROM member WHERE org = ?)'
 const countOfOrgSql = `SELECT (SELECT count(*) FROM member WHERE org = ?),
   (SELECT count(*) FROM sandbox WHERE org = ? AND wanted <> 'gone'),
@@ -95,9 +111,16 @@ export class UserStore implements UserRows {
     return this.#session.write(() => this.#removeOrg(id))
   }
 
-  listMembers(org: string, query: PageQuery): Promise<RowPage<UserRow>> {
-    const members = { ...newestFirst('user_created'), where: [memberCondition], values: [org] }
-    return this.#session.read(this.#users.page(members, query))
+  listMembers(org: string, query: PageQuery): Promise<RowPage<MemberRow>> {
+    return this.#session.read(this.#listMembers(org, query))
+  }
+
+  listManagers(org: string): Promise<readonly MemberRow[]> {
+    return this.#session.read(this.#listManagers(org))
+  }
+
+  getRole(org: string, user: string): Promise<OrgRole | undefined> {
+    return this.#session.read(roleOf(org, user))
   }
 
   getLimits(user: string): Promise<UserLimits> {
@@ -108,13 +131,12 @@ export class UserStore implements UserRows {
     return this.#session.write(() => this.#setLimits(user, limits))
   }
 
-  addMember(org: string, user: string): Promise<void> {
-    return this.#session.write(() => this.#addMember(org, user))
+  addMember(org: string, user: string, change: MemberChange = allOfMembers): Promise<void> {
+    return this.#session.write(() => this.#setMember(org, user, change))
   }
 
-  async removeMember(org: string, user: string): Promise<boolean> {
-    const touched = { table: 'member', where: { user, org } }
-    return (await this.#session.write(() => change(touched, removeMemberSql, user, org))).length > 0
+  removeMember(org: string, user: string, change: MemberChange = allOfMembers): Promise<boolean> {
+    return this.#session.write(() => this.#removeMember(org, user, change))
   }
 
   listOrgsOfUser(user: string): Promise<readonly OrgRow[]> {
@@ -185,10 +207,41 @@ export class UserStore implements UserRows {
     return yield* this.#users.remove(id)
   }
 
-  *#addMember(org: string, user: string): Work<void> {
-    if ((yield* this.#orgs.get(org)) === undefined) throw new Problem('not_found', 'Organization not found')
+  *#listMembers(org: string, query: PageQuery): Work<RowPage<MemberRow>> {
+    const listing = { ...newestFirst('user_created'), where: [memberCondition], values: [org] }
+    const { items, next_page_id } = yield* this.#users.page(listing, query)
+    const roles = new Map(yield* listRolesOfManagers(org))
+    return { items: items.map((user) => ({ ...user, role: roles.get(user.id) ?? 'member' })), next_page_id }
+  }
+
+  *#listManagers(org: string): Work<readonly MemberRow[]> {
+    const roles = yield* listRolesOfManagers(org)
+    const users = yield* this.#users.getAll(roles.map(([id]) => id))
+    return roles
+      .flatMap(([, role], at) => (users[at] === undefined ? [] : [{ ...users[at], role }]))
+      .sort((a, b) => orgRoles.indexOf(a.role) - orgRoles.indexOf(b.role))
+  }
+
+  *#setMember(org: string, user: string, { role, mayChangeOwners }: MemberChange): Work<void> {
+    if ((yield* query(lockOrgSql, org)).length === 0) throw new Problem('not_found', 'Organization not found')
     yield* this.#assertUserExists(user)
-    yield* change({ table: 'member', where: { user, org } }, addMemberSql, user, org)
+    const before = yield* roleOf(org, user)
+    const next = role ?? before ?? 'member'
+    if (next === before) return
+    if (next === 'owner') assertMayChangeOwners(mayChangeOwners)
+    yield* assertMayLose(org, user, before, mayChangeOwners, next)
+    yield* change({ table: 'member', where: { user, org } }, setMemberSql, user, org, next)
+  }
+
+  *#removeMember(org: string, user: string, { mayChangeOwners }: MemberChange): Work<boolean> {
+    yield* query(lockOrgSql, org)
+    yield* assertMayLose(org, user, yield* roleOf(org, user), mayChangeOwners)
+    const touched = { table: 'member', where: { user, org } }
+    if ((yield* change(touched, removeMemberSql, user, org)).length === 0) return false
+    for (const { id } of yield* this.#keys.select('WHERE "user" = ? AND org = ?', user, org))
+      yield* this.#removeKey(user, id)
+    if ((yield* this.#users.get(user))?.org === org) yield* this.#users.update(user, { org: null })
+    return true
   }
 
   *#addKey(row: ApiKeyRow): Work<void> {
@@ -219,6 +272,41 @@ export class UserStore implements UserRows {
   *#assertUserExists(user: string): Work<void> {
     if ((yield* this.#users.get(user)) === undefined) throw new Problem('not_found', 'User not found')
   }
+}
+
+const allOfMembers: MemberChange = { mayChangeOwners: true }
+
+function* roleOf(org: string, user: string): Work<OrgRole | undefined> {
+  return (yield* queryColumn<OrgRole>(roleSql, org, user))[0]
+}
+
+function listRolesOfManagers(org: string): Work<readonly (readonly [user: string, role: OrgRole])[]> {
+  return query<[string, OrgRole]>(managersSql, org)
+}
+
+/** An organisation keeps somebody who may change it, until that user is removed altogether. */
+function* assertMayLose(
+  org: string,
+  user: string,
+  before: OrgRole | undefined,
+  mayChangeOwners: boolean | undefined,
+  next: OrgRole = 'member',
+): Work<void> {
+  if (before === 'owner') assertMayChangeOwners(mayChangeOwners)
+  if (before === undefined || orgRoles.indexOf(next) <= orgRoles.indexOf(before)) return
+  const others = (yield* listRolesOfManagers(org)).filter(([id]) => id !== user)
+  if (before === 'owner' ? others.every(([, role]) => role !== 'owner') : others.length === 0)
+    throw new Problem(
+      'conflict',
+      `The organisation would have no other ${before}: give that role to another member first`,
+      undefined,
+      { code: 'last_manager' },
+    )
+}
+
+function assertMayChangeOwners(mayChangeOwners: boolean | undefined): void {
+  if (mayChangeOwners !== true)
+    throw new Problem('forbidden', 'Only owners of the organisation make, lower or remove owners')
 }
 
 function* removeOfUser(table: string, user: string): Work<void> {

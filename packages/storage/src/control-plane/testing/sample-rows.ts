@@ -78,7 +78,8 @@ export function userRow(members: Partial<UserRow> & { readonly id: string }): Us
 }
 
 export function orgRow(members: Partial<OrgRow> & { readonly id: string }): OrgRow {
-  return { name: 'Org', daily_conversation_limit: null, created_at: 1, ...members }
+  const all = { daily_conversation_limit: null, allowed_models: null, allowed_specs: null }
+  return { name: 'Org', ...all, created_at: 1, ...members }
 }
 
 export function keyRow(members: Partial<ApiKeyRow> & { readonly id: string }): ApiKeyRow {

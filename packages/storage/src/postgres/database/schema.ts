@@ -202,6 +202,8 @@ export const migrations: readonly string[] = [
    );
    CREATE INDEX budget_request_created ON budget_request (created_at, id);
    CREATE INDEX budget_request_user ON budget_request ("user", created_at, id)`,
+  `ALTER TABLE member ADD COLUMN role text COLLATE "C" NOT NULL DEFAULT 'member';
+   ALTER TABLE org ADD COLUMN allowed_models text, ADD COLUMN allowed_specs text`,
 ]
 
 /** The version since which events have their digits below instants. */

@@ -137,4 +137,7 @@ export const controlPlaneMigrations: readonly string[] = [
    ) STRICT;
    CREATE INDEX budget_request_created ON budget_request (created_at, id);
    CREATE INDEX budget_request_user ON budget_request (user, created_at, id)`,
+  `ALTER TABLE member ADD COLUMN role TEXT NOT NULL DEFAULT 'member';
+   ALTER TABLE org ADD COLUMN allowed_models TEXT;
+   ALTER TABLE org ADD COLUMN allowed_specs TEXT`,
 ]
