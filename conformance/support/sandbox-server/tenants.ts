@@ -88,6 +88,7 @@ export const bodies: Readonly<Record<string, object>> = {
   'POST /api/v1/sandboxes/{sandbox_id}/budget/{reservation_id}/settle': {
     ...{ input_tokens: 1, output_tokens: 1, cost_micros: 1 },
   },
+  'PUT /api/admin/organizations/{org_id}/members/{user_id}': {},
   'POST /api/keys/{key_id}/rotate': {},
   'POST /api/admin/users/{user_id}/keys/{key_id}/rotate': {},
   'PUT /api/v1/repository-consents/{consent_id}': { decision: 'allow' },

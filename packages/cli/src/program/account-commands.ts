@@ -55,6 +55,7 @@ export function addAccountCommands(slipway: Command, run: RunWithClient): void {
     )
     .option('--from <day>', 'first day (UTC), as 2026-01-31; default: that of this month')
     .option('--to <day>', 'last day, included; default: today')
+    .option('--org <org>', 'of this organisation, by id or name; its owners and admins may')
     .option('--csv', 'as CSV', false)
     .action((flags: UsageFlags) =>
       run(async (context) => (await import('../commands/sandboxes/operate.ts')).usageCommand(context, flags)),

@@ -1,4 +1,5 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
+import type { OrgRole } from '../commands/sandboxes/organizations.ts'
 import type { SandboxServerContext } from '../context/command-context.ts'
 import type { Limit } from '../parsing/limit.ts'
 import { limitFlag } from './flags.ts'
@@ -9,6 +10,7 @@ const load = () => import('../commands/sandboxes/organizations.ts')
 const perDay = limitFlag(1_000_000)
 const perDayText = 'conversations a day of a member: a number, unlimited (or -1), or default'
 const orgText = 'id or name of the organisation'
+const userText = 'id of the user; the name where you may list users, or of a member'
 
 /** Organisations of a sandbox server and their members. */
 export function addOrganizationCommands(slipway: Command, run: RunWithClient): void {
@@ -51,16 +53,21 @@ export function addOrganizationCommands(slipway: Command, run: RunWithClient): v
     .description('list the members of an organisation')
     .argument('<org>', orgText)
     .action((org: string) => run(async (context) => (await load()).listMembersCommand(context, org)))
-  for (const [name, isMember] of [
-    ['add-member', true],
-    ['rm-member', false],
-  ] as const)
-    orgs
-      .command(name)
-      .description(isMember ? 'make a user a member' : 'take a user out of an organisation')
-      .argument('<org>', orgText)
-      .argument('<user>', 'id or name of the user')
-      .action((org: string, user: string) =>
-        run(async (context) => (await load()).changeMemberCommand(context, org, user, { isMember })),
-      )
+  orgs
+    .command('add-member')
+    .description('make a user a member, or change the role of a member; owners and admins of it may')
+    .argument('<org>', orgText)
+    .argument('<user>', userText)
+    .addOption(new Option('--role <role>', 'what the member may do').choices(['owner', 'admin', 'member']))
+    .action((org: string, user: string, flags: { role?: OrgRole }) =>
+      run(async (context) => (await load()).addMemberCommand(context, org, user, flags)),
+    )
+  orgs
+    .command('rm-member')
+    .description('take a user out of an organisation, with the keys that are bound to it')
+    .argument('<org>', orgText)
+    .argument('<user>', userText)
+    .action((org: string, user: string) =>
+      run(async (context) => (await load()).removeMemberCommand(context, org, user)),
+    )
 }

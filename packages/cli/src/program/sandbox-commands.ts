@@ -180,6 +180,7 @@ interface SandboxListFlags {
   readonly all: boolean
   readonly allUsers: boolean
   readonly user?: string
+  readonly org?: string
   readonly status?: string
   readonly text?: string
   readonly sort?: 'created' | 'used' | 'cost'
@@ -192,6 +193,7 @@ function addSandboxList(list: Command, run: RunWithClient): void {
     .option('--all', 'print all pages', false)
     .option('--all-users', 'those of all users; administrators may', false)
     .option('--user <user>', 'those of this user, by id or name; administrators may')
+    .option('--org <org>', 'those of this organisation, by id or name; its owners and admins may')
     .addOption(new Option('--status <status>', 'with --all-users: only in this state').choices(sandboxStates))
     .option('--text <text>', 'with --all-users: only with this in id, user, spec or detail')
     .addOption(
@@ -205,7 +207,7 @@ function addSandboxList(list: Command, run: RunWithClient): void {
       run(async (context) => {
         const { sandboxesCommand, sandboxesOfUsersCommand } = await sandboxCommands()
         const isOfAll =
-          allUsers || ['user', 'status', 'text'].some((name) => name in options) || sort !== 'created'
+          allUsers || ['user', 'org', 'status', 'text'].some((name) => name in options) || sort !== 'created'
         return isOfAll
           ? sandboxesOfUsersCommand(context, { ...options, sort })
           : sandboxesCommand(context, options)

@@ -52,9 +52,10 @@ export interface Route {
   /**
    * Whose key opens it, on a server with users: of a user with the scope `read` or `write` by its method
    * (`operate`: with `write` for its own things or `operate` for those of others), of an administrator with
-   * the scope `admin` (`server`: whose key is bound to no organisation), or of a sandbox.
+   * the scope `admin` (`server`: whose key is bound to no organisation; `organization`: or as `user`, of a
+   * member whose role in the organisation allows it), or of a sandbox.
    */
-  readonly access?: 'user' | 'operate' | 'admin' | 'server' | 'sandbox'
+  readonly access?: 'user' | 'operate' | 'organization' | 'admin' | 'server' | 'sandbox'
   /** Needs no session key. Its body is at most 4 KiB long, unless `maxBodyBytes` says otherwise. */
   readonly open?: true
   /**

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '8e60154312df6036a8f58d663493ab56d91763f9fdcfeea9ae04715a45d39fa1'
+const expectedHash = 'ca90c806ab0efda66ab01a3ef4d73318c469916eab6562a19eb826443b0f5aee'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

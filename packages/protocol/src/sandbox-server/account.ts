@@ -72,10 +72,22 @@ export const user = component('User', {
   created_at: timestamp,
 })
 
+export const orgRole = z.enum(['owner', 'admin', 'member']).meta({ id: 'OrganizationRole' })
+
+export const member = user
+  .extend({ role: orgRole.meta({ description: 'In this organisation.' }) })
+  .meta({ id: 'Member' })
+
 export const organization = component('Organization', {
   id: z.string(),
   name: z.string(),
   daily_conversation_limit: z.int().nullable(),
+  allowed_models: z.array(z.string()).nullable().meta({
+    description: 'Models that work in it may use, `*` for any text; null: all.',
+  }),
+  allowed_specs: z.array(z.string()).nullable().meta({
+    description: 'Ids of the sandbox specs that work in it may use; null: all.',
+  }),
   created_at: timestamp,
 })
 

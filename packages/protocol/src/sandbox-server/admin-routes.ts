@@ -18,10 +18,12 @@ import {
   createApiKeyRequest,
   dailyLimit,
   erasure,
+  member,
   newApiKey,
   organization,
   organizationDetails,
   orgQuota,
+  orgRole,
   quotaStatus,
   rotateApiKeyRequest,
   setQuotaRequest,
@@ -37,6 +39,10 @@ const organizationParams = z.object({ org_id: uuid })
 const organizationMemberParams = z.object({ org_id: uuid, user_id: z.string().min(1).max(100) })
 export const keyParams = z.object({ key_id: z.string().min(1).max(100) })
 const userKeyParams = keyParams.extend(userParams.shape)
+
+/** Null: all. */
+const allowedNames = z.array(boundedText(1, 200)).min(1).max(100).nullable()
+const lastManager = { 409: { description: 'It would have no owner any more, or without owners no admin.' } }
 
 const auditFilter = {
   caller: queryText.meta({ description: 'Keep only what this caller did: user:ID, sandbox:ID.' }),
@@ -168,6 +174,8 @@ export const adminRoutes = defineRoutes(
     }),
     listOrganizations: route.get('/api/admin/organizations', {
       summary: 'List organisations in pages',
+      access: 'organization',
+      description: 'Of callers who are no administrators of the server: those that they are members of.',
       query: pageQuery,
       responses: ok('One page.', pageOf(organization).meta({ id: 'OrganizationPage' })),
     }),
@@ -183,17 +191,23 @@ export const adminRoutes = defineRoutes(
     }),
     getOrganization: route.get('/api/admin/organizations/{org_id}', {
       summary: 'An organisation, and how much belongs to it',
+      access: 'organization',
+      description: 'For its members.',
       params: organizationParams,
       responses: ok('The organisation.', organizationDetails),
     }),
     updateOrganization: route.patch('/api/admin/organizations/{org_id}', {
       summary: 'Change an organisation',
       audit: { target: 'organization', id: 'org_id' },
-      description: 'Members that are absent stay.',
+      access: 'organization',
+      description:
+        'Members that are absent stay. For its owners and admins; the daily limit is for administrators of the server.',
       params: organizationParams,
       body: component('UpdateOrganizationRequest', {
         name: boundedText(1, 200).optional(),
         daily_conversation_limit: dailyLimit.optional(),
+        allowed_models: allowedNames.optional(),
+        allowed_specs: allowedNames.optional(),
       }),
       responses: ok('The organisation.', organization),
     }),
@@ -209,21 +223,33 @@ export const adminRoutes = defineRoutes(
     }),
     listMembers: route.get('/api/admin/organizations/{org_id}/members', {
       summary: 'List the members of an organisation in pages, the newest user first',
+      access: 'organization',
+      description: 'For its owners and admins.',
       params: organizationParams,
       query: pageQuery,
-      responses: ok('One page.', pageOf(user).meta({ id: 'MemberPage' })),
+      responses: ok('One page.', pageOf(member).meta({ id: 'MemberPage' })),
     }),
     joinOrganization: route.put('/api/admin/organizations/{org_id}/members/{user_id}', {
-      summary: 'Make a user a member of an organisation',
+      summary: 'Make a user a member of an organisation, or change the role of a member',
       audit: { target: 'organization', id: 'org_id' },
+      access: 'organization',
+      description: 'For its owners and admins. Owners alone make, lower and remove owners.',
       params: organizationMemberParams,
-      responses: successResponses,
+      body: component('JoinOrganizationRequest', {
+        role: orgRole.optional().meta({
+          description: 'Absent: a new member becomes `member`, another one keeps the role.',
+        }),
+      }).prefault({}),
+      responses: { ...successResponses, ...lastManager },
     }),
     leaveOrganization: route.delete('/api/admin/organizations/{org_id}/members/{user_id}', {
       summary: 'Take a user out of an organisation',
       audit: { target: 'organization', id: 'org_id' },
+      access: 'organization',
+      description:
+        'Also the keys of the user that are bound to it. For its owners and admins, and for a member who leaves.',
       params: organizationMemberParams,
-      responses: successResponses,
+      responses: { ...successResponses, ...lastManager },
     }),
     getUserQuota: route.get('/api/admin/quota/users/{user_id}/quota', {
       summary: 'The limits of a user, and what is used of them',
@@ -232,8 +258,9 @@ export const adminRoutes = defineRoutes(
     }),
     listAllSandboxes: route.get('/api/admin/sandboxes', {
       summary: 'List the sandboxes of all users in pages, the newest first unless asked otherwise',
+      access: 'organization',
       description:
-        'A page continues after the last row of the page before it: rows that come or go move no other. Orders by use or cost list a row again that moved meanwhile.',
+        'Owners and admins of an organisation name it (`org_id`). A page continues after the last row of the page before it: rows that come or go move no other. Orders by use or cost list a row again that moved meanwhile.',
       query: pageQuery.extend({
         user_id: queryText.meta({ description: 'Only those of this user.' }),
         org_id: queryText.meta({ description: 'Only those of this organisation.' }),

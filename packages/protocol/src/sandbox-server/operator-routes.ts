@@ -29,6 +29,7 @@ const usageQuery = z.object({
     description: 'The first UTC day, as 2026-01-31; that of this month unless given.',
   }),
   to: emptyAsUndefined(day.optional()).meta({ description: 'The last day, included; today unless given.' }),
+  org_id: queryText.meta({ description: 'Only of this organisation; its owners and admins name it.' }),
 })
 
 /** What administrators see of the sandboxes and conversations of all users, and do with many of them. */
@@ -56,6 +57,7 @@ export const operatorRoutes = defineRoutes(
       example: { action: 'pause', ids: ['sb-0123456789abcdef'] },
     }),
     getUsage: route.get('/api/admin/usage', {
+      access: 'organization',
       summary: 'Sum tokens, cost, conversations and hours of sandboxes by user, organisation, model or day',
       description:
         'What conversations have reported, each use once; with a key of an organisation its own. What was used before the server kept it by day is not in it.',
@@ -63,6 +65,7 @@ export const operatorRoutes = defineRoutes(
       responses: ok('One line for each.', usageReport),
     }),
     downloadUsage: route.get('/api/admin/usage.csv', {
+      access: 'organization',
       summary: 'The same as CSV',
       query: usageQuery,
       responses: { 200: { description: 'A head and a line for each.', contentType: 'text/csv' } },

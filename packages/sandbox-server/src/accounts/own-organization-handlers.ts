@@ -24,12 +24,14 @@ export function ownOrganizationHandlers(deps: { readonly accounts: Accounts; rea
     async getOwnMembership(request) {
       const { owner, isAdmin, scopes } = getCaller(request)
       const { id, is_personal } = await getOwn(request)
-      const role = isAdmin ? 'admin' : 'member'
+      const own = is_personal || owner === null ? 'owner' : await users.getRole(id, owner)
+      // Administrators of the server may what owners may.
+      const role = isAdmin && own !== 'owner' ? 'admin' : (own ?? 'member')
       return {
         json: {
           org_id: id,
           user_id: owner,
-          role: is_personal ? 'owner' : role,
+          role,
           permissions: scopes.includes('write') ? ['edit_org_settings'] : [],
         },
       }

@@ -4,7 +4,7 @@ import { formatNullableInstant, type Instant, Problem, type sandboxServerRoutes 
 import { definedMembers } from '@slipway/shared/json'
 import type { OrgRow, UserRows } from '@slipway/storage/control-plane'
 import { AdminReach, isWithinReach } from '../auth/admin-reach.ts'
-import { getCaller } from '../auth/authenticator.ts'
+import { getCaller, isServerAdmin } from '../auth/authenticator.ts'
 import { requireFound } from './require-found.ts'
 import { userInfo } from './user-handlers.ts'
 
@@ -22,8 +22,11 @@ export function organizationHandlers({
   const reach = new AdminReach(users)
   return {
     async listOrganizations(request) {
-      const { items, next_page_id } = await users.listOrgs(request.query)
-      const shown = items.filter(({ id }) => isWithinReach(getCaller(request), { org: id }))
+      const caller = getCaller(request)
+      const { items, next_page_id } = isServerAdmin(caller)
+        ? await users.listOrgs(request.query)
+        : { items: await users.listOrgsOfUser(caller.owner ?? ''), next_page_id: null }
+      const shown = items.filter(({ id }) => isWithinReach(caller, { org: id }))
       return { json: { items: shown.map(orgInfo), next_page_id } }
     },
     async createOrganization({ body }) {
@@ -32,12 +35,15 @@ export function organizationHandlers({
       return { status: 201, json: orgInfo(row) }
     },
     async getOrganization(request) {
-      const row = await reach.findOrg(getCaller(request), request.params.org_id)
+      const { org: row } = await reach.findOrgAs(getCaller(request), request.params.org_id, 'member')
       const is_exempt = exemptOrgs.includes(row.id)
       return { json: { ...orgInfo(row), is_exempt, ...(await users.countOfOrg(row.id)) } }
     },
     async updateOrganization(request) {
-      const { id } = await reach.findOrg(getCaller(request), request.params.org_id)
+      const caller = getCaller(request)
+      const { id } = (await reach.findOrgAs(caller, request.params.org_id, 'admin')).org
+      if (request.body.daily_conversation_limit !== undefined && !isServerAdmin(caller))
+        throw new Problem('forbidden', 'Only administrators of the server change the daily limit')
       const row = await users.updateOrg(id, definedMembers(request.body))
       return { json: orgInfo(requireFound(row, 'organisation')) }
     },
@@ -53,21 +59,26 @@ export function organizationHandlers({
       )
     },
     async listMembers(request) {
-      const { id } = await reach.findOrg(getCaller(request), request.params.org_id)
-      const { items, next_page_id } = await users.listMembers(id, request.query)
-      return { json: { items: items.map(userInfo), next_page_id } }
+      const { org } = await reach.findOrgAs(getCaller(request), request.params.org_id, 'admin')
+      const { items, next_page_id } = await users.listMembers(org.id, request.query)
+      return { json: { items: items.map((row) => ({ ...userInfo(row), role: row.role })), next_page_id } }
     },
     async joinOrganization(request) {
       const { org_id, user_id } = request.params
-      await reach.findOrg(getCaller(request), org_id)
-      await reach.findUser(getCaller(request), user_id)
-      await users.addMember(org_id, user_id)
+      const caller = getCaller(request)
+      const { role } = await reach.findOrgAs(caller, org_id, 'admin')
+      // A member with a role may name any user, and learns nothing but whether there is one.
+      if (isServerAdmin(caller)) await reach.findUser(caller, user_id)
+      await users.addMember(org_id, user_id, { ...request.body, mayChangeOwners: role === 'owner' })
       return success
     },
     async leaveOrganization(request) {
       const { org_id, user_id } = request.params
-      await reach.findOrg(getCaller(request), org_id)
-      if (await users.removeMember(org_id, user_id)) return success
+      const caller = getCaller(request)
+      const isOwn = caller.owner === user_id
+      const { role } = await reach.findOrgAs(caller, org_id, isOwn ? 'member' : 'admin')
+      const mayChangeOwners = isOwn || role === 'owner'
+      if (await users.removeMember(org_id, user_id, { mayChangeOwners })) return success
       throw new Problem('not_found', 'The user is not a member of that organisation')
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
@@ -75,6 +86,6 @@ export function organizationHandlers({
 
 const success = { json: { success: true } }
 
-function orgInfo({ created_at, ...row }: OrgRow) {
-  return { ...row, created_at: formatNullableInstant(created_at) }
+function orgInfo({ created_at, allowed_models = null, allowed_specs = null, ...row }: OrgRow) {
+  return { ...row, allowed_models, allowed_specs, created_at: formatNullableInstant(created_at) }
 }

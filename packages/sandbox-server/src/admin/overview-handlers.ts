@@ -19,7 +19,7 @@ import {
   type SandboxRow,
   type UserRows,
 } from '@slipway/storage/control-plane'
-import { isWithinReach } from '../auth/admin-reach.ts'
+import { AdminReach, isWithinReach } from '../auth/admin-reach.ts'
 import { type Caller, getCaller } from '../auth/authenticator.ts'
 import { toHexId } from '../conversations/records/conversation-ids.ts'
 import { parseMetadata, visibleSandboxStatus } from '../conversations/records/conversation-info.ts'
@@ -41,6 +41,7 @@ const concurrentChanges = 8
 /** What administrators see of the sandboxes and conversations of others, and do with them. */
 export function overviewHandlers({ controlPlane, sandboxes, specs, log }: OverviewDeps) {
   const { users } = controlPlane
+  const reach = new AdminReach(users)
   /** A Problem `not_found` for one of another organisation than that of the key. */
   const findSandbox = async (caller: Caller, id: string): Promise<SandboxRow> => {
     const row = await sandboxes.get(everyOwner, id)
@@ -50,7 +51,7 @@ export function overviewHandlers({ controlPlane, sandboxes, specs, log }: Overvi
   return {
     async listAllSandboxes(request) {
       const { user_id: owner, sort_order = 'CREATED_AT_DESC', ...query } = request.query
-      const org = reachedOrg(getCaller(request), query.org_id)
+      const org = reachedOrg(await reach.asManager(getCaller(request), query.org_id), query.org_id)
       if (org === noOrg) return emptyPage
       const { items, next_page_id } = await controlPlane.sandboxes.searchAll({
         ...query,

@@ -3,6 +3,7 @@ import {
   formatInstant,
   type Instant,
   invalidInput,
+  Problem,
   type sandboxServerRoutes,
   type UsageReport,
 } from '@slipway/protocol'
@@ -13,6 +14,7 @@ import {
   type UsageQuery,
   usageAmounts,
 } from '@slipway/storage/control-plane'
+import { AdminReach, isWithinReach } from '../auth/admin-reach.ts'
 import { getCaller } from '../auth/authenticator.ts'
 import { csvLine } from './csv.ts'
 
@@ -24,6 +26,7 @@ interface UsageDeps {
 interface RequestQuery extends Pick<UsageQuery, 'by'> {
   readonly from?: string | undefined
   readonly to?: string | undefined
+  readonly org_id?: string | undefined
 }
 
 const microsPerHour = 3_600_000_000
@@ -42,6 +45,7 @@ const columns = [
 /** What users have used: tokens, money and the time of sandboxes; of an organisation with a key of it. */
 export function usageHandlers({ controlPlane, now }: UsageDeps) {
   const { usage, sandboxes, users } = controlPlane
+  const reach = new AdminReach(users)
   const findName = async (by: UsageQuery['by'], key: string | null): Promise<string | null> => {
     if (key === null || by === 'model' || by === 'day') return null
     const found = by === 'user' ? await users.getUser(key) : await users.getOrg(key)
@@ -70,18 +74,24 @@ export function usageHandlers({ controlPlane, now }: UsageDeps) {
     const { by, from, to } = query
     return { by, from, to, items: await Promise.all(items) }
   }
-  const toQuery = (request: { readonly caller: unknown; readonly query: RequestQuery }): UsageQuery => {
+  const toQuery = async (request: {
+    readonly caller: unknown
+    readonly query: RequestQuery
+  }): Promise<UsageQuery> => {
     const today = formatInstant(now()).slice(0, 10)
-    const { by, from = `${today.slice(0, 8)}01`, to = today } = request.query
+    const { by, from = `${today.slice(0, 8)}01`, to = today, org_id } = request.query
+    const { boundOrg } = await reach.asManager(getCaller(request), org_id)
+    if (org_id !== undefined && !isWithinReach({ boundOrg }, { org: org_id }))
+      throw new Problem('not_found', 'There is no such organisation')
     if (from > to) throw invalidInput(['query', 'from'], 'The first day is after the last')
-    return { by, from, to, org: getCaller(request).boundOrg ?? undefined }
+    return { by, from, to, org: boundOrg ?? org_id }
   }
   return {
     async getUsage(request) {
-      return { json: await report(toQuery(request)) }
+      return { json: await report(await toQuery(request)) }
     },
     async downloadUsage(request) {
-      const { items } = await report(toQuery(request))
+      const { items } = await report(await toQuery(request))
       const lines = items.map((item) => csvLine(columns.map((name) => item[name])))
       const text = [csvLine(columns), ...lines].join('')
       return { bytes: Buffer.from(text), contentType: 'text/csv; charset=utf-8' }

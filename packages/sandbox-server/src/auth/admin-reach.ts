@@ -1,6 +1,12 @@
 import { Problem, type Scope } from '@slipway/protocol'
-import type { OrgRow, UserRow, UserRows } from '@slipway/storage/control-plane'
-import type { Caller } from './authenticator.ts'
+import {
+  type OrgRole,
+  type OrgRow,
+  orgRoles,
+  type UserRow,
+  type UserRows,
+} from '@slipway/storage/control-plane'
+import { type Caller, isServerAdmin } from './authenticator.ts'
 
 type KeyOwner = Pick<Caller, 'scopes' | 'boundOrg'>
 
@@ -8,7 +14,7 @@ type KeyOwner = Pick<Caller, 'scopes' | 'boundOrg'>
  * Whether an administrator acts on rows of this organisation: with a key that is bound to one, on its own.
  */
 export function isWithinReach(
-  { boundOrg }: KeyOwner,
+  { boundOrg }: Pick<KeyOwner, 'boundOrg'>,
   row: { readonly org?: string | null | undefined },
 ): boolean {
   return boundOrg === null || row.org === boundOrg
@@ -68,6 +74,35 @@ export class AdminReach {
     const org = await this.#users.getOrg(id)
     if (org === undefined || !isWithinReach(caller, { org: id })) throw notFound('organisation')
     return org
+  }
+
+  /**
+   * An organisation for a member whose role is `needed` or higher; administrators of the server have the
+   * rights of owners. Problems: `not_found` for strangers, `forbidden` with a lower role.
+   */
+  async findOrgAs(caller: Caller, id: string, needed: OrgRole): Promise<{ org: OrgRow; role: OrgRole }> {
+    const org = await this.findOrg(caller, id)
+    if (isServerAdmin(caller)) return { org, role: 'owner' }
+    const role = caller.owner === null ? undefined : await this.#users.getRole(id, caller.owner)
+    if (role === undefined) throw notFound('organisation')
+    if (orgRoles.indexOf(role) > orgRoles.indexOf(needed))
+      throw new Problem('forbidden', `This needs the role ${needed} in the organisation; yours is ${role}`)
+    return { org, role }
+  }
+
+  /**
+   * The caller as one whose key is bound to an organisation, which a member names whose role is `admin` or
+   * higher; an administrator of the server stays as is.
+   */
+  async asManager(caller: Caller, org: string | undefined): Promise<Caller> {
+    if (isServerAdmin(caller)) return caller
+    if (org === undefined)
+      throw new Problem(
+        'forbidden',
+        'Name the organisation (org_id): only administrators of the server see all',
+      )
+    await this.findOrgAs(caller, org, 'admin')
+    return { ...caller, boundOrg: org }
   }
 
   async includesUser({ boundOrg }: KeyOwner, { id }: UserRow): Promise<boolean> {

@@ -84,7 +84,9 @@ export class Authenticator {
       noteOnTrail(caller, { role, scope, org_id: caller.boundOrg })
       return caller
     }
-    const needed: Scope = access !== 'user' ? 'admin' : method === 'GET' ? 'read' : 'write'
+    const ofUser: Scope = method === 'GET' ? 'read' : 'write'
+    const isOfUser = access === 'user' || (access === 'organization' && !isServerAdmin(caller))
+    const needed: Scope = isOfUser ? ofUser : 'admin'
     if (!caller.scopes.includes(needed) || (needed === 'admin' && !caller.isAdmin)) {
       throw new Problem('forbidden', `This key may not do that: it needs the scope ${needed}.`)
     }
@@ -156,6 +158,11 @@ export class Authenticator {
     if (row === undefined) throw unauthorizedProblem()
     return row
   }
+}
+
+/** Whether a caller has the rights of an administrator of the server in this request. */
+export function isServerAdmin({ isAdmin, scopes }: Pick<Caller, 'isAdmin' | 'scopes'>): boolean {
+  return isAdmin && scopes.includes('admin')
 }
 
 /** The caller of a request to a route of users. */

@@ -1,6 +1,7 @@
 import type { SandboxEvent, UsageLine, UsageReport } from '@slipway/protocol'
 import { readText } from '@slipway/shared/async'
 import type { SandboxServerContext } from '../../context/command-context.ts'
+import { findOrgId } from '../../context/find-user.ts'
 import { utcTime } from '../../output/relative-time.ts'
 import { sanitizeLine, sanitizeLines } from '../../output/sanitize.ts'
 import { print, printNote, printResult, table } from '../../output/terminal.ts'
@@ -76,14 +77,18 @@ export interface UsageFlags {
   readonly by: UsageGroup
   readonly from?: string | undefined
   readonly to?: string | undefined
+  /** By id or name. */
+  readonly org?: string | undefined
   readonly csv: boolean
 }
-/** Prints what users have used; administrators may. */
+/** Prints what users have used; administrators may, and owners and admins of the organisation. */
 export async function usageCommand(
-  { client, isJson, signal }: SandboxServerContext,
-  { by, from, to, csv: isCsv }: UsageFlags,
+  context: SandboxServerContext,
+  { by, from, to, org, csv: isCsv }: UsageFlags,
 ): Promise<void> {
-  const query = { by, from, to }
+  const { client, isJson, signal } = context
+  const org_id = org === undefined ? undefined : await findOrgId(context, org)
+  const query = { by, from, to, org_id }
   if (isCsv) return await print(await readText(await client.open('downloadUsage', { query, signal })))
   const report = await client.call('getUsage', { query, signal })
   const lines = usageTable(by, report.items).trimEnd()

@@ -1,17 +1,19 @@
 import { Problem } from '@slipway/protocol/client'
 import type { SandboxServerContext } from '../../context/command-context.ts'
-import { findOrgId, findUserId } from '../../context/find-user.ts'
+import { findMemberId, findOrgId } from '../../context/find-user.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { print, printResult, table } from '../../output/terminal.ts'
 import type { Limit } from '../../parsing/limit.ts'
 import { formatOwnLimit, toMember } from './accounts.ts'
+
+export type OrgRole = 'owner' | 'admin' | 'member'
 
 interface OrgFlags {
   readonly name?: string
   readonly perDay?: Limit
 }
 
-/** Lists the organisations of a sandbox server; administrators may, as all of this file. */
+/** Lists the organisations of a sandbox server; of users who are no administrators their own. */
 export async function listOrgsCommand({ client, isJson, signal }: SandboxServerContext): Promise<void> {
   let page_id: string | undefined
   let isFirst = true
@@ -87,9 +89,9 @@ export async function listMembersCommand(context: SandboxServerContext, org: str
   let page_id: string | undefined
   do {
     const page = await client.call('listMembers', { params, query: { limit: '100', page_id }, signal })
-    const rows = page.items.map(({ id, name, email, is_admin }) => [
+    const rows = page.items.map(({ id, name, email, role }) => [
       sanitizeLine(id),
-      is_admin ? 'admin' : '',
+      role,
       sanitizeLine([name, email].filter((part) => part !== null).join(', ')),
     ])
     if (isJson) await print(page.items.map((item) => `${JSON.stringify(item)}\n`).join(''))
@@ -98,16 +100,33 @@ export async function listMembersCommand(context: SandboxServerContext, org: str
   } while (page_id !== undefined)
 }
 
-/** Makes a user a member of an organisation, or takes the user out. */
-export async function changeMemberCommand(
+/** Makes a user a member of an organisation, and sets the role of the member where one is named. */
+export async function addMemberCommand(
   context: SandboxServerContext,
   org: string,
   user: string,
-  { isMember }: { readonly isMember: boolean },
+  { role }: { readonly role?: OrgRole },
 ): Promise<void> {
   const { client, isJson, signal } = context
-  const params = { org_id: await findOrgId(context, org), user_id: await findUserId(context, user) }
-  await client.call(isMember ? 'joinOrganization' : 'leaveOrganization', { params, signal })
-  const status = isMember ? 'added' : 'removed'
-  await printResult(isJson, { ...params, status }, status)
+  const params = await findMember(context, org, user)
+  await client.call('joinOrganization', { params, body: { role }, signal })
+  const status = role === undefined ? 'added' : `added as ${role}`
+  await printResult(isJson, { ...params, role, status: 'added' }, status)
+}
+
+/** Takes a user out of an organisation, with the keys that are bound to it. */
+export async function removeMemberCommand(
+  context: SandboxServerContext,
+  org: string,
+  user: string,
+): Promise<void> {
+  const { client, isJson, signal } = context
+  const params = await findMember(context, org, user)
+  await client.call('leaveOrganization', { params, signal })
+  await printResult(isJson, { ...params, status: 'removed' }, 'removed')
+}
+
+async function findMember(context: SandboxServerContext, org: string, user: string) {
+  const org_id = await findOrgId(context, org)
+  return { org_id, user_id: await findMemberId(context, org_id, user) }
 }

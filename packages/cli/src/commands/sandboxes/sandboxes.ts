@@ -4,7 +4,7 @@ import type { OwnedSandbox, SandboxInfo, SandboxUse } from '@slipway/protocol'
 import { Problem } from '@slipway/protocol/client'
 import { formatBytes } from '@slipway/shared/text'
 import type { SandboxServerContext } from '../../context/command-context.ts'
-import { findUserId } from '../../context/find-user.ts'
+import { findOrgId, findUserId } from '../../context/find-user.ts'
 import { listPages } from '../../output/list-pages.ts'
 import { relativeTime } from '../../output/relative-time.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
@@ -49,6 +49,8 @@ function sandboxTable(items: readonly string[], hasHead: boolean): string {
 export interface AllSandboxesFlags {
   /** By id or name. */
   readonly user?: string | undefined
+  /** By id or name. */
+  readonly org?: string | undefined
   readonly status?: string | undefined
   readonly text?: string | undefined
   readonly sort: keyof typeof sortOrders
@@ -61,11 +63,12 @@ const sortOrders = { created: 'CREATED_AT_DESC', used: 'USED_AT_DESC', cost: 'CO
 /** Lists the sandboxes of all users that the flags select; the newest, last used or most expensive first. */
 export async function sandboxesOfUsersCommand(
   context: SandboxServerContext,
-  { user, status, text, sort, limit, all }: AllSandboxesFlags,
+  { user, org, status, text, sort, limit, all }: AllSandboxesFlags,
 ): Promise<void> {
   const { client, isJson, signal } = context
   const user_id = user === undefined ? undefined : await findUserId(context, user)
-  const query = { limit, user_id, text, status: status?.toUpperCase(), sort_order: sortOrders[sort] }
+  const org_id = org === undefined ? undefined : await findOrgId(context, org)
+  const query = { limit, user_id, org_id, text, status: status?.toUpperCase(), sort_order: sortOrders[sort] }
   await listPages({
     open: (page_id) => client.open('listAllSandboxes', { query: { ...query, page_id }, signal }),
     table: ownedSandboxTable,

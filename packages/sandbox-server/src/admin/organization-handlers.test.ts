@@ -1,0 +1,127 @@
+import { createApp, listen } from '@slipway/http'
+import { type Route, type Scope, sandboxServerRoutes } from '@slipway/protocol'
+import { expect, onTestFinished, test } from 'vitest'
+import { issueApiKey } from '../auth/api-keys.ts'
+import { Authenticator } from '../auth/authenticator.ts'
+import { createSpecs } from '../sandboxes/testing/sandboxes-fixture.ts'
+import { openTestControlPlane } from '../testing/fixtures.ts'
+import { organizationHandlers } from './organization-handlers.ts'
+import { overviewHandlers } from './overview-handlers.ts'
+import { usageHandlers } from './usage-handlers.ts'
+
+const now = () => Date.now() * 1000
+const [blue, red] = ['5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0caa', '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0cbb'] as const
+const people = { olga: 'owner', adam: 'admin', mia: 'member' } as const
+
+/** The organisation blue with a member of each role; of red and `sue` they know nothing. `root` is of the server. */
+async function openServer() {
+  const trial = await openTestControlPlane()
+  const { controlPlane } = trial
+  const { users } = controlPlane
+  const limits = { daily_conversation_limit: null, created_at: 1 }
+  for (const [id, name] of [
+    [blue, 'blue'],
+    [red, 'red'],
+  ] as const)
+    await users.addOrg({ id, name, ...limits })
+  for (const id of [...Object.keys(people), 'sue', 'root'])
+    await users.addUser({ id, name: id, email: null, org: null, is_admin: id === 'root', ...limits })
+  const restore = async () => {
+    for (const [id, role] of Object.entries(people))
+      await users.addMember(blue, id, { role, mayChangeOwners: true })
+    await users.removeMember(blue, 'sue')
+  }
+  await restore()
+  const authenticator = new Authenticator({
+    ...{ users, keys: [], now },
+    sandboxes: { findByKey: async () => undefined },
+  })
+  const routes = Object.entries<Route>(sandboxServerRoutes)
+  const open = Object.fromEntries(routes.filter(([, { access }]) => access === 'organization'))
+  const handlers = {
+    ...organizationHandlers({ users, exemptOrgs: [], now }),
+    ...overviewHandlers({ controlPlane, sandboxes: {} as never, specs: createSpecs([{}]), log: () => {} }),
+    ...usageHandlers({ controlPlane, now }),
+  }
+  const app = createApp(open, handlers as never, {
+    identify: authenticator.authenticate.bind(authenticator),
+    log: () => {},
+  })
+  const { port, close } = await listen(app, { host: '127.0.0.1', port: 0, stopMs: 200 })
+  onTestFinished(async () => {
+    await close()
+    await trial[Symbol.asyncDispose]()
+  })
+  const as = async (user: string, scopes: readonly Scope[] = ['read', 'write'], org_id?: string) => {
+    const { key } = await issueApiKey(users, user, { scopes, org_id }, now())
+    return async (method: string, path: string, body?: object) => {
+      const response = await fetch(`http://127.0.0.1:${port}/api/admin${path}`, {
+        method,
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+      return { status: response.status, body: await response.json() }
+    }
+  }
+  return { as, users, restore }
+}
+
+const members = `/organizations/${blue}/members`
+
+/** Method, path and body; the statuses for owner, admin, member and stranger. */
+const cells: readonly (readonly [string, string, object | undefined, readonly number[]])[] = [
+  ['GET', `/organizations/${blue}`, undefined, [200, 200, 200, 404]],
+  ['GET', members, undefined, [200, 200, 403, 404]],
+  ['PATCH', `/organizations/${blue}`, { allowed_models: ['m'] }, [200, 200, 403, 404]],
+  ['PATCH', `/organizations/${blue}`, { allowed_models: [] }, [422, 422, 422, 422]],
+  ['PATCH', `/organizations/${blue}`, { daily_conversation_limit: 9 }, [403, 403, 403, 404]],
+  ['PATCH', `/organizations/${red}`, { name: 'n' }, [404, 404, 404, 404]],
+  ['PUT', `${members}/sue`, { role: 'owner' }, [200, 403, 403, 404]],
+  ['PUT', `${members}/mia`, { role: 'admin' }, [200, 200, 403, 404]],
+  ['PUT', `${members}/mia`, { role: 'chief' }, [422, 422, 422, 422]],
+  ['PUT', `${members}/olga`, { role: 'member' }, [409, 403, 403, 404]],
+  ['DELETE', `${members}/olga`, undefined, [409, 403, 403, 404]],
+  ['DELETE', `${members}/adam`, undefined, [200, 200, 403, 404]],
+  ['DELETE', `${members}/mia`, undefined, [200, 200, 200, 404]],
+  ['PUT', `${members}/nobody`, {}, [404, 404, 403, 404]],
+  ['GET', `/sandboxes?org_id=${blue}`, undefined, [200, 200, 403, 404]],
+  ['GET', '/sandboxes', undefined, [403, 403, 403, 403]],
+  ['GET', `/usage?org_id=${blue}&by=day`, undefined, [200, 200, 403, 404]],
+  ['GET', `/usage.csv?org_id=${red}`, undefined, [404, 404, 404, 404]],
+]
+
+test('what owner, admin, member and stranger may', async () => {
+  const { as, restore } = await openServer()
+  const callers = Object.keys({ ...people, sue: '' }).map(async (user) => await as(user))
+  for (const [method, path, body, statuses] of cells) {
+    const found: number[] = []
+    for (const call of await Promise.all(callers)) {
+      found.push((await call(method, path, body)).status)
+      await restore()
+    }
+    expect([method, path, body, found]).toEqual([method, path, body, statuses])
+  }
+})
+
+test('members find their organisations, and a role needs the scope and the organisation of the key', async () => {
+  const { as, users } = await openServer()
+  const names = async (call: Awaited<ReturnType<typeof as>>) =>
+    (await call('GET', '/organizations')).body.items.map(({ name }: { name: string }) => name).sort()
+  expect([await names(await as('mia')), await names(await as('sue'))]).toEqual([['blue'], []])
+  expect(await names(await as('root', ['read', 'admin']))).toEqual(['blue', 'red'])
+  const reading = await as('olga', ['read'])
+  expect((await reading('PUT', `${members}/sue`)).status).toBe(403)
+  await users.addMember(red, 'olga')
+  const bound = await as('olga', ['read', 'write'], red)
+  expect((await bound('GET', members)).status).toBe(404)
+  expect((await bound('GET', `/sandboxes?org_id=${blue}`)).status).toBe(404)
+  const list = (await (await as('adam'))('GET', members)).body.items
+  expect(list.map(({ id, role }: { id: string; role: string }) => [id, role]).sort()).toEqual([
+    ['adam', 'admin'],
+    ['mia', 'member'],
+    ['olga', 'owner'],
+  ])
+  const root = await as('root', ['admin'])
+  expect((await root('PATCH', `/organizations/${red}`, { daily_conversation_limit: 3 })).status).toBe(200)
+  expect((await root('PUT', `/organizations/${red}/members/sue`, { role: 'owner' })).status).toBe(200)
+})
