@@ -8,7 +8,7 @@ import {
   type SandboxServerFixture,
   type StartTask,
   textModel,
-  type User,
+  User,
   waitFor,
 } from '../support/sandbox-server/user.ts'
 
@@ -203,3 +203,52 @@ test('an administrator limits what one user stores, and the user sees its use', 
   for (const wrong of [-2, 1.5, 'x'])
     expect((await admin.requestJson('PUT', path, { max_stored_mb: wrong })).status).toBe(422)
 })
+
+test(
+  'work of an organisation has the models and sandboxes that it allows, however they are chosen',
+  longTimeout,
+  async () => {
+    const { server } = fixture
+    const org = await admin.requestOrThrow<{ id: string }>('POST', '/api/admin/organizations', {
+      name: 'Blue',
+    })
+    const at = `/api/admin/organizations/${org.id}`
+    const alone = await createUserWithModel()
+    await admin.requestOrThrow('PUT', `${at}/members/${alone.id}`, { role: 'owner' })
+    const user = new User(server, await createUserKey(server, alone.id, { org_id: org.id }))
+    for (const name of ['same', 'other'])
+      await alone.requestOrThrow('POST', `/api/v1/settings/profiles/${name}`, {
+        llm: { ...textModel, model: `scripted/${name}` },
+      })
+    const sandbox_id = (await user.startRunningSandbox()).id
+    const task = (await user.startConversation({ sandbox_id, llm_profile: 'same' })).at(-1)
+    expect(task?.status).toBe('READY')
+    const change = { allowed_models: ['scripted/same'], allowed_specs: ['failing'] }
+    await user.requestOrThrow('PATCH', at, change)
+    const [own, profile_name] = [`${base}/${task?.app_conversation_id}`, 'other']
+    const code = async (caller: User, path: string, body?: object) => {
+      const { status, body: answer } = await caller.requestJson<{ detail: { code?: string } }>(
+        'POST',
+        path,
+        body,
+      )
+      return [status, answer.detail?.code]
+    }
+    const model = [403, 'model_not_allowed']
+    const spec = [403, 'spec_not_allowed']
+    expect(await code(user, base, { llm_profile: 'other' })).toEqual(model)
+    expect(await code(user, `${base}/stream-start`, { llm_model: 'scripted/other' })).toEqual(model)
+    expect(await code(user, `${own}/switch_profile`, { profile_name })).toEqual(model)
+    expect(await code(user, `${own}/switch_acp_model`, { model: 'other' })).toEqual(model)
+    const continued = { conversation_id: task?.app_conversation_id, llm_profile: 'other' }
+    expect(await code(user, base, continued)).toEqual(model)
+    // With a key of no organisation too, where the sandbox or the conversation is one of it.
+    expect(await code(alone, base, { sandbox_id, llm_profile: 'other' })).toEqual(model)
+    expect(await code(alone, base, continued)).toEqual(model)
+    expect(await code(alone, `${own}/switch_profile`, { profile_name })).toEqual(model)
+    expect(await code(user, '/api/v1/sandboxes?sandbox_spec_id=plain')).toEqual(spec)
+    expect(await code(user, base, { sandbox_spec_id: 'plain', llm_profile: 'same' })).toEqual(spec)
+    expect(await code(user, `${own}/fork`, {})).toEqual(spec)
+    expect(await code(user, `${own}/switch_profile`, { profile_name: 'same' })).toEqual([200, undefined])
+  },
+)

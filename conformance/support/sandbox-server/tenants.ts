@@ -89,6 +89,8 @@ export const bodies: Readonly<Record<string, object>> = {
     ...{ input_tokens: 1, output_tokens: 1, cost_micros: 1 },
   },
   'PUT /api/admin/organizations/{org_id}/members/{user_id}': {},
+  'PUT /api/admin/organizations/{org_id}/profiles/{name}': { llm: textModel },
+  'PUT /api/admin/organizations/{org_id}/mcp-servers/{name}': { url: 'http://127.0.0.1:9/mcp' },
   'POST /api/keys/{key_id}/rotate': {},
   'POST /api/admin/users/{user_id}/keys/{key_id}/rotate': {},
   'PUT /api/v1/repository-consents/{consent_id}': { decision: 'allow' },

@@ -369,4 +369,11 @@ export const sandboxServerPaths = {
   denyBudgetRequest: 'POST /api/admin/budget-requests/{request_id}/deny',
   reserveBudget: 'PUT /api/v1/sandboxes/{sandbox_id}/budget/{reservation_id}',
   settleBudget: 'POST /api/v1/sandboxes/{sandbox_id}/budget/{reservation_id}/settle',
+  listSharedProfiles: 'GET /api/admin/organizations/{org_id}/profiles',
+  saveSharedProfile: 'PUT /api/admin/organizations/{org_id}/profiles/{name}',
+  deleteSharedProfile: 'DELETE /api/admin/organizations/{org_id}/profiles/{name}',
+  activateSharedProfile: 'POST /api/admin/organizations/{org_id}/profiles/{name}/activate',
+  listSharedMcpServers: 'GET /api/admin/organizations/{org_id}/mcp-servers',
+  saveSharedMcpServer: 'PUT /api/admin/organizations/{org_id}/mcp-servers/{name}',
+  deleteSharedMcpServer: 'DELETE /api/admin/organizations/{org_id}/mcp-servers/{name}',
 } as const satisfies Readonly<Record<string, RoutePath>>

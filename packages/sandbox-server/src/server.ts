@@ -42,6 +42,8 @@ import { gitHandlers } from './git/handlers.ts'
 import { EventIngest } from './ingest/event-ingest.ts'
 import { EventPull } from './ingest/event-pull.ts'
 import { webhookHandlers } from './ingest/handlers.ts'
+import { Organizations } from './organizations/organizations.ts'
+import { sharingHandlers } from './organizations/sharing-handlers.ts'
 import { sandboxHandlers } from './sandboxes/handlers.ts'
 import { operateHandlers } from './sandboxes/operate-handlers.ts'
 import { Sandboxes } from './sandboxes/sandboxes.ts'
@@ -97,6 +99,7 @@ export async function openServices(options: ServicesOptions) {
       diskReserve: { directory, bytes: config.diskReserveBytes, otherDisks },
       maxDiskBytes: config.maxDiskBytes,
       maxForkBytes: config.maxForkBytes,
+      chooseSpec: async (org, spec) => (await organizations.limitsOf(org)).chooseSpec(spec),
       findSecrets: (owner) => lookupSecrets.listTexts(owner),
       hasAllEvents: (sandbox, log) => ingest.hasAll(sandbox, log),
       onReady: (row, target, signal) =>
@@ -105,6 +108,7 @@ export async function openServices(options: ServicesOptions) {
     }),
   )
   const accounts = new Accounts({ ...config, documents, cipher })
+  const organizations = new Organizations({ ...accounts, users, documents, cipher, specs })
   const lookupSecrets = new LookupSecrets(accounts, controlPlane.sandboxes)
   const { dailyLimit: limit, exemptOrgs } = config
   const quota = new Quota({ users, rows: controlPlane.quota, limit, exemptOrgs, now })
@@ -114,7 +118,8 @@ export async function openServices(options: ServicesOptions) {
   })
   const removedConversations = new RemovedConversations(documents, leases)
   const common = {
-    ...{ controlPlane, storage, sandboxes, accounts, storageQuota, removedConversations, fetch, log, clock },
+    ...{ controlPlane, storage, sandboxes, accounts, organizations, storageQuota, removedConversations },
+    ...{ fetch, log, clock },
     conversationMutex: {
       runExclusive: <T>(key: string, work: () => Promise<T>) =>
         leases.runExclusive(`conversation ${key}`, work),
@@ -138,22 +143,8 @@ export async function openServices(options: ServicesOptions) {
   const eventPull = resources.use(new EventPull({ ...common, ingest, leases }))
   const disposables = resources.move()
   return {
-    ...{
-      config,
-      common,
-      auditLog,
-      cipher,
-      specs,
-      quota,
-      pendingMessages,
-      starter,
-      conversations,
-      ingest,
-      eventPull,
-      now,
-    },
-    budgets: new Budgets({ controlPlane, now }),
-    lookupSecrets,
+    ...{ config, common, auditLog, cipher, specs, quota, pendingMessages, starter, conversations },
+    ...{ ingest, eventPull, lookupSecrets, now, budgets: new Budgets({ controlPlane, now }) },
     [Symbol.asyncDispose]: () => disposables.disposeAsync(),
   }
 }
@@ -173,7 +164,7 @@ export function sandboxFacingHandlers(services: Services) {
 export function callerHandlers(services: Services) {
   const { common, auditLog, specs, quota, pendingMessages, starter, conversations } = services
   const { lookupSecrets, budgets, config, now } = services
-  const { controlPlane, storage, sandboxes, accounts, storageQuota } = common
+  const { controlPlane, storage, sandboxes, accounts, organizations, storageQuota } = common
   const { users } = controlPlane
   const calls = new AgentCalls(common)
   const erasing = {
@@ -185,7 +176,7 @@ export function callerHandlers(services: Services) {
     ...operateHandlers({ sandboxes, controlPlane, lookupSecrets, clock: common.clock }),
     ...startTaskHandlers({ starter, conversations, startTasks: controlPlane.startTasks }),
     ...appConversationHandlers({
-      ...{ conversations, calls, pendingMessages, accounts },
+      ...{ conversations, calls, pendingMessages, accounts, organizations },
       downloads: new ConversationDownloads(storage),
     }),
     ...workspaceHandlers({ conversations, calls }),
@@ -201,6 +192,7 @@ export function callerHandlers(services: Services) {
       now,
     }),
     ...organizationHandlers({ users, exemptOrgs: config.exemptOrgs, now }),
+    ...sharingHandlers({ users, accounts, organizations }),
     ...quotaHandlers({
       ...{ users, quota, storageQuota, maxSandboxes: config.maxSandboxes },
       sandboxes: controlPlane.sandboxes,

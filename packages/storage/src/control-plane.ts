@@ -42,6 +42,7 @@ export {
 } from './control-plane/usage.ts'
 export {
   type ApiKeyRow,
+  documentsOfOrg,
   type MemberRow,
   type OrgRole,
   type OrgRow,

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'ca90c806ab0efda66ab01a3ef4d73318c469916eab6562a19eb826443b0f5aee'
+const expectedHash = '3444db6cf4a0438b63f6968c52b124285366c528d5d5798c2ddb669a86ca0229'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -9,6 +9,7 @@ import { offerRoutes } from './offer-routes.ts'
 import { operateRoutes, operatorRoutes } from './operator-routes.ts'
 import { ownOrganizationRoutes } from './own-organization-routes.ts'
 import { sandboxRoutes } from './sandbox-routes.ts'
+import { sharingRoutes } from './sharing-routes.ts'
 import { appTimelineRoutes } from './timeline-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
 
@@ -27,4 +28,5 @@ export const sandboxServerRoutes = {
   ...operatorRoutes,
   ...operateRoutes,
   ...budgetRoutes,
+  ...sharingRoutes,
 } satisfies RouteTable

@@ -82,6 +82,10 @@ test('the model comes from the profile, the settings or the server; its name can
     model: 'server/n',
     api_key: 'server-key',
   })
+  const elsewhere = { agent_settings_diff: { llm: { base_url: 'http://127.0.0.1:9/elsewhere' } } }
+  await accounts.userSettings.update('v', elsewhere)
+  await expect(accounts.model('v', {})).rejects.toMatchObject({ code: 'invalid' })
+  await expect(accounts.model('v', { model: 'server/n' })).resolves.not.toHaveProperty('api_key')
   await accounts.userSettings.update('u', { agent_settings_diff: { llm: { model: 'own/m' } } })
   const own = await accounts.model('u', {})
   expect([own.model, own.api_key]).toEqual(['own/m', undefined])

@@ -1,4 +1,5 @@
 import { invalidInput, type Llm, llm } from '@slipway/protocol'
+import { ownMember } from '@slipway/shared/json'
 import { Secret } from '@slipway/shared/redaction'
 import { NamedSecrets, secretsFormat } from '@slipway/storage'
 import { GitProviders } from './git-providers.ts'
@@ -10,6 +11,12 @@ import { type AccountDocuments, userDocument } from './user-documents.ts'
 export type AccountSecrets = Readonly<
   Record<string, { readonly value: Secret; readonly description?: string | undefined }>
 >
+
+/** What an organisation gives its members; see `Organizations`. */
+interface SharedProfiles {
+  readonly profiles: Readonly<Record<string, Llm>>
+  readonly active: string | null
+}
 
 /** What each user has stored, sealed at rest: settings, models, secrets and provider tokens. */
 export class Accounts {
@@ -35,16 +42,26 @@ export class Accounts {
     this.#defaultModel = deps.model
   }
 
-  /** From a profile, the settings or the server, with the name `model`. A Problem `invalid` without one. */
+  /**
+   * From a profile, the settings, the organisation or the server, with the name `model`; a profile of the user
+   * comes before a shared one. A Problem `invalid` without any.
+   */
   async model(
     owner: string | null,
     { profile, model }: { readonly profile?: string | undefined; readonly model?: string | undefined },
+    shared?: SharedProfiles,
   ): Promise<Llm> {
     const name = model === undefined ? {} : { model }
-    if (profile !== undefined) return llm.parse({ ...(await this.llmProfiles.get(owner, profile)), ...name })
+    if (profile !== undefined) {
+      const isOwn = ownMember((await this.llmProfiles.readAll(owner)).profiles, profile) !== undefined
+      const found = isOwn ? undefined : ownMember(shared?.profiles ?? {}, profile)
+      return llm.parse({ ...(found ?? (await this.llmProfiles.get(owner, profile))), ...name })
+    }
     const settings = (await this.userSettings.read(owner)).agent_settings.llm ?? {}
-    // The server's key is never combined with the user's model or base URL.
-    const base = settings.model === undefined && settings.api_key === undefined ? this.#defaultModel : {}
+    // Keys of others are never combined with the user's model or base URL.
+    const isOwn = [settings.model, settings.api_key, settings.base_url].some((one) => one !== undefined)
+    const ofOrg = shared?.active ? ownMember(shared.profiles, shared.active) : undefined
+    const base = isOwn ? {} : (ofOrg ?? this.#defaultModel)
     const resolved = llm.safeParse({ ...base, ...settings, ...name })
     if (resolved.success) return resolved.data
     throw invalidInput(

@@ -42,10 +42,11 @@ export class UserLlmProfiles {
     })
   }
 
-  /** `promoted`: the first of those that are left, when the active one was removed. */
+  /** `promoted`: the first of those that are left, when the active one was removed; with `isPromoting` false none. */
   async remove(
     owner: string | null,
     name: string,
+    { isPromoting = true }: { readonly isPromoting?: boolean } = {},
   ): Promise<{ readonly existed: boolean; readonly promoted: string | undefined }> {
     let existed = false
     let promoted: string | undefined
@@ -55,7 +56,7 @@ export class UserLlmProfiles {
       if (!existed) return stored
       const profiles = withoutMember(stored.profiles, name)
       if (stored.active !== name) return { ...stored, profiles }
-      promoted = Object.keys(profiles)[0]
+      promoted = isPromoting ? Object.keys(profiles)[0] : undefined
       return { profiles, active: promoted ?? null }
     })
     return { existed, promoted }

@@ -57,7 +57,7 @@ async function currentModel(accounts: Accounts, owner: string | null): Promise<L
   throw new Problem('not_found', 'The settings have no model: set llm in the request')
 }
 
-function profileSummary(name: string, model: Llm) {
+export function profileSummary(name: string, model: Llm) {
   const { base_url } = redact(model)
   return {
     name,

@@ -1,8 +1,11 @@
 import { createApp, listen } from '@slipway/http'
 import { type Route, type Scope, sandboxServerRoutes } from '@slipway/protocol'
 import { expect, onTestFinished, test } from 'vitest'
+import { Accounts } from '../accounts/accounts.ts'
 import { issueApiKey } from '../auth/api-keys.ts'
 import { Authenticator } from '../auth/authenticator.ts'
+import { Organizations } from '../organizations/organizations.ts'
+import { sharingHandlers } from '../organizations/sharing-handlers.ts'
 import { createSpecs } from '../sandboxes/testing/sandboxes-fixture.ts'
 import { openTestControlPlane } from '../testing/fixtures.ts'
 import { organizationHandlers } from './organization-handlers.ts'
@@ -38,10 +41,15 @@ async function openServer() {
   })
   const routes = Object.entries<Route>(sandboxServerRoutes)
   const open = Object.fromEntries(routes.filter(([, { access }]) => access === 'organization'))
+  const { documents } = controlPlane
+  const accounts = new Accounts({ documents, cipher: trial.cipher, model: undefined, maxProfiles: 5 })
+  const specs = createSpecs([{}])
+  const organizations = new Organizations({ ...accounts, users, documents, cipher: trial.cipher, specs })
   const handlers = {
     ...organizationHandlers({ users, exemptOrgs: [], now }),
-    ...overviewHandlers({ controlPlane, sandboxes: {} as never, specs: createSpecs([{}]), log: () => {} }),
+    ...overviewHandlers({ controlPlane, sandboxes: {} as never, specs, log: () => {} }),
     ...usageHandlers({ controlPlane, now }),
+    ...sharingHandlers({ users, accounts, organizations }),
   }
   const app = createApp(open, handlers as never, {
     identify: authenticator.authenticate.bind(authenticator),
@@ -63,7 +71,7 @@ async function openServer() {
       return { status: response.status, body: await response.json() }
     }
   }
-  return { as, users, restore }
+  return { as, users, restore, controlPlane }
 }
 
 const members = `/organizations/${blue}/members`
@@ -84,6 +92,17 @@ const cells: readonly (readonly [string, string, object | undefined, readonly nu
   ['DELETE', `${members}/adam`, undefined, [200, 200, 403, 404]],
   ['DELETE', `${members}/mia`, undefined, [200, 200, 200, 404]],
   ['PUT', `${members}/nobody`, {}, [404, 404, 403, 404]],
+  ['GET', `/organizations/${blue}/profiles`, undefined, [200, 200, 200, 404]],
+  ['PUT', `/organizations/${blue}/profiles/p`, { llm: { model: 'a/b' } }, [200, 200, 403, 404]],
+  ['PUT', `/organizations/${blue}/profiles/p`, { llm: { modell: 'a/b' } }, [422, 422, 422, 422]],
+  ['POST', `/organizations/${blue}/profiles/p/activate`, undefined, [200, 200, 403, 404]],
+  ['POST', `/organizations/${blue}/profiles/q/activate`, undefined, [404, 404, 403, 404]],
+  ['DELETE', `/organizations/${blue}/profiles/q`, undefined, [404, 404, 403, 404]],
+  ['GET', `/organizations/${blue}/mcp-servers`, undefined, [200, 200, 200, 404]],
+  ['PUT', `/organizations/${blue}/mcp-servers/s`, { url: 'http://127.0.0.1:9' }, [200, 200, 403, 404]],
+  ['PUT', `/organizations/${blue}/mcp-servers/s`, { url: 'http://a.b', command: 'x' }, [422, 422, 403, 404]],
+  ['PUT', `/organizations/${blue}/mcp-servers/s`, { command: 'x', env: { A: '***' } }, [422, 422, 403, 404]],
+  ['DELETE', `/organizations/${blue}/mcp-servers/t`, undefined, [404, 404, 403, 404]],
   ['GET', `/sandboxes?org_id=${blue}`, undefined, [200, 200, 403, 404]],
   ['GET', '/sandboxes', undefined, [403, 403, 403, 403]],
   ['GET', `/usage?org_id=${blue}&by=day`, undefined, [200, 200, 403, 404]],
@@ -124,4 +143,35 @@ test('members find their organisations, and a role needs the scope and the organ
   const root = await as('root', ['admin'])
   expect((await root('PATCH', `/organizations/${red}`, { daily_conversation_limit: 3 })).status).toBe(200)
   expect((await root('PUT', `/organizations/${red}/members/sue`, { role: 'owner' })).status).toBe(200)
+})
+
+test('secrets of what is shared are in no answer, and members see names', async () => {
+  const { as, controlPlane } = await openServer()
+  const [adam, mia] = [await as('adam'), await as('mia')]
+  const canary = 'canary-of-the-organisation'
+  const llm = { model: 'a/b', api_key: canary, base_url: `http://user:${canary}@127.0.0.1:9/v1` }
+  const server = { url: `http://127.0.0.1:9/mcp?token=${canary}`, headers: { 'X-Team': canary } }
+  const program = { command: 'tool', env: { TEAM: canary } }
+  const at = `/organizations/${blue}`
+  for (const [path, body] of [
+    ['/profiles/p', { llm }],
+    ['/profiles/p', { llm: { model: 'a/c' }, preserve_existing_api_key: true }],
+    ['/mcp-servers/far', server],
+    ['/mcp-servers/near', program],
+  ] as const)
+    expect((await adam('PUT', at + path, body)).status).toBe(200)
+  await adam('POST', `${at}/profiles/p/activate`)
+  const shown = []
+  for (const call of [adam, mia])
+    for (const path of ['/profiles', '/mcp-servers', '']) shown.push((await call('GET', at + path)).body)
+  expect(JSON.stringify(shown)).not.toContain(canary)
+  expect(shown[0]).toMatchObject({
+    profiles: [{ name: 'p', model: 'a/c', api_key_set: true }],
+    active_profile: 'p',
+  })
+  expect(shown[1].items[0]).toMatchObject({ name: 'far', server: { headers: { 'X-Team': '**********' } } })
+  expect(shown[4].items).toEqual(['far', 'near'].map((name) => ({ name, server: null })))
+  const { documents } = controlPlane
+  for (const name of ['profiles', 'mcp'])
+    expect((await documents.get(`organization:${blue}`, name))?.includes(canary)).toBe(false)
 })

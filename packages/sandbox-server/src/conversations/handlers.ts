@@ -1,7 +1,9 @@
 import type { Handlers } from '@slipway/http'
-import { Problem, type sandboxServerRoutes } from '@slipway/protocol'
+import { type Llm, Problem, type sandboxServerRoutes } from '@slipway/protocol'
+import type { AppConversationRow } from '@slipway/storage/control-plane'
 import type { Accounts } from '../accounts/accounts.ts'
 import { type Caller, getCaller, hideSessionKey } from '../auth/authenticator.ts'
+import type { Organizations } from '../organizations/organizations.ts'
 import type { AgentCalls } from './agent-calls.ts'
 import type { Conversations } from './conversations.ts'
 import type { ConversationDownloads } from './download.ts'
@@ -17,8 +19,9 @@ export function appConversationHandlers(deps: {
   readonly downloads: ConversationDownloads
   readonly pendingMessages: PendingMessages
   readonly accounts: Pick<Accounts, 'model'>
+  readonly organizations: Pick<Organizations, 'sharedWith' | 'limitsOf'>
 }) {
-  const { conversations, calls, downloads, pendingMessages, accounts } = deps
+  const { conversations, calls, downloads, pendingMessages, organizations } = deps
   const getOwned = ownedGetter(conversations)
   const search = async (caller: Caller, query: Parameters<typeof conversations.search>[1]) => {
     const page = await conversations.search(caller, query)
@@ -58,15 +61,14 @@ export function appConversationHandlers(deps: {
     async switchAppProfile(request) {
       const row = await getOwned(request)
       const { profile_name: name } = request.body
-      const llm = await accounts.model(row.owner, { profile: name }).catch((error: unknown) => {
-        const isUnusable = error instanceof Problem && error.code === 'invalid'
-        throw isUnusable ? new Problem('not_found', `Profile not found: ${name}`) : error
-      })
+      const llm = await findProfile(deps, row, name)
       await calls.switchModel(row, { name, llm }, request.signal)
       return success
     },
     async switchAppAcpModel(request) {
-      await calls.switchAcpModel(await getOwned(request), request.body.model, request.signal)
+      const row = await getOwned(request)
+      ;(await organizations.limitsOf(row.org)).requireModel(request.body)
+      await calls.switchAcpModel(row, request.body.model, request.signal)
       return success
     },
     async downloadAppConversation(request) {
@@ -86,4 +88,22 @@ export function appConversationHandlers(deps: {
       return { status: 201, json: { id, queued: true, position } }
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
+}
+
+/** A model of its owner, or one that the organisation shares; it must be allowed. */
+async function findProfile(
+  {
+    accounts,
+    organizations,
+  }: Pick<Parameters<typeof appConversationHandlers>[0], 'accounts' | 'organizations'>,
+  { owner, org }: AppConversationRow,
+  profile: string,
+): Promise<Llm> {
+  const shared = await organizations.sharedWith(owner, org)
+  const llm = await accounts.model(owner, { profile }, shared).catch((error: unknown) => {
+    const isUnusable = error instanceof Problem && error.code === 'invalid'
+    throw isUnusable ? new Problem('not_found', `Profile not found: ${profile}`) : error
+  })
+  ;(await organizations.limitsOf(org)).requireModel(llm)
+  return llm
 }

@@ -65,10 +65,11 @@ export class Sandboxes implements AsyncDisposable {
     this.#parts = assemble(options)
   }
 
-  /** Problems: `invalid` (spec, id), `too_many` at the limit, `conflict` when another sandbox has the id. */
+  /** Problems: `invalid` (spec, id), `forbidden` (spec), `too_many` at the limit, `conflict` when another sandbox has the id. */
   async start(scope: Scope, options: StartSandboxOptions = {}): Promise<SandboxRow> {
     const owner = must(scope.owner, 'the owner of a sandbox')
-    const spec = this.#parts.specs.resolve(options.spec, options.specPath)
+    const chosen = await this.#parts.chooseSpec?.(scope.org, options.spec)
+    const spec = this.#parts.specs.resolve(chosen ?? options.spec, options.specPath)
     const id = requestedId(scope, options)
     return await this.#parts.forOwner(owner, async () => {
       const existing = id === undefined ? undefined : await this.#parts.repository.get(id)

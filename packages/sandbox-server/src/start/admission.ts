@@ -5,6 +5,7 @@ import type { Accounts } from '../accounts/accounts.ts'
 import { checkRepository } from '../accounts/git-repository.ts'
 import type { ConversationContext } from '../conversations/records/conversation-context.ts'
 import { parseMetadata } from '../conversations/records/conversation-info.ts'
+import type { OrganizationLimits, Organizations, SharedSettings } from '../organizations/organizations.ts'
 import type { StartSandboxes } from './select-sandbox.ts'
 
 /** A valid request of a start. */
@@ -20,12 +21,19 @@ export interface AdmittedStart {
   /** The conversation that it is a fork of. */
   readonly source: AppConversationRow | undefined
   readonly model: Llm
+  /** What the organisation gives to the work of its member, and allows. */
+  readonly shared: SharedSettings
+  readonly limits: OrganizationLimits
 }
 
-/** Checks a request. Problems: `invalid`, and `conflict` for the id of a conversation of another owner. */
+/**
+ * Checks a request. Problems: `invalid`, `forbidden` for what the organisation does not allow, and `conflict`
+ * for the id of a conversation of another owner.
+ */
 export async function admitStart(
   deps: Pick<ConversationContext, 'controlPlane'> & {
     readonly accounts: Pick<Accounts, 'model'>
+    readonly organizations: Pick<Organizations, 'sharedWith' | 'limitsOf'>
     readonly sandboxes: Pick<StartSandboxes, 'get'>
   },
   scope: Scope,
@@ -33,7 +41,7 @@ export async function admitStart(
   request: AppConversationStartRequest,
   source?: AppConversationRow,
 ): Promise<AdmittedStart> {
-  const { controlPlane, accounts, sandboxes } = deps
+  const { controlPlane, accounts, organizations, sandboxes } = deps
   checkRepository(request.selected_repository)
   if (request.sandbox_id !== undefined) await requireSandbox(sandboxes, scope, request.sandbox_id)
   if (request.agent_profile_id !== undefined)
@@ -47,9 +55,15 @@ export async function admitStart(
     throw invalidInput(['body', 'parent_conversation_id'], 'There is no such conversation to be the parent')
   const inherited = inheritSettings(request, existing ?? parent ?? source)
   const { llm_profile: profile, llm_model } = inherited
+  const org = scope.org ?? (existing ?? source ?? parent)?.org
+  const [shared, limits] = [
+    await organizations.sharedWith(scope.owner, org),
+    await organizations.limitsOf(org),
+  ]
   try {
-    const model = await accounts.model(scope.owner, { profile, model: llm_model })
-    return { id, scope, request: inherited, existing, parent, source, model }
+    const model = await accounts.model(scope.owner, { profile, model: llm_model }, shared)
+    limits.requireModel(model)
+    return { id, scope, request: inherited, existing, parent, source, model, shared, limits }
   } catch (error) {
     if (!(error instanceof Problem) || error.code !== 'not_found') throw error
     throw invalidInput(['body', 'llm_profile'], error.message)
@@ -91,10 +105,10 @@ function inheritSettings(
 }
 
 /** Redacts every secret of the request and the model. */
-export function createRedactor({ request, model }: AdmittedStart): Redactor {
+export function createRedactor({ request, model, shared }: AdmittedStart): Redactor {
   const redactor = new Redactor({ mark: redactedText, forms: outputForms })
   const { plugins, suggested_task } = request
-  for (const { text } of findSecretTexts([model, { plugins, suggested_task }])) redactor.add(text)
+  for (const { text } of findSecretTexts([model, shared, { plugins, suggested_task }])) redactor.add(text)
   for (const secret of Object.values(request.secrets ?? {})) {
     if (typeof secret === 'string') redactor.add(secret)
     else if (secret.kind === 'StaticSecret') redactor.add(secret.value)

@@ -2,6 +2,7 @@ import type { CallInput } from '@slipway/client'
 import type { AppConversationStartRequest, Llm, UserSettings } from '@slipway/protocol'
 import { definedMembers, isRecord } from '@slipway/shared/json'
 import type { AccountSecrets } from '../accounts/accounts.ts'
+import type { SharedSettings } from '../organizations/organizations.ts'
 import type { ConversationMarketplace } from './marketplaces.ts'
 import { suggestedTaskMessage } from './suggested-task.ts'
 
@@ -18,6 +19,7 @@ export interface ConversationSettings {
   readonly request: AppConversationStartRequest
   readonly model: Llm
   readonly settings: UserSettings
+  readonly shared: Pick<SharedSettings, 'mcpServers'>
   readonly secrets: AccountSecrets
   readonly marketplaces: readonly ConversationMarketplace[]
   readonly workingDir: string
@@ -56,7 +58,7 @@ export function createConversationBody(start: ConversationSettings): CreateConve
   }
 }
 
-function agentConfig({ request, model, settings, marketplaces }: ConversationSettings): Agent {
+function agentConfig({ request, model, settings, shared, marketplaces }: ConversationSettings): Agent {
   const { agent_type, system_message_suffix } = request
   const disabled_skills = [
     ...new Set([...(settings.disabled_skills ?? []), ...(request.disabled_skills ?? [])]),
@@ -65,7 +67,7 @@ function agentConfig({ request, model, settings, marketplaces }: ConversationSet
     kind: 'Agent',
     llm: { ...model, usage_id: 'agent' },
     tools: toolsByAgentType[agent_type].map((name) => ({ name })),
-    mcp_config: toRecord(settings.agent_settings.mcp_config),
+    mcp_config: { ...shared.mcpServers, ...ownServers(settings.agent_settings.mcp_config) },
     system_prompt_kwargs: {},
     ...(agent_type === 'plan' ? { system_prompt_filename: 'system_prompt_planning.j2' } : {}),
     agent_context: {
@@ -77,6 +79,12 @@ function agentConfig({ request, model, settings, marketplaces }: ConversationSet
     },
     condenser: condenserConfig(toRecord(settings.agent_settings.condenser)),
   }
+}
+
+/** Also of the older form. */
+function ownServers(config: unknown): Readonly<Record<string, unknown>> {
+  const servers = toRecord(config)
+  return 'mcpServers' in servers ? toRecord(servers.mcpServers) : servers
 }
 
 /** The condenser of the settings (`{enabled, condenser_kind, ...}`) in the form of the agent server. */

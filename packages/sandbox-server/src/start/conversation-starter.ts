@@ -274,9 +274,9 @@ export class ConversationStarter implements AsyncDisposable {
     start: ActiveStart,
     settings: UserSettings,
   ): Promise<SandboxChoice> {
-    const { id, scope, request, existing, parent, source, model } = admitted
+    const { id, scope, request, existing, parent, source, model, limits } = admitted
     const { controlPlane, sandboxes, conversationMutex } = this.#deps
-    if (source !== undefined) return await this.#createForFork(scope, source, start)
+    if (source !== undefined) return await this.#createForFork(admitted, source, start)
     const [current] = existing === undefined ? [] : await sandboxes.find([existing.sandbox])
     const isElsewhere = current !== undefined && visibleSandboxStatus(current) !== 'MISSING'
     if (isElsewhere && request.sandbox_id !== undefined && request.sandbox_id !== current.id)
@@ -295,9 +295,13 @@ export class ConversationStarter implements AsyncDisposable {
         sandboxes,
         conversations: controlPlane.conversations,
         startingIn: (sandbox: string) => this.startingIn(sandbox),
-        // A conversation that is there has its model already.
-        checkSpec: (spec: string | undefined) =>
-          existing === undefined ? this.#deps.checkModelAddress(spec, model) : undefined,
+        // A conversation that is there has its model and its sandbox already.
+        checkSpec: (spec: string | undefined) => {
+          if (existing !== undefined) return
+          if (spec !== undefined) limits.requireSpec(spec)
+          this.#deps.checkModelAddress(spec, model)
+        },
+        limits,
       }
       const choice = await selectSandbox(context, {
         sandbox: request.sandbox_id,
@@ -306,6 +310,9 @@ export class ConversationStarter implements AsyncDisposable {
         strategy: settings.sandbox_grouping_strategy,
       })
       start.sandbox = choice.row.id
+      // With a key of no organisation, in a sandbox of one.
+      if (!choice.isNew && choice.row.org !== (scope.org ?? null))
+        (await this.#deps.organizations.limitsOf(choice.row.org)).requireModel(model)
       // Before other servers choose.
       if (controlPlane.leases.isShared)
         await controlPlane.startTasks.update(start.progress.row.id, { sandbox: choice.row.id })
@@ -314,9 +321,14 @@ export class ConversationStarter implements AsyncDisposable {
   }
 
   /** The task names the sandbox before it exists: a fork that is interrupted leaves none. */
-  async #createForFork(scope: Scope, source: AppConversationRow, start: ActiveStart): Promise<SandboxChoice> {
+  async #createForFork(
+    { scope, limits }: AdmittedStart,
+    source: AppConversationRow,
+    start: ActiveStart,
+  ): Promise<SandboxChoice> {
     const { sandboxes } = this.#deps
     const [from] = await sandboxes.find([source.sandbox])
+    if (from !== undefined) limits.requireSpec(from.spec)
     const sandbox = newSandboxId()
     start.sandbox = sandbox
     await start.progress.update({ sandbox })

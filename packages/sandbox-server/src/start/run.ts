@@ -26,6 +26,7 @@ import {
   defaultTitle,
   parseMetadata,
 } from '../conversations/records/conversation-info.ts'
+import type { Organizations } from '../organizations/organizations.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import type { AdmittedStart } from './admission.ts'
 import { type ConversationSettings, createConversationBody, initialMessage } from './conversation-request.ts'
@@ -53,6 +54,7 @@ interface StartAccounts extends Pick<Accounts, 'model' | 'secrets'> {
 export interface StartRunDeps extends ConversationContext {
   readonly sandboxes: StartSandboxes
   readonly accounts: StartAccounts
+  readonly organizations: Pick<Organizations, 'sharedWith' | 'limitsOf'>
   /** Limit for a sandbox to become RUNNING. */
   readonly waitMs: number
   readonly limits: PrepareTimeouts

@@ -6,6 +6,7 @@ import {
   type Scope,
 } from '@slipway/storage/control-plane'
 import { visibleSandboxStatus } from '../conversations/records/conversation-info.ts'
+import type { OrganizationLimits } from '../organizations/organizations.ts'
 import { ignoreProblem } from '../sandboxes/desired-state.ts'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import { StartError, sandboxError } from './failures.ts'
@@ -42,6 +43,7 @@ interface SelectionContext {
   startingIn(sandbox: string): Promise<readonly string[]>
   /** Throws a Problem when a sandbox of the spec does not do. */
   checkSpec(spec: string | undefined): void
+  readonly limits: Pick<OrganizationLimits, 'allowsSpec' | 'chooseSpec'>
 }
 
 /** The requested sandbox, else a preferred one, else one by the grouping strategy, else a new one. */
@@ -64,8 +66,9 @@ export async function selectSandbox(
   if (usable !== undefined) return joinSandbox(context, usable, isGrouped)
   const joined = isGrouped ? chooseByStrategy(strategy, await listCandidates(context, spec)) : undefined
   if (joined !== undefined) return joinSandbox(context, joined.row, isGrouped)
-  context.checkSpec(spec)
-  const options = spec === undefined ? {} : { spec, specPath: ['body', 'sandbox_spec_id'] }
+  const chosen = context.limits.chooseSpec(spec)
+  context.checkSpec(chosen)
+  const options = chosen === undefined ? {} : { spec: chosen, specPath: ['body', 'sandbox_spec_id'] }
   return { row: await sandboxes.start(scope, options), isNew: true, isGrouped }
 }
 
@@ -75,7 +78,7 @@ function joinSandbox(context: SelectionContext, row: SandboxRow, isGrouped: bool
 }
 
 async function listCandidates(
-  { scope, sandboxes, conversations, startingIn }: SelectionContext,
+  { scope, sandboxes, conversations, startingIn, limits }: SelectionContext,
   spec: string | undefined,
 ) {
   const candidates: { readonly row: SandboxRow; readonly conversations: number }[] = []
@@ -83,7 +86,7 @@ async function listCandidates(
     const page = await sandboxes.search(scope, { limit: 100, page_id })
     for (const row of page.items) {
       if (row.status !== 'RUNNING' || row.wanted !== 'running') continue
-      if (spec !== undefined && row.spec !== spec) continue
+      if (spec === undefined ? !limits.allowsSpec(row.spec) : row.spec !== spec) continue
       const current = (await conversations.listBySandbox(row.id)).map(({ id }) => id)
       const starting = await startingIn(row.id)
       candidates.push({ row, conversations: new Set([...current, ...starting]).size })

@@ -31,6 +31,7 @@ import {
   type SandboxRow,
   type Scope,
 } from '@slipway/storage/control-plane'
+import { UserLlmProfiles } from '../accounts/llm-profiles.ts'
 import type { QuotaSlot } from '../accounts/quota.ts'
 import { scriptConsentHandlers } from '../accounts/script-consent-handlers.ts'
 import { ScriptConsents } from '../accounts/script-consents.ts'
@@ -48,6 +49,7 @@ import { workspaceHandlers } from '../conversations/workspace-handlers.ts'
 import { type BodyLimits, EventIngest } from '../ingest/event-ingest.ts'
 import { EventPull } from '../ingest/event-pull.ts'
 import { webhookHandlers } from '../ingest/handlers.ts'
+import { Organizations } from '../organizations/organizations.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import { ConversationStarter } from '../start/conversation-starter.ts'
 import { startTaskHandlers } from '../start/handlers.ts'
@@ -334,9 +336,13 @@ export async function openTestServer(
   const sandboxes = new TestSandboxes(directory)
   const accounts = new TestAccounts()
   const quota = new TestQuota(controlPlane)
-  const scriptConsents = new ScriptConsents({
-    documents: openedControlPlane.documents,
-    cipher: await Cipher.open({ directory, secretKey: undefined }),
+  const { documents } = openedControlPlane
+  const cipher = await Cipher.open({ directory, secretKey: undefined })
+  const scriptConsents = new ScriptConsents({ documents, cipher })
+  const organizations = new Organizations({
+    ...{ users: openedControlPlane.users, documents, cipher },
+    llmProfiles: new UserLlmProfiles({ documents, cipher, maxProfiles: 5 }),
+    specs: { list: () => [{ id: 'process' }] },
   })
   const conversationMutex = new KeyedMutex()
   const removedConversations = new RemovedConversations(controlPlane.documents)
@@ -353,6 +359,7 @@ export async function openTestServer(
     storage,
     sandboxes,
     accounts,
+    organizations,
     removedConversations,
     conversationMutex,
     log,
@@ -380,7 +387,7 @@ export async function openTestServer(
   const routes = { ...appConversationRoutes, ...webhookRoutes, ...scriptConsentRoutes }
   const handlers = {
     ...appConversationHandlers({
-      ...{ conversations, accounts, pendingMessages, calls },
+      ...{ conversations, accounts, organizations, pendingMessages, calls },
       downloads: new ConversationDownloads(storage),
     }),
     ...workspaceHandlers({ conversations, calls }),

@@ -23,6 +23,11 @@ export interface OrgRow {
   readonly created_at: Instant
 }
 
+/** The owner of the documents of an organisation, which is the id of no user. */
+export function documentsOfOrg(id: string): string {
+  return `organization:${id}`
+}
+
 /** The highest first. */
 export const orgRoles = ['owner', 'admin', 'member'] as const
 export type OrgRole = (typeof orgRoles)[number]

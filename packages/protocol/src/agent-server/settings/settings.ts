@@ -161,6 +161,8 @@ export const createMcpServerRequest = strictComponent('MCPServerInput', {
   sse_read_timeout: nullAsUndefined(z.number().positive()),
 })
 
+export type CreateMcpServerRequest = z.output<typeof createMcpServerRequest>
+
 /** The name of a secret and of its variable: a letter, then up to 63 letters, digits and `_`. */
 export const secretName = z
   .string()

@@ -62,6 +62,8 @@ export interface SandboxesOptions extends Lifetimes {
   readonly maxDiskBytes?: number
   /** Of the files that a fork copies; 0: not limited, as by default. */
   readonly maxForkBytes?: number
+  /** The spec of a sandbox of an organisation. A Problem `forbidden` for one that it does not allow. */
+  readonly chooseSpec?: (org: string | undefined, spec: string | undefined) => Promise<string | undefined>
   readonly fetch?: typeof globalThis.fetch
   /** Texts that are secrets of an owner: its sandboxes may print them. */
   readonly findSecrets?: ((owner: string | null) => Promise<readonly string[]>) | undefined

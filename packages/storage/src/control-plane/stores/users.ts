@@ -4,6 +4,7 @@ import type { PageQuery, RowChange, RowPage } from '../rows.ts'
 import { changeLimits, type LimitColumns, toLimits } from '../user-limits.ts'
 import {
   type ApiKeyRow,
+  documentsOfOrg,
   type MemberChange,
   type MemberRow,
   type OrgCounts,
@@ -194,6 +195,7 @@ export class UserStore implements UserRows {
     const where = { org: id }
     yield* change({ table: 'member', where }, 'DELETE FROM member WHERE org = ?', id)
     yield* change({ table: 'api_key', where }, 'DELETE FROM api_key WHERE org = ?', id)
+    yield* removeOfUser('document', documentsOfOrg(id))
     for (const { id: user } of yield* this.#users.select('WHERE org = ?', id))
       yield* this.#users.update(user, { org: null })
     yield* removeBudget(this.#session, 'organization', id)
