@@ -47,6 +47,7 @@ export function addSandboxServerCommands(
   addAccountCommands(slipway, run)
   addBudgetCommands(slipway, run)
   addOrganizationCommands(slipway, run)
+  addOrganizationCommands(slipway, run, config)
   addAuditCommands(slipway, run)
 }
 
@@ -221,6 +222,7 @@ interface StartFlags {
   readonly sandbox?: string
   readonly spec?: string
   readonly model?: string
+  readonly profile?: string
   readonly title?: string
   readonly conversation?: string
   readonly here: boolean
@@ -243,6 +245,7 @@ function addAppCommands(slipway: Command, run: RunWithClient, config: Config): v
     .option('--sandbox <id>', 'use this sandbox; default: by your settings, usually a new one')
     .option('--spec <id>', 'sandbox spec')
     .option('--model <provider/name>', 'model; default: the one of your settings')
+    .option('--profile <name>', 'saved model, of your own or shared by the organisation')
     .option('--title <title>', 'title of the conversation')
     .option('--conversation <id>', 'continue this one, whose sandbox is gone or archived, in another')
     .option('--follow', 'follow until nothing runs', false)
@@ -343,7 +346,7 @@ function addAppChangeCommands(app: Command, run: RunWithClient): void {
 }
 
 function startRequest(message: string, flags: Omit<StartFlags, 'follow' | 'here'>) {
-  const { repository, branch, sandbox, spec, model, title } = flags
+  const { repository, branch, sandbox, spec, model, profile, title } = flags
   return {
     initial_message: { content: message },
     selected_repository: repository,
@@ -351,6 +354,7 @@ function startRequest(message: string, flags: Omit<StartFlags, 'follow' | 'here'
     sandbox_id: sandbox,
     sandbox_spec_id: spec,
     llm_model: model,
+    llm_profile: profile,
     title,
   }
 }

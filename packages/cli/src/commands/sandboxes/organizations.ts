@@ -11,6 +11,9 @@ export type OrgRole = 'owner' | 'admin' | 'member'
 interface OrgFlags {
   readonly name?: string
   readonly perDay?: Limit
+  /** None: all. */
+  readonly models?: readonly string[]
+  readonly specs?: readonly string[]
 }
 
 /** Lists the organisations of a sandbox server; of users who are no administrators their own. */
@@ -53,6 +56,8 @@ export async function showOrgCommand(context: SandboxServerContext, org: string)
     ['id', sanitizeLine(id)],
     ['name', sanitizeLine(name)],
     ['per day', is_exempt && daily_conversation_limit === null ? 'exempt, with a key bound to it' : limit],
+    ['models', sanitizeLine(shown.allowed_models?.join(', ') ?? 'all')],
+    ['sandbox specs', sanitizeLine(shown.allowed_specs?.join(', ') ?? 'all')],
     ['members', String(members)],
     ['sandboxes', String(sandboxes)],
     ['conversations', String(conversations)],
@@ -60,17 +65,19 @@ export async function showOrgCommand(context: SandboxServerContext, org: string)
   await print(table(rows, [14]))
 }
 
-/** Changes the name and the daily limit of an organisation; what is not named stays. */
+/** Changes the name and the limits of an organisation; what is not named stays. */
 export async function setOrgCommand(
   context: SandboxServerContext,
   org: string,
-  { name, perDay }: OrgFlags,
+  { name, perDay, models, specs }: OrgFlags,
 ): Promise<void> {
   const { client, isJson, signal } = context
-  if (name === undefined && perDay === undefined)
-    throw new Problem('bad_request', 'Name what to change: --name or --per-day.')
+  if ([name, perDay, models, specs].every((flag) => flag === undefined))
+    throw new Problem('bad_request', 'Name what to change: --name, --per-day, --models or --specs.')
   const params = { org_id: await findOrgId(context, org) }
-  const body = { name, daily_conversation_limit: toMember(perDay) }
+  const toAllowed = (names?: readonly string[]) => names && (names.length === 0 ? null : [...names])
+  const [allowed_models, allowed_specs] = [toAllowed(models), toAllowed(specs)]
+  const body = { name, daily_conversation_limit: toMember(perDay), allowed_models, allowed_specs }
   const changed = await client.call('updateOrganization', { params, body, signal })
   await printResult(isJson, changed, 'changed')
 }

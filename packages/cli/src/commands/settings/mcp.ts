@@ -15,7 +15,7 @@ type Servers = Readonly<Record<string, McpServerInput>>
 /** The first start of a server may download it. */
 const testSeconds = 90
 
-interface NewMcpServer {
+export interface NewMcpServer {
   /** A program and its arguments; empty with `url`. */
   readonly command: readonly string[]
   readonly url?: string | undefined
@@ -23,7 +23,6 @@ interface NewMcpServer {
   readonly variables: readonly string[]
   /** The variable with a bearer token for `url`. */
   readonly tokenVariable?: string | undefined
-  readonly isTested: boolean
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
@@ -59,7 +58,7 @@ function agentToolName(tool: string, server: string, servers: Servers): string {
 export async function addMcpCommand(
   context: CommandContext,
   name: string,
-  added: NewMcpServer,
+  added: NewMcpServer & { readonly isTested: boolean },
 ): Promise<void> {
   const { client, isJson, signal } = context
   const isHere = isLoopbackUrl(client.url)
@@ -130,7 +129,7 @@ async function testServer(
   throw new Problem('bad_request', `The MCP server ${name} does not answer: ${sanitizeLine(result.error)}`)
 }
 
-function buildServer({ command, url, variables, tokenVariable, env }: NewMcpServer): McpServerInput {
+export function buildServer({ command, url, variables, tokenVariable, env }: NewMcpServer): McpServerInput {
   const [program, ...args] = command
   if (url !== undefined) {
     const token = tokenVariable === undefined ? undefined : readVariable(env, tokenVariable)
@@ -147,7 +146,7 @@ function buildServer({ command, url, variables, tokenVariable, env }: NewMcpServ
   return { command: program, args, ...(values.length === 0 ? {} : { env: Object.fromEntries(values) }) }
 }
 
-function readVariable(env: NewMcpServer['env'], name: string): string {
+export function readVariable(env: NewMcpServer['env'], name: string): string {
   const value = env[name]
   if (value) return value
   throw new Problem('bad_request', `The variable ${sanitizeLine(name)} is not set.`)
