@@ -22,7 +22,10 @@ export const oldEventsSql = `DELETE FROM sandbox_event WHERE created_at < ?
   AND NOT EXISTS (SELECT 1 FROM sandbox WHERE sandbox.id = sandbox_event.sandbox)`
 export const logSql = `SELECT ${logColumns.join(', ')} FROM sandbox_log WHERE sandbox = ?`
 const saveLogSql = `INSERT INTO sandbox_log (${logColumns.join(', ')}) VALUES (?, ?, ?, ?, ?)
-  ON CONFLICT (sandbox) DO UPDATE SET text = excluded.text, created_at = excluded.created_at`
+  ON CONFLICT (sandbox) DO UPDATE SET ${logColumns
+    .slice(1)
+    .map((name) => `${name} = excluded.${name}`)
+    .join(', ')}`
 export const oldLogsSql = `DELETE FROM sandbox_log WHERE created_at < ? OR created_at <= (
   SELECT created_at FROM sandbox_log ORDER BY created_at DESC LIMIT 1 OFFSET ${maxLogs})`
 
