@@ -123,6 +123,20 @@ test('all data of a person goes, lines of the audit stay under a pseudonym, and 
   expect(await findErasure(deps, 'ben')).toBeUndefined()
 }, 60_000)
 
+test('a later user of the same id, as the first one of a server, has a certificate of their data', async () => {
+  const work = await openWork()
+  const { users } = work.controlPlane
+  const deps = depsOf(work, work.controlPlane)
+  const first = await eraseUser(deps, 'ann', AbortSignal.timeout(20_000))
+  await users.addUser({ id: 'ann', is_admin: true, ...user, created_at: now() + 1 })
+  await work.accounts.userSecrets.save('OTHER', { value: 'secret value' }, 'ann')
+  const second = await eraseUser(deps, 'ann', AbortSignal.timeout(20_000))
+  expect(second.counts).toMatchObject({ conversations: 0, secrets: 1 })
+  expect(second.digest).not.toBe(first.digest)
+  expect(await findErasure(deps, 'ann')).toEqual(second)
+  expect(await users.getUser('ann')).toBeUndefined()
+}, 60_000)
+
 test('a sandbox that the user has deleted before is gone too before all is certified', async () => {
   const work = await openWork()
   const { sandboxes, ids, controlPlane, backend } = work

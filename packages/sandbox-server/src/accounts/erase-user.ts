@@ -12,7 +12,7 @@
  * `SLIPWAY_AUDIT_LOG` (ids alone), what was pushed or sent elsewhere.
  */
 import { hash } from 'node:crypto'
-import { type Erasure, formatInstant, type Instant, Problem } from '@slipway/protocol'
+import { type Erasure, formatInstant, type Instant, Problem, parseInstant } from '@slipway/protocol'
 import type { Cipher, ConversationRecords } from '@slipway/storage'
 import { type ControlPlaneStore, currentAuditTrail, type SandboxRow } from '@slipway/storage/control-plane'
 import type { Accounts } from './accounts.ts'
@@ -67,12 +67,14 @@ export async function eraseUser(deps: EraseUserDeps, user: string, signal: Abort
   const pseudonym = pseudonymOf(user)
   currentAuditTrail()?.forget(pseudonym)
   const progress = progressOf(deps, user)
+  const createdAt = (await users.getUser(user))?.created_at ?? 0
+  // The id may be used again, as that of the first user of a server.
+  const isOfOther = ({ erased_at }: Erasure) => createdAt > (parseInstant(erased_at) ?? 0)
   const add = async (found: Inventory): Promise<Inventory> => {
-    const known = await progress.update((known) =>
-      known !== null && 'certificate' in known
-        ? known
-        : { inventory: known === null ? found : merge(known.inventory, found) },
-    )
+    const known = await progress.update((known) => {
+      if (known !== null && 'inventory' in known) return { inventory: merge(known.inventory, found) }
+      return known === null || isOfOther(known.certificate) ? { inventory: found } : known
+    })
     return known !== null && 'inventory' in known ? known.inventory : found
   }
   let inventory = await add(await takeInventory(deps, user))
