@@ -235,6 +235,57 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
     await admin.page.context().close()
   })
 
+  test('organisations have members with roles, limits and shared models; an erasure shows its certificate', async () => {
+    for (const viewport of [
+      { width: 1280, height: 900 },
+      { width: 390, height: 800 },
+    ]) {
+      const person = await createUser(server, { name: `Person ${viewport.width}` })
+      const { page, problems } = await open(server.key, { viewport, bypassCSP: true })
+      const name = `Blue ${viewport.width}`
+      const picture = async (what: string) => {
+        const pictures = process.env.SLIPWAY_TEST_PICTURES
+        if (pictures !== undefined)
+          await page.screenshot({ path: `${pictures}/${what}-${viewport.width}.png`, fullPage: true })
+        expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(viewport.width)
+        expect(await findViolations(page, what)).toEqual([])
+      }
+      await goTo(page, 'Organisations')
+      await page.getByLabel('Name of a new organisation').fill(name)
+      await page.getByRole('button', { name: 'Add' }).click()
+      await page.getByRole('button', { name }).click()
+      await page.getByLabel('Id of a user to add').fill(person.id)
+      await page.getByRole('button', { name: 'Add member' }).click()
+      await page.getByRole('button', { name: `Actions of Person ${viewport.width}` }).click()
+      await page.getByRole('menuitem', { name: 'Make owner' }).click()
+      await page.getByText('owner', { exact: true }).waitFor()
+      await page.getByLabel('Allowed models').fill('team/*, openai/gpt-5')
+      await page.getByRole('button', { name: 'Save limits' }).click()
+      await page.getByLabel('Name of a model to share').fill('team')
+      await page.getByLabel('Model', { exact: true }).fill('team/model')
+      await page.getByLabel('Key', { exact: true }).fill('canary-of-a-model')
+      await page.getByRole('button', { name: 'Share', exact: true }).click()
+      await page.getByRole('button', { name: 'Remove team' }).waitFor()
+      expect(await page.content()).not.toContain('canary-of-a-model')
+      await picture('organization')
+      await page.getByRole('button', { name: 'All organisations' }).click()
+      await page.getByRole('button', { name }).click()
+      expect(await page.getByLabel('Allowed models').inputValue()).toBe('team/*, openai/gpt-5')
+      await goTo(page, 'Users')
+      await page.getByRole('button', { name: `Actions of Person ${viewport.width}` }).click()
+      await page.getByRole('menuitem', { name: 'Erase all data' }).click()
+      await page.getByRole('button', { name: 'Erase', exact: true }).click()
+      await page.getByRole('row', { name: /Digest sha256:/ }).waitFor()
+      await picture('erasure')
+      const loading = page.waitForEvent('download')
+      await page.getByRole('button', { name: 'Download the certificate' }).click()
+      expect((await loading).suggestedFilename()).toMatch(/^erasure-erased-[0-9a-f]{16}\.json$/)
+      await page.getByRole('button', { name: 'Done' }).click()
+      expect(problems).toEqual([])
+      await page.context().close()
+    }
+  })
+
   test('every view is free of violations that axe finds, in dark and light', async () => {
     const { id } = await user.createConversation({
       initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
@@ -248,6 +299,7 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
         'Conversations',
         'Specs and backends',
         'Keys and use',
+        'Organisations',
         'Users',
         'Budgets',
         'Audit',

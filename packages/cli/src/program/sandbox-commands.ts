@@ -46,7 +46,6 @@ export function addSandboxServerCommands(
   addAppCommands(slipway, run, config)
   addAccountCommands(slipway, run)
   addBudgetCommands(slipway, run)
-  addOrganizationCommands(slipway, run)
   addOrganizationCommands(slipway, run, config)
   addAuditCommands(slipway, run)
 }

@@ -8,6 +8,7 @@ import { AuditPage } from './audit.tsx'
 import { Budgets } from './budgets.tsx'
 import { AppConversations } from './conversations.tsx'
 import { Keys } from './keys.tsx'
+import { Organizations } from './organizations.tsx'
 import { Sandboxes } from './sandboxes.tsx'
 import { Specs } from './specs.tsx'
 import { Users } from './users.tsx'
@@ -17,6 +18,7 @@ const sections = {
   conversations: 'Conversations',
   specs: 'Specs and backends',
   keys: 'Keys and use',
+  organizations: 'Organisations',
 } as const
 
 const adminSections = {
@@ -44,6 +46,7 @@ export function FleetPage() {
         {section === 'conversations' && <AppConversations />}
         {section === 'specs' && <Specs />}
         {section === 'keys' && <Keys />}
+        {section === 'organizations' && <Organizations isAdmin={isAdmin} />}
         {section === 'users' && <Users />}
         {section === 'budgets' && <Budgets />}
         {section === 'audit' && <AuditPage />}

@@ -6,12 +6,13 @@ import { formatAgo } from '../ui/format.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { Table } from '../ui/table.tsx'
+import { EraseUser } from './erase-user.tsx'
 import { NewKey } from './new-key.tsx'
 
-const perDay = (limit: number | null) =>
+export const perDay = (limit: number | null) =>
   limit === null ? 'as the server says' : limit === unlimited ? 'unlimited' : `${limit} a day`
 
-/** Users and organisations, for administrators. */
+/** Users, for administrators. */
 export function Users() {
   const organizations = useAnswer(['users', 'organizations'], (signal) =>
     sandboxServer.call('listOrganizations', { query: { limit: '100' }, signal }),
@@ -20,6 +21,7 @@ export function Users() {
     sandboxServer.call('listUsers', { query: { limit: '100' }, signal }),
   )
   const [newKey, setNewKey] = useState<string>()
+  const [erased, setErased] = useState<{ readonly id: string; readonly name: string | null }>()
   const create = useAction(['users'], (name: string) => sandboxServer.call('createUser', { body: { name } }))
   const createKey = useAction(
     ['keys'],
@@ -64,11 +66,13 @@ export function Users() {
                   run: () => setAdmin.mutate({ id: user.id, is_admin: !user.is_admin }),
                 },
                 { label: 'Remove', run: () => remove.mutate(user.id), isDangerous: true },
+                { label: 'Erase all data', run: () => setErased(user), isDangerous: true },
               ]}
             />,
           ],
         }))}
       />
+      {erased !== undefined && <EraseUser user={erased} onClose={() => setErased(undefined)} />}
       {newKey !== undefined && <NewKey value={newKey} onDone={() => setNewKey(undefined)} />}
       <form className="stack" onSubmit={submit}>
         <label htmlFor="user-name">Name of a new user</label>
@@ -79,16 +83,6 @@ export function Users() {
           </button>
         </div>
       </form>
-      <h2>Organisations</h2>
-      <Table
-        query={organizations}
-        empty="No organisations"
-        head={['Name', 'Conversations', 'Since']}
-        rows={(organizations.data?.items ?? []).map((one) => ({
-          key: one.id,
-          cells: [one.name, perDay(one.daily_conversation_limit), formatAgo(Date.parse(one.created_at))],
-        }))}
-      />
     </>
   )
 }
