@@ -50,6 +50,12 @@ export const rotateApiKeyRequest = component('RotateApiKeyRequest', {
   grace_seconds: withDefault(z.int().min(0).max(2_592_000), 0).meta({
     description: 'How long the old key stays valid, at most 30 days; 0: it ends at once.',
   }),
+  key: nullAsUndefined(
+    z.string().regex(/^sk-slipway-[\w-]{43}$/, 'A key is sk-slipway- and 32 random bytes in base64url'),
+  ).meta({
+    description:
+      'The new key, of 32 random bytes that the caller has made: who has it is not locked out when the answer is lost. Absent: the server makes one.',
+  }),
 })
 
 export const currentApiKey = component('CurrentApiKey', {

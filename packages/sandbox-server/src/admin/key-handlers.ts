@@ -52,7 +52,7 @@ export function keyHandlers({ users, now }: KeyDeps) {
     async rotateApiKey(request) {
       const caller = getCaller(request)
       const old = (await listVisibleKeys(caller)).find(({ id }) => id === request.params.key_id)
-      return await rotateReply(caller, requireFound(old, 'key'), request.body.grace_seconds)
+      return await rotateReply(caller, requireFound(old, 'key'), request.body)
     },
     async createServiceKey(request) {
       const { user_id: user, org_id: org } = request.params
@@ -66,6 +66,11 @@ export function keyHandlers({ users, now }: KeyDeps) {
       return { status: 201, json: { key, name, expires_at } }
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
+}
+
+interface RotateRequest {
+  readonly grace_seconds: number
+  readonly key: string | undefined
 }
 
 interface KeyDeps {
@@ -96,7 +101,7 @@ export function userKeyHandlers({ users, now }: KeyDeps) {
     },
     async rotateUserKey(request) {
       const caller = getCaller(request)
-      return await rotateReply(caller, await findUserKey(caller, request.params), request.body.grace_seconds)
+      return await rotateReply(caller, await findUserKey(caller, request.params), request.body)
     },
     async createUserKey(request) {
       const caller = getCaller(request)
@@ -113,11 +118,12 @@ function keyReplies({ users, now }: KeyDeps) {
     const { key, row } = await issueApiKey(users, user, request, now(), creator)
     return { status: 201, json: { ...keyInfo(row), key } }
   }
-  const rotateReply = async (caller: Caller, old: ApiKeyRow, graceSeconds: number) => {
+  const rotateReply = async (caller: Caller, old: ApiKeyRow, request: RotateRequest) => {
+    const { grace_seconds: graceSeconds, key: made } = request
     assertMayGrant(caller, { scopes: old.scopes as Scope[], org_id: old.org ?? undefined })
     const at = now()
     const endsAt = graceSeconds === 0 ? null : at + graceSeconds * 1_000_000
-    const { key, row } = await rotateApiKey(users, old, endsAt, { now: at, creator: caller })
+    const { key, row } = await rotateApiKey(users, old, endsAt, { now: at, creator: caller, key: made })
     return { status: 201, json: { ...keyInfo(row), key } }
   }
   return { createKeyReply, rotateReply }

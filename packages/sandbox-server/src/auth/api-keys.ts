@@ -54,21 +54,26 @@ export async function issueApiKey(
 }
 
 /**
- * Another key with the rights of `old`, which ends at `endsAt` with all that was made with it; null: now. A
+ * Another key (`key`: one that the caller has made) with the rights of `old`, which ends at `endsAt` with all that was made with it; null: now. A
  * Problem `forbidden` where the creator's key was made with the old one: it would outlive its maker.
  */
 export async function rotateApiKey(
   users: UserRows,
   old: ApiKeyRow,
   endsAt: Instant | null,
-  { now, creator }: { readonly now: Instant; readonly creator: KeyCreator },
+  {
+    now,
+    creator,
+    key = generateKey(),
+  }: { readonly now: Instant; readonly creator: KeyCreator; readonly key?: string | undefined },
 ): Promise<{ readonly key: string; readonly row: ApiKeyRow }> {
   if (old.name === consoleKeyName)
     throw new Problem('bad_request', 'A console session has no key to replace: sign out, and in again')
   if (old.expires_at !== null && old.expires_at <= now)
     throw new Problem('conflict', 'The key has ended: make a new one')
+  if ((await users.findKeyByHash(hashKey(key))) !== undefined)
+    throw new Problem('conflict', 'The new key is in use: make another one')
   if (endsAt !== null) await assertRoom(users, old.user)
-  const key = generateKey()
   const row: ApiKeyRow = {
     ...old,
     id: randomUUID(),

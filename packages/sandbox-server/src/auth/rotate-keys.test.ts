@@ -1,6 +1,7 @@
+import { sandboxServerRoutes } from '@slipway/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { openTestControlPlane } from '../testing/fixtures.ts'
-import { issueApiKey, rotateApiKey } from './api-keys.ts'
+import { generateKey, issueApiKey, rotateApiKey } from './api-keys.ts'
 import { hashKey } from './authenticator.ts'
 
 const scopes = ['read', 'write'] as const
@@ -64,4 +65,21 @@ test('a key made with another, by way of others too, may not replace it', async 
   await expect(
     rotateApiKey(users, ended, null, { now: 200, creator: { keyId: null, expiresAt: null } }),
   ).rejects.toMatchObject({ code: 'conflict' })
+})
+
+test('a key that the caller has made is known also when the answer is lost, and is no key of anybody yet', async () => {
+  const { users, issue, ids } = await openUsers()
+  const [old, other] = [await issue('u'), await issue('v')]
+  const key = generateKey()
+  const options = { now: 200, creator: { keyId: old.id, expiresAt: null }, key }
+  const { row } = await rotateApiKey(users, old, null, options)
+  expect([row.hash, await ids()]).toEqual([hashKey(key), [row.id]])
+  await expect(rotateApiKey(users, other, null, options)).rejects.toMatchObject({ code: 'conflict' })
+  expect(await ids('v')).toEqual([other.id])
+  const { body } = sandboxServerRoutes.rotateApiKey
+  expect([key, 'sk-slipway-short', `${key}x`].map((text) => body.safeParse({ key: text }).success)).toEqual([
+    true,
+    false,
+    false,
+  ])
 })

@@ -1,4 +1,5 @@
-import { CallError } from '@slipway/client'
+import { randomBytes } from 'node:crypto'
+import { CallError, ConnectionError } from '@slipway/client'
 import type { QuotaStatus } from '@slipway/protocol'
 import { Problem, unlimited } from '@slipway/protocol/client'
 import type { SandboxServerContext } from '../../context/command-context.ts'
@@ -166,16 +167,19 @@ export async function rotateKeyCommand(
   { grace = 0, user }: { readonly grace?: number } & OfUser,
 ): Promise<void> {
   const { client, signal } = context
-  const body = { grace_seconds: Math.floor(grace / 1000) }
+  const key = `sk-slipway-${randomBytes(32).toString('base64url')}`
+  const body = { grace_seconds: Math.floor(grace / 1000), key }
   const params = { key_id: id }
-  const created =
-    user === undefined
-      ? await client.call('rotateApiKey', { params, body, signal })
-      : await client.call('rotateUserKey', {
-          params: { ...params, user_id: await findUserId(context, user) },
-          body,
-          signal,
-        })
+  const user_id = user === undefined ? undefined : await findUserId(context, user)
+  const rotating =
+    user_id === undefined
+      ? client.call('rotateApiKey', { params, body, signal })
+      : client.call('rotateUserKey', { params: { ...params, user_id }, body, signal })
+  const created = await rotating.catch((error: unknown) => {
+    if (error instanceof ConnectionError)
+      printNote(`The answer was lost. If the old key has ended, the new one is ${key}`)
+    throw error
+  })
   await printNewKey(context, created)
 }
 
