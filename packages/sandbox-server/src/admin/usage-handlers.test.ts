@@ -13,7 +13,7 @@ async function open() {
   const { controlPlane } = opened
   const handlers = usageHandlers({ controlPlane, now: () => now })
   const request = (query: object, boundOrg: string | null = null) =>
-    ({ caller: { owner: 'root', boundOrg }, query: { by: 'user', ...query } }) as never
+    ({ caller: { ...root, boundOrg }, query: { by: 'user', ...query } }) as never
   return {
     controlPlane,
     at: (instant: number) => {
@@ -29,6 +29,8 @@ const user = { email: null, org: null, is_admin: false, daily_conversation_limit
 const conversation = { parent: null, title: null, status: null, members: '{}', created_at: 1, updated_at: 1 }
 const report = (accumulated_cost: number) =>
   JSON.stringify({ llm_model: 'x/y', metrics: { accumulated_cost, accumulated_token_usage: null } })
+
+const root = { owner: 'root', isAdmin: true, scopes: ['admin'] }
 
 test('usage has names, the hours of sandboxes that still run, and the days asked for', async () => {
   const { controlPlane, at, read, csv } = await open()
