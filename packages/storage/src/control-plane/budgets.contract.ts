@@ -85,6 +85,26 @@ export function budgetContract(open: () => Promise<Opened>): void {
     expect(await budgets.list(month, ['user:u', 'user:v'])).toHaveLength(1)
   })
 
+  test('untrue costs of an agent server, and those that come after a removal, break no list', async () => {
+    await using opened = await open()
+    const [{ budgets, users }] = opened.stores
+    await addTargets(opened.stores[0])
+    await budgets.set(budgetRow(), month, 0)
+    await budgets.set(budgetRow({ scope: 'organization', target: 'o' }), month, 0)
+    for (const id of ['1', '2', '3']) {
+      await budgets.reserve(reservation({ id, wanted: 0, least: 0 }))
+      await budgets.settle({ id, sandbox: 's', cost: 8e15, now: 6 })
+    }
+    const [, ofUser] = await budgets.list(month)
+    expect(ofUser?.spent).toBeGreaterThanOrEqual(8e15)
+    await budgets.reserve(reservation({ id: '4', user: 'v', org: 'o' }))
+    await users.removeOrg('o')
+    await budgets.settle({ id: '4', sandbox: 's', cost: 1, now: 6 })
+    await users.addOrg(orgRow({ id: 'o' }))
+    const again = budgetRow({ scope: 'organization', target: 'o' })
+    expect(await budgets.set(again, month, 0)).toMatchObject({ spent: 0, reserved: 0 })
+  })
+
   test('a new budget knows what was used before, a changed or repeated one what was spent', async () => {
     await using opened = await open()
     const [{ budgets, users }] = opened.stores

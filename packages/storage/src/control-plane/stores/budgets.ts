@@ -22,10 +22,16 @@ const settledMicros = dayMicros
 const openMicros = 40 * dayMicros
 
 const monthColumns = 'budget, extra, spent, reserved'
-/** One row of a month; what is added may be negative. */
+/** One row of a month. */
 const addSql = `INSERT INTO budget_month (budget, month, extra, spent, reserved) VALUES (?, ?, ?, ?, ?)
   ON CONFLICT (budget, month) DO UPDATE SET extra = budget_month.extra + excluded.extra,
   spent = budget_month.spent + excluded.spent, reserved = budget_month.reserved + excluded.reserved`
+/** What agent servers report may be untrue: the sum stays a number that is read exactly. */
+const mostSpent = 9_000_000_000_000_000
+/** Of a budget that was removed with its month there is no row. */
+const addSettledSql = `UPDATE budget_month SET reserved = reserved - ?,
+  spent = CASE WHEN spent + ? > ${mostSpent} THEN ${mostSpent} ELSE spent + ? END
+  WHERE budget = ? AND month = ?`
 export const reservationSql =
   'SELECT sandbox, month, budgets, amount, settled FROM budget_reservation WHERE id = ?'
 const addReservationSql = `INSERT INTO budget_reservation
@@ -157,8 +163,9 @@ export class BudgetStore implements BudgetRows {
     const [, month, budgets, amount, settled] = known
     if (settled === 1) return true
     yield* execute(settleSql, now + settledMicros, id)
+    const spent = cost ?? amount
     for (const budget of JSON.parse(budgets) as string[])
-      yield* execute(addSql, budget, month, 0, cost ?? amount, -amount)
+      yield* execute(addSettledSql, amount, spent, spent, budget, month)
     return true
   }
 
