@@ -109,7 +109,7 @@ export type {
   BudgetReservationRequest,
   BudgetSettlementRequest,
 } from './sandbox-server/budget.ts'
-export { budgetReservation } from './sandbox-server/budget.ts'
+export { budgetReservation, maxBudgetMicros, maxBudgetTokens } from './sandbox-server/budget.ts'
 export * from './sandbox-server/consent-routes.ts'
 export * from './sandbox-server/git-routes.ts'
 export * from './sandbox-server/operator.ts'

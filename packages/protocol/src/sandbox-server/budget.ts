@@ -2,8 +2,10 @@ import * as z from 'zod'
 import { boundedText, component, nullAsUndefined, strictComponent, timestamp } from '../core/schemas.ts'
 
 const dollars = z.number().min(0).max(10_000_000)
-const micros = z.int().min(0).max(10_000_000_000_000)
-const tokens = z.int().min(0).max(1_000_000_000)
+export const maxBudgetMicros = 10_000_000_000_000
+export const maxBudgetTokens = 1_000_000_000
+const micros = z.int().min(0).max(maxBudgetMicros)
+const tokens = z.int().min(0).max(maxBudgetTokens)
 
 export const budgetScope = z.enum(['user', 'organization']).meta({ id: 'BudgetScope' })
 

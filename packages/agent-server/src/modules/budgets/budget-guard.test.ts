@@ -1,3 +1,4 @@
+import { sandboxServerRoutes } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
 import { FakeClock } from '@slipway/shared/time/testing'
 import { expect, test } from 'vitest'
@@ -16,6 +17,7 @@ const granted = { body: { status: 'granted', max_output_tokens: 40, message: nul
 const unlimited = { body: { status: 'unlimited', max_output_tokens: null, message: null } }
 const refused = { body: { status: 'refused', max_output_tokens: null, message: 'Ask Ada' } }
 const use = { inputTokens: 10, outputTokens: 7, cost: 9 }
+const { reserveBudget, settleBudget } = sandboxServerRoutes
 const never = new AbortController().signal
 
 /** A guard whose requests are answered in turn, the last answer for all that follow. */
@@ -132,4 +134,41 @@ test('a run that is stopped does not wait for the answer', async () => {
   expect(await guard.reserve(estimate, stop.signal)).toMatchObject({ refusal: expect.any(String) })
   answer({})
   await settled(guard[Symbol.asyncDispose]())
+})
+
+test('odd prices and counts are told as the nearest numbers that the sandbox server takes', async () => {
+  const { guard, sent } = open(granted)
+  const odd = { ...estimate, inputTokens: 1.5, maxOutputTokens: 5e12, outputCost: Number.NaN }
+  const reservation = await guard.reserve(odd, never)
+  if (reservation === undefined || 'refusal' in reservation) throw new Error('it is granted')
+  await reservation.settle({ inputTokens: 1, outputTokens: 2.5, cost: -3 })
+  const [asked, told] = sent.map(({ body }) => body)
+  expect(reserveBudget.body.parse(asked)).toMatchObject({
+    ...{ input_tokens: 2, max_output_tokens: 1e9, output_cost_micros: 1e13 },
+  })
+  expect(settleBudget.body.parse(told)).toMatchObject({ output_tokens: 3, cost_micros: 0 })
+})
+
+test('a reservation that arrives after the agent server gave up is taken back', async () => {
+  const { guard, sent, clock, settled, answer } = open('lost')
+  expect(await settled(guard.reserve(estimate, never))).toMatchObject({ refusal: expect.any(String) })
+  // The question is on its way yet.
+  answer({ status: 404 }, { status: 404 }, {})
+  for (let at = 0; at < 20; at++) {
+    await clock.advance(500)
+    await new Promise((resume) => setImmediate(resume))
+  }
+  await settled(guard[Symbol.asyncDispose]())
+  expect(sent.filter(({ method }) => method === 'POST')).toHaveLength(3)
+})
+
+test('while no budget is known, a server that is away costs a call one question a minute', async () => {
+  const { guard, sent, clock, settled, answer } = open(unlimited)
+  await guard.reserve(estimate, never)
+  await clock.advance(60_001)
+  answer('lost')
+  const before = clock.monotonic()
+  expect(await settled(guard.reserve(estimate, never))).toBeUndefined()
+  expect(clock.monotonic() - before).toBeLessThanOrEqual(500)
+  expect(sent.filter(({ method }) => method === 'PUT')).toHaveLength(2)
 })

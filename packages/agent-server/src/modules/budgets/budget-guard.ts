@@ -17,6 +17,8 @@ import {
   type BudgetSettlementRequest,
   budgetReservation,
   type LogFunction,
+  maxBudgetMicros,
+  maxBudgetTokens,
 } from '@slipway/protocol'
 import { readLimited } from '@slipway/shared/async'
 import { parseJson } from '@slipway/shared/json'
@@ -36,13 +38,15 @@ interface BudgetGuardOptions {
 
 const maxBytes = 65_536
 const answerMs = 5_000
-/** A question is repeated so long. */
+/** A question is repeated so long; while no budget is known, it is not. */
 const askMs = 15_000
 const unlimitedMs = 60_000
 const retryMs = 500
 const maxRetryMs = 60_000
 /** Repeats of a settlement, about an hour. */
 const maxSettlements = 60
+/** Repeats of taking back a reservation that is not known there, about a minute. */
+const lateTries = 6
 
 type Reserved = Awaited<ReturnType<SpendingGuard['reserve']>>
 type Answer = { readonly status: number; readonly body: unknown }
@@ -65,15 +69,15 @@ export class BudgetGuard implements SpendingGuard, AsyncDisposable {
     const { model, inputTokens, maxOutputTokens, inputCost, outputCost } = estimate
     const body: BudgetReservationRequest = {
       model: firstChars(model, 500) || 'unknown',
-      input_tokens: inputTokens,
-      max_output_tokens: maxOutputTokens,
-      input_cost_micros: inputCost ?? null,
-      output_cost_micros: outputCost ?? null,
+      input_tokens: toInteger(inputTokens, maxBudgetTokens),
+      max_output_tokens: toInteger(maxOutputTokens, maxBudgetTokens),
+      input_cost_micros: toMicros(inputCost),
+      output_cost_micros: toMicros(outputCost),
     }
     const answer = await this.#ask(id, body, signal)
     if (typeof answer === 'string') {
-      // The answer may be what was lost.
-      this.#inBackground(this.#repeat(id, { input_tokens: 0, output_tokens: 0, cost_micros: 0 }))
+      // The answer may be what was lost, or the question arrives later.
+      this.#inBackground(this.#repeat(id, { input_tokens: 0, output_tokens: 0, cost_micros: 0 }, lateTries))
       if (signal.aborted) return { code: 'LLMServiceUnavailableError', refusal: 'The run was stopped.' }
       if (this.#unlimitedUntil !== undefined) {
         this.#unlimitedUntil = clock.monotonic() + unlimitedMs
@@ -111,7 +115,7 @@ export class BudgetGuard implements SpendingGuard, AsyncDisposable {
   /** Repeats the question until there is an answer; a text says why there is none. */
   async #ask(id: string, body: object, signal: AbortSignal): Promise<Answer | string> {
     const { clock } = this.#options
-    const until = clock.monotonic() + askMs
+    const until = clock.monotonic() + (this.#unlimitedUntil === undefined ? askMs : 0)
     for (let wait = retryMs; ; wait *= 2) {
       const answer = await this.#send('PUT', id, body, signal)
       const isFinal = typeof answer !== 'string' && answer.status < 500 && answer.status !== 429
@@ -124,11 +128,11 @@ export class BudgetGuard implements SpendingGuard, AsyncDisposable {
   /** Tells the cost; repeats continue after it resolves. */
   async #settle(id: string, { inputTokens, outputTokens, cost }: CallUse): Promise<void> {
     const body: BudgetSettlementRequest = {
-      input_tokens: inputTokens,
-      output_tokens: outputTokens,
-      cost_micros: cost ?? null,
+      input_tokens: toInteger(inputTokens, maxBudgetTokens),
+      output_tokens: toInteger(outputTokens, maxBudgetTokens),
+      cost_micros: toMicros(cost),
     }
-    if (await this.#tell(id, body)) return
+    if ((await this.#tell(id, body)) !== undefined) return
     this.#inBackground(this.#repeat(id, body))
   }
 
@@ -137,12 +141,14 @@ export class BudgetGuard implements SpendingGuard, AsyncDisposable {
     this.#settling.add(tracked)
   }
 
-  async #repeat(id: string, body: BudgetSettlementRequest): Promise<void> {
+  /** `unknownTries`: so often it is repeated where the reservation is not known there. */
+  async #repeat(id: string, body: BudgetSettlementRequest, unknownTries = 0): Promise<void> {
     const { clock, log } = this.#options
     const { signal } = this.#closing
     for (let at = 0; at < maxSettlements; at++) {
       await clock.sleep(Math.min(maxRetryMs, retryMs * 2 ** at), { signal, ref: false }).catch(() => {})
-      if (await this.#tell(id, body)) return
+      const status = await this.#tell(id, body)
+      if (status !== undefined && (status !== 404 || at >= unknownTries || signal.aborted)) return
       if (signal.aborted) break
     }
     log('warn', 'the cost of a model call was not told: it counts as the most that it could be', {
@@ -150,9 +156,11 @@ export class BudgetGuard implements SpendingGuard, AsyncDisposable {
     })
   }
 
-  async #tell(id: string, body: object): Promise<boolean> {
+  /** The status of a final answer; undefined: it is to be told again. */
+  async #tell(id: string, body: object): Promise<number | undefined> {
     const answer = await this.#send('POST', `${id}/settle`, body)
-    return typeof answer !== 'string' && answer.status < 500 && ![401, 429].includes(answer.status)
+    if (typeof answer === 'string' || answer.status >= 500) return undefined
+    return [401, 429].includes(answer.status) ? undefined : answer.status
   }
 
   async #send(method: string, path: string, body: object, signal?: AbortSignal): Promise<Answer | string> {
@@ -174,4 +182,13 @@ export class BudgetGuard implements SpendingGuard, AsyncDisposable {
       return timeout.aborted ? `no answer within ${answerMs / 1000} s` : 'no connection'
     }
   }
+}
+
+function toMicros(cost: number | undefined): number | null {
+  return cost === undefined ? null : toInteger(cost, maxBudgetMicros)
+}
+
+/** The nearest that the sandbox server takes: prices are settings, and counts come from providers. */
+function toInteger(value: number, most: number): number {
+  return Number.isNaN(value) ? most : Math.min(most, Math.max(0, Math.ceil(value)))
 }
