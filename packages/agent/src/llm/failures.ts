@@ -59,6 +59,8 @@ export interface ProviderFailure {
   readonly retryAfterMs?: number | undefined
   /** Nothing listens at the address. */
   readonly isRefused?: true
+  /** No server was reached. */
+  readonly isUnsent?: true
   /** The HTTP status of the answer. */
   readonly status?: number | undefined
   /** The model wrote a call that the provider could not read. */
@@ -70,6 +72,7 @@ export interface ProviderFailure {
 }
 
 const maxDetail = 2000
+const unreachedCodes = ['econnrefused', 'enotfound', 'eai_again', 'ehostunreach', 'enetunreach']
 
 /** The text of a failure without the model's secrets, bounded. */
 export function redactDetail(detail: string, secrets: Secrets): string {
@@ -88,6 +91,7 @@ export function classifyFailure(error: unknown): ProviderFailure {
     isRetryable,
     ...(isMalformed && { isMalformed }),
     ...(facts.words.has('econnrefused') && { isRefused: true }),
+    ...(unreachedCodes.some((word) => facts.words.has(word)) && { isUnsent: true }),
     ...(facts.words.has('answertoolongerror') && { isOfAnswer: true }),
     status: facts.status,
     place: facts.place,

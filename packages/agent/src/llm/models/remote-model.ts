@@ -32,7 +32,7 @@ import { countTokens, countToolTokens, textTokens } from '../tokens.ts'
 import { buildReply, type ReplyTokens } from './build-reply.ts'
 import { explainFailure, firstPartLimit } from './own-server.ts'
 import { askServerFacts, type ServerFacts } from './server-window.ts'
-import { estimateCall, mayBeCharged, priceTokens, toMicros } from './spending.ts'
+import { estimateCall, mayBeCharged, settingsPrice, toMicros } from './spending.ts'
 
 type AttemptRequest = ModelRequest & { readonly hadEmpty: boolean; readonly refused: RefusedRequest }
 type CompletedStream = Extract<StreamResult, { kind: 'response' }>
@@ -184,11 +184,10 @@ export class RemoteModelSource implements ModelSource {
     request: AttemptRequest,
     signal: AbortSignal,
   ): Promise<SourceResult | { readonly kind: 'accepted' }> {
-    const { llm, environment } = this.#options
-    const { spending, clock } = environment
+    const { spending, clock } = this.#options.environment
     if (spending === undefined) return await this.#send(model, request, signal)
     this.#facts = await this.#loadFacts()
-    const estimate = estimateCall(llm, this.#facts, request, new Date(clock.now()))
+    const estimate = estimateCall(this.#options, this.#facts, request, new Date(clock.now()))
     const reservation = await spending.reserve(estimate, signal)
     if (reservation === undefined) return await this.#send(model, request, signal)
     if ('refusal' in reservation) {
@@ -269,7 +268,8 @@ export class RemoteModelSource implements ModelSource {
     const { llm, environment } = this.#options
     const own = finish?.usage.raw?.cost
     const at = new Date(environment.clock.now())
-    const cost = typeof own === 'number' ? own : priceTokens(llm, this.#facts, tokens, at)
+    const reported = typeof own === 'number' ? own : this.#facts.cost(tokens, at)
+    const cost = settingsPrice(llm, tokens) ?? reported
     const { input: inputTokens, output: outputTokens } = tokens
     return { inputTokens, outputTokens, cost: cost === undefined ? undefined : toMicros(cost) }
   }

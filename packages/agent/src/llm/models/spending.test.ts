@@ -41,7 +41,11 @@ function reply(response: ServerResponse): void {
 }
 
 /** A request with a guard that allows a number of tokens of output, or refuses. */
-function ask(allows: number | CallRefusal, settings: object = {}, signal = new AbortController().signal) {
+function ask(
+  allows: number | CallRefusal,
+  settings: object = {},
+  { signal = new AbortController().signal, fetch: send = fetch } = {},
+) {
   bodies = []
   const estimates: CallEstimate[] = []
   const uses: CallUse[] = []
@@ -55,7 +59,7 @@ function ask(allows: number | CallRefusal, settings: object = {}, signal = new A
   const priced = { input_cost_per_token: 0.001, output_cost_per_token: 0.01 }
   const model = openModel(
     llm.parse({ model: 'openai/m', base_url: url, api_key: 'k', num_retries: 0, ...priced, ...settings }),
-    { spending },
+    { spending, fetch: send },
   )
   const content = [{ type: 'text' as const, text: 'Kiel?', cache_prompt: false }]
   const messages: Message[] = [{ role: 'user', content, thinking_blocks: [] }]
@@ -134,7 +138,52 @@ test('a reply that breaks off or is stopped counts with its prompt and what was 
   expect(broken.uses[0]?.cost).toBeGreaterThan(prompt)
   const stop = new AbortController()
   answer = () => setTimeout(() => stop.abort(), 20)
-  const stopped = ask(100, {}, stop.signal)
+  const stopped = ask(100, {}, { signal: stop.signal })
   expect(await stopped.result).toEqual({ kind: 'aborted' })
   expect(stopped.uses).toMatchObject([{ outputTokens: 0, cost: prompt }])
+})
+
+test('prices in the settings come before the cost that a provider reports', async () => {
+  answer = (response) => {
+    write(response, delta('Wet.'), { ...end, usage: { ...usage, cost: 0 } })
+    response.end('data: [DONE]\n\n')
+  }
+  const own = ask(500)
+  expect(await own.result).toMatchObject({ cost: 1.1 })
+  expect(own.uses).toMatchObject([{ cost: 1_100_000 }])
+})
+
+test.each(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'])(
+  'a request that reached no server has cost nothing (%s)',
+  async (code) => {
+    const cause = Object.assign(new Error(code), { code })
+    const unreachable = () => Promise.reject(new TypeError('fetch failed', { cause }))
+    const { result, uses } = ask(500, {}, { fetch: unreachable })
+    expect(await result).toMatchObject({ kind: 'failure' })
+    expect(uses).toMatchObject([{ cost: 0 }])
+  },
+)
+
+const thinking = { model: 'anthropic/claude-sonnet-4-5', extended_thinking_budget: 32_000 }
+
+test.each([
+  ['reserved', { max_output_tokens: 8000 }, 40_000],
+  ['kept within what is allowed', { max_output_tokens: 8000 }, 6000],
+  ['kept within what is allowed without a limit', {}, 6000],
+  [
+    'kept within what is allowed, chosen by effort',
+    { extended_thinking_budget: 0, reasoning_effort: 'high' },
+    6000,
+  ],
+])('reasoning by a token budget is %s', async (_, settings, allowed) => {
+  const sent: { max_tokens: number; thinking?: { budget_tokens: number } }[] = []
+  const capture = (_url: unknown, init: RequestInit = {}) => {
+    sent.push(JSON.parse(String(init.body)))
+    return Promise.resolve(new Response('{}', { status: 400 }))
+  }
+  const { result, estimates } = ask(allowed, { ...thinking, ...settings }, { fetch: capture as typeof fetch })
+  await result
+  const [{ maxOutputTokens = 0 } = {}] = estimates
+  expect(sent[0]?.max_tokens).toBeLessThanOrEqual(Math.min(maxOutputTokens, allowed))
+  expect(sent[0]?.thinking?.budget_tokens).toBeGreaterThan(1000)
 })

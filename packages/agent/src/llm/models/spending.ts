@@ -2,6 +2,8 @@ import type { Llm } from '@slipway/protocol'
 import type { ModelFacts, TokenCounts } from '../catalogue/prices.ts'
 import type { ProviderFailure } from '../failures.ts'
 import type { ModelRequest } from '../model.ts'
+import { reasoningBudget } from '../request/call-options.ts'
+import type { ModelRoute } from '../route.ts'
 import type { CallEstimate } from '../spending-guard.ts'
 import { countTokens, countToolTokens } from '../tokens.ts'
 
@@ -9,7 +11,7 @@ import { countTokens, countToolTokens } from '../tokens.ts'
 const usualMaxOutput = 32_768
 
 /** Dollars for tokens: by the settings of a model, or by the price list; undefined without a price. */
-export function priceTokens(llm: Llm, facts: ModelFacts, tokens: TokenCounts, at: Date): number | undefined {
+function priceTokens(llm: Llm, facts: ModelFacts, tokens: TokenCounts, at: Date): number | undefined {
   return settingsPrice(llm, tokens) ?? facts.cost(tokens, at)
 }
 
@@ -23,14 +25,14 @@ export function settingsPrice(
 }
 
 export function estimateCall(
-  llm: Llm,
+  { llm, route }: { readonly llm: Llm; readonly route: ModelRoute },
   facts: ModelFacts,
   request: Pick<ModelRequest, 'messages' | 'tools' | 'maxOutputTokens'>,
   at: Date,
 ): CallEstimate {
   const inputTokens = countTokens(request.messages) + countToolTokens(request.tools)
-  const limits = [request.maxOutputTokens, llm.max_output_tokens].filter((limit) => limit !== undefined)
-  const maxOutputTokens = limits.length === 0 ? usualMaxOutput : Math.min(...limits)
+  const ofSettings = (llm.max_output_tokens ?? usualMaxOutput) + reasoningBudget(llm, route, request)
+  const maxOutputTokens = Math.min(request.maxOutputTokens ?? ofSettings, ofSettings)
   const price = (cacheWrite: number, output: number) =>
     priceTokens(llm, facts, { input: inputTokens, cacheRead: 0, cacheWrite, output }, at)
   // A prompt that the provider writes to its cache may cost more.
@@ -48,8 +50,8 @@ export function estimateCall(
 }
 
 /** Whether a provider may charge for the prompt of a request that failed before its reply began. */
-export function mayBeCharged({ status, isRefused }: ProviderFailure): boolean {
-  return status === undefined && isRefused !== true
+export function mayBeCharged({ status, isUnsent }: ProviderFailure): boolean {
+  return status === undefined && isUnsent !== true
 }
 
 /** Millionths of a dollar. */

@@ -42,7 +42,7 @@ export function callOptions(
   const capabilities = requestCapabilities(llm, route)
   const maxOutputTokens = outputLimit(llm, route, request)
   const thinks = request.maxOutputTokens === undefined || request.maxOutputTokens >= minThinkingOutput
-  const thinking = thinks ? reasoningOptions(llm, route, request.messages) : {}
+  const thinking = thinks ? reasoningOptions(llm, route, request) : {}
   const { reasoning, providerMembers = {}, headers } = thinking
   const cacheMembers = capabilities.hasCacheKey ? cacheOptions(llm, route, request.cacheKey) : {}
   return {
@@ -70,11 +70,15 @@ export function callOptions(
   }
 }
 
-function outputLimit(llm: Llm, { api }: ModelRoute, request: ModelRequest): number | undefined {
-  const limits = [request.maxOutputTokens, llm.max_output_tokens].filter((limit) => limit !== undefined)
+/** A limit of the request includes its reasoning; to one of the settings the library adds it. */
+function outputLimit(llm: Llm, route: ModelRoute, request: ModelRequest): number | undefined {
+  const { maxOutputTokens } = request
+  const own =
+    maxOutputTokens === undefined ? undefined : maxOutputTokens - reasoningBudget(llm, route, request)
+  const limits = [own, llm.max_output_tokens].filter((limit) => limit !== undefined)
   if (limits.length === 0) return undefined
   const limit = Math.min(...limits)
-  return api === 'responses' ? Math.max(limit, minResponsesOutput) : limit
+  return route.api === 'responses' ? Math.max(limit, minResponsesOutput) : limit
 }
 
 /** The Responses interface makes every member required unless `strict` is false. */
@@ -200,17 +204,33 @@ interface ReasoningOptions {
   readonly providerMembers?: ProviderOptions[string]
 }
 
-function reasoningOptions(llm: Llm, route: ModelRoute, messages: readonly Message[]): ReasoningOptions {
+/** Tokens of reasoning that the library adds to a limit of output. */
+export function reasoningBudget(
+  llm: Llm,
+  route: ModelRoute,
+  { messages, maxOutputTokens: limit }: Pick<ModelRequest, 'messages' | 'maxOutputTokens'>,
+): number {
+  const most = thinkingBudgets.find(([names]) => names.test(route.name))?.[1]
+  if (most === undefined || route.api === 'compatible' || !canThink(llm, route)) return 0
+  const level = toEffort(llm.reasoning_effort, route)
+  const wanted = llm.extended_thinking_budget || (level === undefined ? 0 : most)
+  const isShort = limit !== undefined && limit < minThinkingOutput
+  if (wanted === 0 || level === 'none' || isShort || hasUnsignedToolCalls(messages, route)) return 0
+  return Math.max(1024, Math.min(wanted, most, limit === undefined ? most : Math.floor(limit / 2)))
+}
+
+function reasoningOptions(llm: Llm, route: ModelRoute, request: ModelRequest): ReasoningOptions {
   const effort = llm.reasoning_effort
   if (route.api === 'compatible')
     return effort === undefined ? {} : { providerMembers: { reasoningEffort: effort } }
   if (!canThink(llm, route)) return {}
   const level = toEffort(effort, route)
-  const mostBudget = thinkingBudgets.find(([names]) => names.test(route.name))?.[1]
-  if (mostBudget !== undefined && level !== 'none') {
-    if (hasUnsignedToolCalls(messages, route)) return {}
-    const requestedBudget = llm.extended_thinking_budget
-    if (requestedBudget) return budgetThinking(route, Math.max(1024, Math.min(requestedBudget, mostBudget)))
+  if (level !== 'none' && thinkingBudgets.some(([names]) => names.test(route.name))) {
+    if (hasUnsignedToolCalls(request.messages, route)) return {}
+    const budget = reasoningBudget(llm, route, request)
+    // Without one in the settings and without a limit, the library chooses it by the effort.
+    const isOwn = llm.extended_thinking_budget || request.maxOutputTokens !== undefined
+    if (isOwn && budget > 0) return budgetThinking(route, budget)
   }
   if (route.api === 'google') return googleThinking(llm, level)
   if (route.api === 'chat' || route.api === 'responses') return openaiThinking(effort, route, level)
