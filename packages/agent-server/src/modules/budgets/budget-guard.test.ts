@@ -172,3 +172,14 @@ test('while no budget is known, a server that is away costs a call one question 
   expect(clock.monotonic() - before).toBeLessThanOrEqual(500)
   expect(sent.filter(({ method }) => method === 'PUT')).toHaveLength(2)
 })
+
+test('the fallbacks of a model do not wait once more for a server that is away', async () => {
+  const { guard, clock, settled } = open('lost')
+  const began = clock.monotonic()
+  for (const model of ['a/first', 'b/second', 'c/third'])
+    expect(await settled(guard.reserve({ ...estimate, model }, never))).toMatchObject({
+      code: 'LLMServiceUnavailableError',
+    })
+  expect(clock.monotonic() - began).toBeLessThanOrEqual(18_000)
+  await settled(guard[Symbol.asyncDispose]())
+})

@@ -41,6 +41,7 @@ const answerMs = 5_000
 /** A question is repeated so long; while no budget is known, it is not. */
 const askMs = 15_000
 const unlimitedMs = 60_000
+const awayMs = 5_000
 const retryMs = 500
 const maxRetryMs = 60_000
 /** Repeats of a settlement, about an hour. */
@@ -57,6 +58,8 @@ export class BudgetGuard implements SpendingGuard, AsyncDisposable {
   readonly #settling = new Set<Promise<void>>()
   /** Without a budget; undefined: one applies, or nothing is known. */
   #unlimitedUntil: number | undefined
+  /** After a question without an answer the next ones, as those of fallbacks, are not repeated. */
+  #awayUntil = 0
 
   constructor(options: BudgetGuardOptions) {
     this.#options = options
@@ -83,6 +86,7 @@ export class BudgetGuard implements SpendingGuard, AsyncDisposable {
         this.#unlimitedUntil = clock.monotonic() + unlimitedMs
         return undefined
       }
+      this.#awayUntil = clock.monotonic() + awayMs
       log('warn', 'the sandbox server does not say whether a budget allows a model call', { reason: answer })
       return {
         code: 'LLMServiceUnavailableError',
@@ -115,7 +119,9 @@ export class BudgetGuard implements SpendingGuard, AsyncDisposable {
   /** Repeats the question until there is an answer; a text says why there is none. */
   async #ask(id: string, body: object, signal: AbortSignal): Promise<Answer | string> {
     const { clock } = this.#options
-    const until = clock.monotonic() + (this.#unlimitedUntil === undefined ? askMs : 0)
+    const began = clock.monotonic()
+    const isRepeated = this.#unlimitedUntil === undefined && began >= this.#awayUntil
+    const until = began + (isRepeated ? askMs : 0)
     for (let wait = retryMs; ; wait *= 2) {
       const answer = await this.#send('PUT', id, body, signal)
       const isFinal = typeof answer !== 'string' && answer.status < 500 && answer.status !== 429
