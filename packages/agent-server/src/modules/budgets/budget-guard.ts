@@ -3,9 +3,10 @@
  * allow it, and tells it the cost afterwards.
  *
  * Without a budget it asks once a minute: a budget that is set while sandboxes run applies to them within
- * that time. While the sandbox server cannot be reached, the last that was known counts: without a budget
- * requests are made; with one, or when nothing is known yet, they are refused, since no other place knows
- * what is left. The refusal ends a run as any failure of a model does, and the next message asks again.
+ * that time. While the sandbox server cannot be reached, the last that was known counts: with a budget
+ * requests are refused, since no other place knows what is left; the refusal ends a run as any failure of a
+ * model does, and the next message asks again. Without one, or when nothing is known yet, they are made: a
+ * sandbox without a way to its server would never have a reply.
  *
  * The cost is told until it is known there, also after the reply was used; what is not told before this
  * process ends stays reserved in full.
@@ -56,8 +57,8 @@ export class BudgetGuard implements SpendingGuard, AsyncDisposable {
   readonly #options: BudgetGuardOptions
   readonly #closing = new AbortController()
   readonly #settling = new Set<Promise<void>>()
-  /** Without a budget; undefined: one applies, or nothing is known. */
-  #unlimitedUntil: number | undefined
+  /** No budget is known until then, and to be asked for from then on; undefined: one applies. */
+  #unlimitedUntil: number | undefined = 0
   /** After a question without an answer the next ones, as those of fallbacks, are not repeated. */
   #awayUntil = 0
 
