@@ -120,6 +120,8 @@ export interface TurnSettings {
   readonly clientTools: readonly ClientTool[] | undefined
   readonly responseSchema: Readonly<Record<string, unknown>> | undefined
   readonly door: DoorSettings
+  /** The conversation is a new copy, whose log may have the prompt of other settings. */
+  readonly isCopy: boolean
 }
 
 /** Another prompt or other tools open the runtime again, which ends programs that its tools have started. */
@@ -133,25 +135,27 @@ export async function configureTurn(
     agent: { ...now.agent, llm: turn.llm, agent_context: withSuffix(now.agent.agent_context, turn.suffix) },
     client_tools: turn.clientTools && [...turn.clientTools],
     response_schema: turn.responseSchema && { ...turn.responseSchema },
-    door: turn.door,
+    door: { ...turn.door, is_untold: isUntold || undefined },
   })
-  const [before, after] = [settings.current, toSettings(settings.current)]
+  const before = settings.current
+  let isUntold = before.door?.is_untold === true
   const isSame = (part: (settings: ResolvedSettings) => unknown) =>
-    isDeepStrictEqual(toJson(part(before)), toJson(part(after)))
+    isDeepStrictEqual(toJson(part(before)), toJson(part(toSettings(before))))
+  const isSamePrompt = isSame(({ agent, client_tools, response_schema }) => [
+    agent.agent_context,
+    client_tools,
+    response_schema,
+  ])
+  isUntold ||= state.hasSystemPrompt && (turn.isCopy || !isSamePrompt)
   if (isSame((all) => all)) return
   runs.assertIdle(state)
   secrets.addValuesFrom(turn.llm)
   await settings.change(toSettings, () =>
-    isSame(({ agent }) => agent) ? [] : [stateUpdate('agent', redact(after.agent, redactedText))],
+    isSame(({ agent }) => agent)
+      ? []
+      : [stateUpdate('agent', redact(toSettings(before).agent, redactedText))],
   )
-  if (
-    !isSame(({ agent, client_tools, response_schema }) => [
-      agent.agent_context,
-      client_tools,
-      response_schema,
-    ])
-  )
-    return await runtimes.reopen()
+  if (!isSamePrompt) return await runtimes.reopen()
   const runtime = await runtimes.opened()
   if (runtime !== undefined) runtime.model = runtime.openModel(turn.llm)
 }

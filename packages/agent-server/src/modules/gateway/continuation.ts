@@ -66,7 +66,9 @@ export function turnSettings(
   request: GatewayRequest,
   options: {
     /** The model of the request, where it counts. */
-    readonly model: Llm | undefined
+    readonly model: { readonly name: string; readonly llm: Llm } | undefined
+    /** The log may be older than the settings. */
+    readonly isCopy: boolean
     /** Undefined: as it is. */
     readonly suffix: { readonly text: string | undefined } | undefined
   },
@@ -77,7 +79,10 @@ export function turnSettings(
     Object.keys(replacing).length === 0 && clientTools === undefined && responseSchema === undefined
   const { model, suffix } = options
   if (isPlain && model === undefined && suffix === undefined && settings.door === undefined) return undefined
-  const base = model ?? restored(settings)
+  const base = model?.llm ?? restored(settings)
+  const { client_tools, response_schema } = settings
+  const own =
+    settings.door === undefined ? definedMembers({ client_tools, response_schema }) : settings.door.own
   const replaced = replaceableMembers
     .filter((name) => Object.hasOwn(replacing, name))
     .map((name) => [name, base[name] ?? null])
@@ -86,13 +91,16 @@ export function turnSettings(
     required_tools: requiredTools,
     cuts_replies: Object.hasOwn(replacing, 'max_output_tokens') || undefined,
     replaced: Object.fromEntries(replaced),
+    own,
+    profile: model?.name ?? settings.door?.profile,
   }
   return {
     llm: { ...base, ...replacing } as Llm, // members of a model, which the request has checked
     suffix: suffix === undefined ? settings.agent.agent_context?.system_message_suffix : suffix.text,
-    clientTools,
-    responseSchema,
+    clientTools: clientTools ?? own?.client_tools,
+    responseSchema: responseSchema ?? own?.response_schema,
     door,
+    isCopy: options.isCopy,
   }
 }
 

@@ -23,7 +23,7 @@ import { GatewayTurn } from './turn.ts'
 const modelPrefix = 'openhands_'
 /** Tag with the name of the profile that the conversation began with. */
 const profileTag = 'gateway'
-/** Tag of conversations that are removed at the end of their request. */
+/** Tag of conversations that are removed at the end of their request: with their id, which no copy has. */
 const unstoredTag = 'unstored'
 const titleLength = 50
 const noModelText =
@@ -103,7 +103,8 @@ export class Gateway {
     for (let isMore = true; isMore; ) {
       const { items } = await storage.conversations.search(query)
       let removed = 0
-      for (const { id } of items) {
+      for (const { id, tags } of items) {
+        if (tags[unstoredTag] !== id) continue
         // It may be in use on another server.
         if ((await storage.leases?.acquire(id))?.isOwn === false) continue
         await this.#remove(id)
@@ -123,8 +124,7 @@ export class Gateway {
     const { storage, registry } = createDeps
     const model = await this.#resolveModel(request.model)
     const source = await this.#findSource(request, options.conversationId)
-    const isFork =
-      source !== undefined && options.conversationId === undefined && this.#needsFork(source, request)
+    const isFork = source !== undefined && this.#needsFork(source, request, options)
     const id = isFork ? randomUUID() : (source?.record.id ?? options.conversationId ?? randomUUID())
     if (this.#inUse.has(id)) throw runningProblem()
     const admission = registry.admitRun(true)
@@ -178,8 +178,12 @@ export class Gateway {
     return record && { record, end: '', isLast: true }
   }
 
-  #needsFork({ record, isLast }: Source, { isStored }: GatewayRequest): boolean {
-    return !isLast || !isStored || this.#inUse.has(record.id)
+  #needsFork(
+    { record, isLast }: Source,
+    { isStored }: GatewayRequest,
+    { conversationId }: TurnOptions,
+  ): boolean {
+    return !isStored || (conversationId === undefined && (!isLast || this.#inUse.has(record.id)))
   }
 
   async #resolveModel(id: string): Promise<{ readonly name: string; readonly llm: Llm }> {
@@ -208,11 +212,11 @@ export class Gateway {
   ): Promise<Place> {
     const { createDeps } = this.#options
     const { id, source, isFork } = options
-    const tags = { [profileTag]: options.model.name, ...(request.isStored ? {} : { [unstoredTag]: 'true' }) }
+    const tags = { [profileTag]: options.model.name, ...(request.isStored ? {} : { [unstoredTag]: id }) }
     let { record } = source ?? { record: undefined }
     if (record !== undefined && source !== undefined && isFork)
       record = await forkConversation(createDeps, record, {
-        ...{ id, reset_metrics: true, from_event_id: source.end },
+        ...{ id, reset_metrics: true, from_event_id: source.end || undefined },
         ...{ tags: { ...record.tags, ...tags }, title: record.title ?? undefined },
       })
     // An imported one has no agent yet.
@@ -263,18 +267,22 @@ export class Gateway {
     {
       model,
       source,
+      isFork,
       isContinued,
     }: {
-      readonly model: { readonly llm: Llm }
+      readonly model: { readonly name: string; readonly llm: Llm }
       readonly source: Source | undefined
+      readonly isFork: boolean
       readonly isContinued: boolean
     },
   ): Promise<void> {
     const { prompt } = request
     const previous = source?.response?.facts
-    const isOtherModel = previous !== undefined && previous.members.model !== request.model
+    const present = conversation.settings.door?.profile ?? source?.record.tags[profileTag]
+    const isOtherModel = previous !== undefined && present !== model.name
     const settings = turnSettings(conversation, request, {
-      model: isOtherModel ? model.llm : undefined,
+      model: isOtherModel ? model : undefined,
+      isCopy: isFork,
       suffix:
         previous === undefined || !isContinued
           ? undefined

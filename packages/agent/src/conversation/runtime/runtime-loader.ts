@@ -27,8 +27,6 @@ export class RuntimeLoader {
   #environment: Promise<string> | undefined
   /** The runtime that is open now. */
   current: AgentRuntime | undefined
-  /** The prompt of the log is that of earlier settings. */
-  #hasNewPrompt = false
   /** It was prepared for a step: its servers and terminals may run. */
   hasSessionStarted = false
 
@@ -51,11 +49,10 @@ export class RuntimeLoader {
     return this.#runtime
   }
 
-  /** Opens it with the present settings when it is needed next, which a new system prompt tells the model. */
+  /** Opens it with the present settings when it is needed next. */
   async reopen(): Promise<void> {
     const runtime = await this.opened()
     this.#runtime = undefined
-    this.#hasNewPrompt = true
     await runtime?.close()
   }
 
@@ -94,7 +91,8 @@ export class RuntimeLoader {
       await this.#context.appendPatiently(() => events)
       await secrets.resolveAll()
     }
-    if (!this.#context.state.hasSystemPrompt || this.#hasNewPrompt) {
+    await this.#tellSettings(runtime)
+    if (!this.#context.state.hasSystemPrompt) {
       const environment = await this.environment(runtime)
       await this.#context.appendPatiently((now) => this.systemPromptEvents(now, runtime, environment))
     }
@@ -117,10 +115,8 @@ export class RuntimeLoader {
     runtime: AgentRuntime | undefined,
     environment: string | undefined,
   ): EventDraft[] {
-    const isRenewed = now.hasSystemPrompt && this.#hasNewPrompt
-    if ((now.hasSystemPrompt && !isRenewed) || runtime === undefined || runtime.needsConnect) return []
-    this.#hasNewPrompt = false
-    return [this.#systemPromptEvent(runtime, isRenewed ? toldEnvironment(now) : environment)]
+    if (now.hasSystemPrompt || runtime === undefined || runtime.needsConnect) return []
+    return [this.#systemPromptEvent(runtime, environment)]
   }
 
   /** What the first prompt says about machine and workspace; it is looked for once in a conversation. */
@@ -168,6 +164,16 @@ export class RuntimeLoader {
         this.#context.publish({ kind: 'stats', value: stats.snapshot() })
       },
     }
+  }
+
+  /** Tells the settings of a request by a new system prompt, once, also after a kill between the two. */
+  async #tellSettings(runtime: AgentRuntime): Promise<void> {
+    const { settings } = this.#context
+    if (settings.current.door?.is_untold !== true || runtime.needsConnect) return
+    await settings.change(
+      (now) => ({ ...now, door: { ...now.door, is_untold: undefined } }),
+      (now) => [this.#systemPromptEvent(runtime, toldEnvironment(now))],
+    )
   }
 
   /** Stores the plugins' pinned versions; announces later plugins by a new system prompt. */

@@ -10,6 +10,12 @@ export interface DoorSettings {
   readonly cuts_replies?: boolean | undefined
   /** Members of the model that the request replaces, as they were before; null: absent. */
   readonly replaced?: Readonly<Record<string, unknown>> | undefined
+  /** What the conversation has apart from requests. */
+  readonly own?: Partial<Pick<StartConversationRequest, 'client_tools' | 'response_schema'>> | undefined
+  /** The profile of the model, where a request has changed it. */
+  readonly profile?: string | undefined
+  /** The prompt of the log is that of earlier settings. */
+  readonly is_untold?: boolean | undefined
 }
 
 /** What a conversation was started with, its agent resolved, secrets in clear. */
