@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'b31f05a446bdd2224ac0992e6bb4edd39dbe4e6218b952df8231a29f115c0813'
+const expectedHash = 'caba47dc219e33e345d80652e96ceb2442fced478ac4cdcea67dd111430d8523'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

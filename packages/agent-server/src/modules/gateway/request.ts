@@ -41,6 +41,7 @@ export interface GatewayRequest {
 }
 
 type JsonObject = Readonly<Record<string, unknown>>
+type AllowedValues = Readonly<Record<string, ((value: unknown) => boolean) | undefined>>
 
 /** Members of the model that requests replace. */
 export const replaceableMembers = [
@@ -161,7 +162,7 @@ function samplingOf({ temperature, top_p }: Pick<ChatRequest, 'temperature' | 't
 /** A Problem with the first member that asks for what is not done. */
 function assertKnown(body: JsonObject, known: ReadonlySet<string>): void {
   for (const [name, value] of Object.entries(body)) {
-    if (known.has(name) || value === undefined || value === null || harmless[name]?.(value)) continue
+    if (known.has(name) || value === undefined || value === null || allows(harmless, name, value)) continue
     const isKnown = Object.hasOwn(harmless, name)
     const what = isKnown ? `'${name}' with this value` : `'${firstChars(name, 100)}'`
     throw refusedMember(firstChars(name, 100), `${what} is not supported`)
@@ -172,13 +173,14 @@ function assertKnown(body: JsonObject, known: ReadonlySet<string>): void {
   assertMembers(options, 'stream_options', { include_usage: () => true, include_obfuscation: isFalse })
 }
 
-function assertMembers(
-  value: unknown,
-  place: string,
-  known: Readonly<Record<string, ((value: unknown) => boolean) | undefined>>,
-): void {
+/** Names that every object inherits are unknown too. */
+function allows(known: AllowedValues, name: string, value: unknown): boolean {
+  return Object.hasOwn(known, name) && known[name]?.(value) === true
+}
+
+function assertMembers(value: unknown, place: string, known: AllowedValues): void {
   for (const [name, member] of Object.entries(isRecord(value) ? value : {}))
-    if (member !== undefined && member !== null && known[name]?.(member) !== true)
+    if (member !== undefined && member !== null && !allows(known, name, member))
       throw refusedMember(`${place}.${name}`, `'${place}.${name}' with this value is not supported`)
 }
 
@@ -222,8 +224,10 @@ function readChoice(choice: unknown, names: readonly string[]) {
   if (choice === 'required' && names.length > 0) return { names, isRequired: true }
   if (type === 'function' && names.includes(name)) return { names: [name], isRequired: true }
   const allowed: unknown[] = Array.isArray(tools) ? tools : []
-  const allowedNames = allowed.map((tool) => String(Object(tool).name ?? Object(Object(tool).function).name))
-  if (type === 'allowed_tools' && allowedNames.every((one) => names.includes(one)))
+  const allowedNames = names.filter((one) =>
+    allowed.some((tool) => one === (Object(tool).name ?? Object(Object(tool).function).name)),
+  )
+  if (type === 'allowed_tools' && allowed.length > 0 && allowedNames.length === allowed.length)
     return { names: mode === 'none' ? [] : allowedNames, isRequired: mode === 'required' }
   throw refusedMember('tool_choice', 'It names no tool of the request')
 }

@@ -66,7 +66,9 @@ export function responseHandlers(deps: ResponseDeps): Handlers<ResponseRoutes> {
         if (!body.stream && !body.background) await started.finish()
       }
     },
-    async getResponse({ params }) {
+    async getResponse({ params, query }) {
+      if (query.stream === 'true')
+        throw refusedMember('stream', 'A response is streamed when it is created only')
       return { json: responseResource(await findResponse(storage, params.response_id)) }
     },
     async deleteResponse({ params }) {
@@ -83,6 +85,7 @@ export function responseHandlers(deps: ResponseDeps): Handlers<ResponseRoutes> {
       const all = shownInput(facts.input, place)
       const ordered = query.order === 'asc' ? all : all.toReversed()
       const begin = query.after === undefined ? 0 : ordered.findIndex(({ id }) => id === query.after) + 1
+      if (query.after !== undefined && begin === 0) throw refusedMember('after', 'There is no such item')
       const data = ordered.slice(begin, begin + query.limit)
       const ids = { first_id: data.at(0)?.id ?? null, last_id: data.at(-1)?.id ?? null }
       return { json: { object: 'list', data, ...ids, has_more: begin + data.length < ordered.length } }
@@ -138,14 +141,17 @@ async function streamResponse(
     ...{ conversation, log: storage.log, after: conversation.state.position, isStructured, clock },
   })
   const run = turn.complete()
+  // Its failure is read below, unless the caller or the conversation has gone before.
+  run.catch(() => undefined)
+  const stored = turn.sent.then(async () => await getResponse(storage, placeOf(started)))
   // What fails before the message is stored is answered with a status.
-  await turn.sent.catch(async (error: unknown) => {
+  const view = await stored.catch(async (error: unknown) => {
     stream[Symbol.dispose]()
     await run.catch(() => undefined)
     await started.finish()
     throw error
   })
-  const begin = beginningResource(await getResponse(storage, placeOf(started)))
+  const begin = beginningResource(view)
   async function* events(): AsyncGenerator<StreamEvent | undefined> {
     using _ = stream
     try {
@@ -162,6 +168,10 @@ async function streamResponse(
       await started.finish()
       if (timeout === undefined) yield { type: endType(response.status), response }
       else yield { type: 'error', ...streamError(timeout) }
+    } catch (error) {
+      // The conversation was deleted.
+      if (!(error instanceof Problem)) throw error
+      yield { type: 'error', ...streamError(error) }
     } finally {
       await started.finish()
     }

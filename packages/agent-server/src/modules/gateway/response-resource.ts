@@ -13,9 +13,9 @@ export function responseMembers(body: ResponsesRequest, { options }: GatewayRequ
     previous_response_id: body.previous_response_id ?? null,
     instructions: body.instructions ?? null,
     metadata: body.metadata ?? {},
-    tools: clientTools.map(({ name, description, parameters }, index) => ({
+    tools: clientTools.map(({ name, description, parameters }) => ({
       ...{ type: 'function', name, description, parameters },
-      strict: (body.tools?.[index]?.strict as boolean | undefined) ?? null, // shown as it came
+      strict: (body.tools?.find((tool) => tool.name === name)?.strict as boolean | undefined) ?? null, // shown as it came
     })),
     tool_choice: body.tool_choice ?? (hasTools ? 'auto' : 'none'),
     parallel_tool_calls: hasTools,

@@ -55,7 +55,8 @@ export function continuedConversation(body: unknown): string | undefined {
   const items: unknown = input ?? messages
   if (!Array.isArray(items)) return undefined
   const { call_id: callId, tool_call_id: toolCallId } = Object(items.findLast(hasCallId))
-  return parseClientCallId(String(callId ?? toolCallId))?.conversation
+  const id: unknown = callId ?? toolCallId
+  return typeof id === 'string' ? parseClientCallId(id)?.conversation : undefined
 }
 
 function hasCallId(item: unknown): boolean {

@@ -73,6 +73,10 @@ export const responsesResponse = looseComponent('ResponsesResponse', {
     .nullable(),
 })
 
+export const getResponseQuery = z.object({
+  stream: z.enum(['true', 'false']).optional().meta({ description: 'Only `false` is supported.' }),
+})
+
 export const inputItemsQuery = z.object({
   order: z.enum(['asc', 'desc']).default('desc'),
   limit: z.coerce.number().int().min(1).max(100).default(20),

@@ -4,6 +4,7 @@ import { defineRoutes, route } from '../../core/route.ts'
 import { chatCompletion, chatRequest, gatewayModel, modelList } from './chat-completion.ts'
 import {
   deletedResponse,
+  getResponseQuery,
   inputItemList,
   inputItemsQuery,
   responseParams,
@@ -68,7 +69,12 @@ export const gatewayRoutes = defineRoutes('gateway', {
     summary: 'Get a response',
     ...openai,
     params: responseParams,
-    responses: { ...ok('As it is now.', responsesResponse), ...unknownResponse },
+    query: getResponseQuery,
+    responses: {
+      ...ok('As it is now.', responsesResponse),
+      400: { description: 'It is to be streamed.' },
+      ...unknownResponse,
+    },
   }),
   deleteResponse: route.delete('/v1/responses/{response_id}', {
     summary: 'Delete a response',
