@@ -17,7 +17,7 @@ export function addAuditCommands(slipway: Command, run: RunWithClient): void {
     )
   filterOptions(audit.command('export').description('write all lines that match, the newest first'))
     .addOption(new Option('--format <name>', 'of the lines').choices(['jsonl', 'csv']).default('jsonl'))
-    .option('-o, --output <file>', 'the file; the standard output unless given')
+    .option('--output <file>', 'the file; the standard output unless given')
     .action((flags: AuditFlags & { format: 'jsonl' | 'csv'; output?: string }) =>
       run(async (context) => (await load()).exportAuditCommand(context, flags)),
     )

@@ -43,3 +43,14 @@ test('the help of the configuration names each setting of the file', () => {
   const shown = [...help.join('').matchAll(/^ {2}(\w+\.\w+), [A-Z_]+/gm)].map(([, key]) => key)
   expect(shown).toEqual([...fileSettings.keys()])
 })
+
+test('no command gives a flag of all commands another meaning', () => {
+  const ofAll = slipway.options.flatMap(({ short, long }) => [short, long])
+  const taken = commands
+    .filter((command) => command !== slipway)
+    .flatMap((command) => {
+      const flags = command.options.flatMap(({ short, long }) => [short, long])
+      return flags.filter((flag) => flag && ofAll.includes(flag)).map((flag) => `${pathOf(command)} ${flag}`)
+    })
+  expect(taken).toEqual([])
+})

@@ -345,7 +345,9 @@ function addAppChangeCommands(app: Command, run: RunWithClient): void {
 }
 
 function startRequest(message: string, flags: Omit<StartFlags, 'follow' | 'here'>) {
-  const { repository, branch, sandbox, spec, model, profile, title } = flags
+  const { repository, branch, sandbox, spec, model, profile, title, conversation, ...unread } = flags
+  // A flag that is not read is an error of types.
+  unread satisfies { readonly [name in keyof typeof unread]: never }
   return {
     initial_message: { content: message },
     selected_repository: repository,
@@ -355,5 +357,6 @@ function startRequest(message: string, flags: Omit<StartFlags, 'follow' | 'here'
     llm_model: model,
     llm_profile: profile,
     title,
+    conversation_id: conversation,
   }
 }
