@@ -84,8 +84,8 @@ test('lines of the audit have stars for whatever a server was given', async () =
     docs: { ...server, headers: { 'X-Team': 'canary-of-a-server' } },
     tool: mcpServer.parse({ command: 'tool', env: { TEAM: 'canary-of-a-server' } }),
   }
-  for (const [name, one] of Object.entries(given))
-    await new AuditTrail(route, 7).run(() => organizations.saveMcpServer('o', name, one))
+  for (const [at, [name, one]] of Object.entries(given).entries())
+    await new AuditTrail(route, at).run(() => organizations.saveMcpServer('o', name, one))
   const { items } = await controlPlane.audit.search({ action: 'share', limit: 5 })
   expect(items.map(({ after }) => after)).toMatchObject([
     { servers: { tool: { command: 'tool', env: { TEAM: '**********' } } } },
