@@ -55,7 +55,8 @@ export async function promptForConfirmation(
         { value: 'later', label: 'Decide later' },
         ...(pages.next === undefined ? [] : [{ value: 'show', label: pages.next }]),
       ],
-      ...(pages.isOpen ? { initialValue: 'show' } : {}),
+      // Enter once more than there are pages allows nothing.
+      ...(pages.isOpen ? { initialValue: pages.next === undefined ? 'later' : 'show' } : {}),
       output,
       signal,
     })
@@ -92,9 +93,9 @@ class QuestionPages {
     return `Show lines ${this.#at + 1} to ${to} of ${this.#rows.length}`
   }
 
-  /** The user reads on. */
+  /** The user has read on. */
   get isOpen(): boolean {
-    return this.#isOpen && this.next !== undefined
+    return this.#isOpen
   }
 
   start(): string {
