@@ -27,7 +27,8 @@ export function errorMessage(
     (error instanceof Problem && error.code === 'not_found')
   const advice = kind === 'sandbox' ? sandboxKeyAdvice(keySource) : keyAdvice(keySource)
   const message = unwritableHome(error, env) ?? baseMessage(error, { ...serverAdvice, 401: advice })
-  return isNotFound && notFoundHint !== undefined ? `${message}\n${notFoundHint}` : message
+  const isForeign = error instanceof CallError && error.isForeign
+  return isNotFound && !isForeign && notFoundHint !== undefined ? `${message}\n${notFoundHint}` : message
 }
 
 function baseMessage(error: unknown, advice: Advice): string {
@@ -83,8 +84,9 @@ export function explainSandboxServerError(error: unknown, keySource: string | un
 
 type Advice = Readonly<Record<number, string>>
 
-function withAdvice({ detail, status }: CallError, advice: Advice): string {
-  const next = advice[status] ?? (status >= 500 ? 'The log of the server has more.' : undefined)
+function withAdvice({ detail, status, isForeign }: CallError, advice: Advice): string {
+  const ofServer = advice[status] ?? (status >= 500 ? 'The log of the server has more.' : undefined)
+  const next = isForeign ? foreignAnswer : ofServer
   return [sanitizeLine(detail), ...(next === undefined ? [] : [next])].join('\n')
 }
 
@@ -115,6 +117,8 @@ function keyAdvice(keySource: string | undefined): string {
   return `${problem} ${next}`
 }
 
+const foreignAnswer =
+  'This is the answer of a proxy or of another program, not of the server: check the address, and that the server runs.'
 const serverAdvice: Advice = {
   404: '"slipway ls" lists what is there.',
   429: 'Try again in a moment.',
@@ -126,8 +130,8 @@ const noApiKey =
   'No key was sent. Set SLIPWAY_API_KEY to an API key of the sandbox server. It prints one at its first start;\n' +
   'started with "slipway sandbox-server --new-key" it makes another one.'
 const wrongApiKey =
-  'The server does not accept the key of SLIPWAY_API_KEY: it is wrong, expired or revoked. Started with\n' +
-  '"slipway sandbox-server --new-key" the server makes another one.'
+  'The server does not accept the key of SLIPWAY_API_KEY: it is wrong, expired or revoked. An administrator\n' +
+  'makes another one: "slipway keys add --user NAME", or, for the first administrator, "slipway sandbox-server --new-key".'
 const sandboxServerAdvice: Advice = {
   404: sandboxServerLists,
   410: sandboxServerLists,

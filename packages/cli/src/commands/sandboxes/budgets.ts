@@ -96,7 +96,13 @@ export async function grantBudgetCommand(
     body: { amount, note },
     signal,
   })
-  await printResult(isJson, answered, `granted ${formatDollars(answered.granted ?? 0)}`)
+  const { granted, scope, user_name, user_id } = answered
+  const of = scope === 'organization' ? 'an organisation, asked for by ' : ''
+  await printResult(
+    isJson,
+    answered,
+    `granted ${formatDollars(granted ?? 0)} to ${of}${sanitizeLine(user_name ?? user_id)}`,
+  )
 }
 
 export async function denyBudgetCommand(
@@ -138,16 +144,19 @@ export function budgetTable(items: readonly Budget[]): string {
 }
 
 function requestTable(items: readonly BudgetRequest[], hasHead: boolean): string {
-  const rows = items.map(({ id, status, amount, granted, user_name, user_id, reason, note, created_at }) => [
-    sanitizeLine(id),
-    status,
-    formatDollars(amount) + (granted === null ? '' : ` → ${formatDollars(granted)}`),
-    relativeTime(String(created_at)),
-    sanitizeLine(user_name ?? user_id),
-    sanitizeLine(note === null ? reason : `${reason} (${note})`),
-  ])
-  const head = ['ID', 'STATUS', 'AMOUNT', 'ASKED', 'BY', 'REASON']
-  return table(rows, [38, 9, 19, 12, 16], hasHead ? head : undefined)
+  const rows = items.map(
+    ({ id, status, scope, amount, granted, user_name, user_id, reason, note, created_at }) => [
+      sanitizeLine(id),
+      status,
+      scope,
+      formatDollars(amount) + (granted === null ? '' : ` → ${formatDollars(granted)}`),
+      relativeTime(String(created_at)),
+      sanitizeLine(user_name ?? user_id),
+      sanitizeLine(note === null ? reason : `${reason} (${note})`),
+    ],
+  )
+  const head = ['ID', 'STATUS', 'OF', 'AMOUNT', 'ASKED', 'BY', 'REASON']
+  return table(rows, [38, 9, 14, 19, 12, 16], hasHead ? head : undefined)
 }
 
 function formatDollars(dollars: number): string {
