@@ -38,7 +38,7 @@ export default defineConfig({
           name: 'plain',
           isolate: false,
           include: ['**/*.test.ts'],
-          exclude: [dependencies, ...notPlain, ...costlyPlainFiles],
+          exclude: [dependencies, ...notPlain, costlyPlainFiles],
         },
       },
       {
@@ -58,7 +58,7 @@ export default defineConfig({
         test: {
           name: 'costly',
           isolate: false,
-          include: [...costlyPlainFiles],
+          include: [costlyPlainFiles],
           exclude: [dependencies, ...notPlain],
         },
       },

@@ -304,22 +304,9 @@ export function leftToNight(project: string, env: Readonly<Record<string, string
 
 /**
  * Plain files that `npm test` leaves to `npm run test:all`, so that it stays below 300 seconds of CPU time:
- * black-box tests of each feature, which the unit tests, `conformance/wire` and the smokes have in part, and
- * the costliest of the packages.
+ * black-box tests of each feature, which the unit tests, `conformance/wire` and the smokes have in part.
  */
-export const costlyPlainFiles: readonly string[] = [
-  'conformance/{agent-server,clients,map}/**/*.test.ts',
-  'packages/agent-server/src/core/server/heap.test.ts',
-  'packages/agent-server/src/modules/files/archive.test.ts',
-  'packages/agent/src/llm/models/endless-answers.test.ts',
-  'packages/agent/src/llm/refusals/refusals.test.ts',
-  'packages/agent/src/tools/calls/meant-calls.test.ts',
-  'packages/agent/src/tools/files/exchanged-link.test.ts',
-  'packages/agent/src/tools/files/listing.test.ts',
-  'packages/storage/src/sqlite/event-log/index-check.test.ts',
-  'packages/storage/src/sqlite/failed-sync.test.ts',
-  'packages/storage/src/sqlite/faults.test.ts',
-]
+export const costlyPlainFiles = 'conformance/{agent-server,clients,map}/**/*.test.ts'
 
 /** The projects that `npm test` runs; `npm run test:all` runs the others too. */
 export const dailyProjects = ['plain', 'smoke']
