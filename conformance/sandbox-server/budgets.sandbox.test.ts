@@ -10,7 +10,9 @@ import {
   waitFor,
 } from '../support/sandbox-server/user.ts'
 
-/** A budget in money of a user whose agents run in two sandboxes, with a provider that counts what it sells. */
+/**
+ * A budget in money of a user whose agents run in two sandboxes, with a provider that counts what it sells.
+ */
 
 interface Budget {
   readonly spent: number

@@ -98,7 +98,8 @@ export const warmPoolScenario: CrashScenario = {
   env: { SLIPWAY_WARM_POOL: '1' },
   async run(server, client) {
     await retryUntil(server, () => expect(pooledStatuses(server)).toEqual(['RUNNING']))
-    // Its own reads have what is synced alone, this one of another process has more: a later write is behind it.
+    // Its own reads have what is synced alone, this one of another process has more: a later write is behind
+    // it.
     const secret = { name: `AFTER_${client.name.replaceAll('-', '_')}`, value: 'x' }
     expect((await server.requestJson('POST', '/api/v1/secrets', secret)).status).toBe(201)
     const { id } = await client.request('create', () => server.startSandbox())

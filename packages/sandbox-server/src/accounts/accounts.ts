@@ -43,8 +43,8 @@ export class Accounts {
   }
 
   /**
-   * From a profile, the settings, the organisation or the server, with the name `model`; a profile of the user
-   * comes before a shared one. A Problem `invalid` without any.
+   * From a profile, the settings, the organisation or the server, with the name `model`; a profile of the
+   * user comes before a shared one. A Problem `invalid` without any.
    */
   async model(
     owner: string | null,

@@ -42,7 +42,10 @@ export class UserLlmProfiles {
     })
   }
 
-  /** `promoted`: the first of those that are left, when the active one was removed; with `isPromoting` false none. */
+  /**
+   * `promoted`: the first of those that are left, when the active one was removed; with `isPromoting` false
+   * none.
+   */
   async remove(
     owner: string | null,
     name: string,

@@ -16,7 +16,10 @@ const now = () => Date.now() * 1000
 const [blue, red] = ['5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0caa', '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0cbb'] as const
 const people = { olga: 'owner', adam: 'admin', mia: 'member' } as const
 
-/** The organisation blue with a member of each role; of red and `sue` they know nothing. `root` is of the server. */
+/**
+ * The organisation blue with a member of each role; of red and `sue` they know nothing. `root` is of the
+ * server.
+ */
 async function openServer() {
   const trial = await openTestControlPlane()
   const { controlPlane } = trial

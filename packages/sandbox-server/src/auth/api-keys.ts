@@ -54,8 +54,9 @@ export async function issueApiKey(
 }
 
 /**
- * Another key (`key`: one that the caller has made) with the rights of `old`, which ends at `endsAt` with all that was made with it; null: now. A
- * Problem `forbidden` where the creator's key was made with the old one: it would outlive its maker.
+ * Another key (`key`: one that the caller has made) with the rights of `old`, which ends at `endsAt` with
+ * all that was made with it; null: now. A Problem `forbidden` where the creator's key was made with the old
+ * one: it would outlive its maker.
  */
 export async function rotateApiKey(
   users: UserRows,

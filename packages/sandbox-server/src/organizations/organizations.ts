@@ -1,13 +1,13 @@
 /**
  * What an organisation gives to the work of its members, and what it allows.
  *
- * Problem: a team has one key of a model and one MCP server, and its members are not to use others. Idea: work
- * belongs to the organisation of its request (`Scope`). Where the control plane starts something, it adds what
- * the organisation shares and refuses what it does not allow.
+ * Problem: a team has one key of a model and one MCP server, and its members are not to use others. Idea:
+ * work belongs to the organisation of its request (`Scope`). Where the control plane starts something, it
+ * adds what the organisation shares and refuses what it does not allow.
  *
  * Invariants:
- * - What is shared reaches sandboxes of members and no answer: routes show names, and to owners and admins the
- *   rest without secrets. It is sealed in documents of the organisation, whose name is that of no user.
+ * - What is shared reaches sandboxes of members and no answer: routes show names, and to owners and admins
+ *   the rest without secrets. It is sealed in documents of the organisation, whose name is that of no user.
  * - A profile or server of the member's own of the same name comes first: what an admin adds changes nothing
  *   that a member has set. Their members are never mixed, so no key goes to an address of somebody else.
  * - Limits are for what the control plane chooses. Who holds the session key of a sandbox may give its agent
@@ -125,7 +125,10 @@ export class OrganizationLimits {
     this.#specs = specs
   }
 
-  /** A Problem `forbidden` for a model, one of its fallbacks, or one in its request body, that is not allowed. */
+  /**
+   * A Problem `forbidden` for a model, one of its fallbacks, or one in its request body, that is not
+   * allowed.
+   */
   requireModel(model: Pick<Llm, 'model'> & Partial<Llm>): void {
     const allowed = this.#org?.allowed_models ?? undefined
     const refused = allowed && namesOf(model).find((name) => !allowed.some((one) => matches(one, name)))
@@ -140,7 +143,9 @@ export class OrganizationLimits {
     if (!this.allowsSpec(spec)) throw this.#refusal('sandbox spec', spec, this.#org?.allowed_specs ?? [])
   }
 
-  /** The spec that is asked for, otherwise the first that is allowed; undefined: the default of the server. */
+  /**
+   * The spec that is asked for, otherwise the first that is allowed; undefined: the default of the server.
+   */
   chooseSpec(requested: string | undefined): string | undefined {
     if (requested === undefined && !this.#org?.allowed_specs) return undefined
     const spec = requested ?? this.#specs.find((id) => this.allowsSpec(id)) ?? this.#specs[0]

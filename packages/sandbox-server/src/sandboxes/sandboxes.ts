@@ -65,7 +65,10 @@ export class Sandboxes implements AsyncDisposable {
     this.#parts = assemble(options)
   }
 
-  /** Problems: `invalid` (spec, id), `forbidden` (spec), `too_many` at the limit, `conflict` when another sandbox has the id. */
+  /**
+   * Problems: `invalid` (spec, id), `forbidden` (spec), `too_many` at the limit, `conflict` when another
+   * sandbox has the id.
+   */
   async start(scope: Scope, options: StartSandboxOptions = {}): Promise<SandboxRow> {
     const owner = must(scope.owner, 'the owner of a sandbox')
     const chosen = await this.#parts.chooseSpec?.(scope.org, options.spec)

@@ -8,7 +8,7 @@
  * model does, and the next message asks again. Without one, or when nothing is known yet, they are made: a
  * sandbox without a way to its server would never have a reply.
  *
- * The cost is told until it is known there, also after the reply was used; what is not told before this
+ * The cost is reported until it is known there, also after the reply was used; what is not reported before this
  * process ends stays reserved in full.
  */
 import { randomUUID } from 'node:crypto'
@@ -158,12 +158,12 @@ export class BudgetGuard implements SpendingGuard, AsyncDisposable {
       if (status !== undefined && (status !== 404 || at >= unknownTries || signal.aborted)) return
       if (signal.aborted) break
     }
-    log('warn', 'the cost of a model call was not told: it counts as the most that it could be', {
+    log('warn', 'the cost of a model call was not reported: it counts as the most that it could be', {
       reservation: id,
     })
   }
 
-  /** The status of a final answer; undefined: it is to be told again. */
+  /** The status of a final answer; undefined: it is to be reported again. */
   async #tell(id: string, body: object): Promise<number | undefined> {
     const answer = await this.#send('POST', `${id}/settle`, body)
     if (typeof answer === 'string' || answer.status >= 500) return undefined

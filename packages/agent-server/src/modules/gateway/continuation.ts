@@ -19,7 +19,9 @@ export interface Source {
   readonly response?: ResponseView | undefined
 }
 
-/** The response that a request names, or the calls that it answers; undefined when it begins something new. */
+/**
+ * The response that a request names, or the calls that it answers; undefined when it begins something new.
+ */
 export async function findSource(storage: Storage, request: GatewayRequest): Promise<Source | undefined> {
   const { previousResponseId: id, prompt } = request
   if (id === undefined) return await findCalls(storage, prompt.results)

@@ -8,11 +8,11 @@ import type { RemakeState, Workload } from './workload.ts'
 /*
  * Pods that the controller of kubernetes-sigs/agent-sandbox makes, from one object of kind Sandbox each.
  *
- * A Sandbox has the template of a Pod and an operating mode. While it is Running, the controller makes the Pod
- * whenever it is missing, also after a drain; a Pod that has failed stays. While it is Suspended, the
- * controller deletes the Pod. The Pod has the name of the Sandbox and the labels of the template, so all that
- * reads Pods works as without the controller. The volume stays ours: it is the anchor of the other objects,
- * and has to exist before a Sandbox and after it.
+ * A Sandbox has the template of a Pod and an operating mode. While it is Running, the controller makes the
+ * Pod whenever it is missing, also after a drain; a Pod that has failed stays. While it is Suspended, the
+ * controller deletes the Pod. The Pod has the name of the Sandbox and the labels of the template, so all
+ * that reads Pods works as without the controller. The volume stays ours: it is the anchor of the other
+ * objects, and has to exist before a Sandbox and after it.
  *
  * Invariants: a Pod is deleted by way of its Sandbox alone, as the controller would make it again; and the
  * template changes only while no Pod is there, as the controller does not compare a Pod with it.

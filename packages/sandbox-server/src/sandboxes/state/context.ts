@@ -55,7 +55,9 @@ export interface SandboxesOptions extends Lifetimes {
   readonly diskReserve?: {
     readonly directory: string
     readonly bytes: number
-    /** Directories of backends on other file systems, by their names: watched for limits, without a reserve. */
+    /**
+     * Directories of backends on other file systems, by their names: watched for limits, without a reserve.
+     */
     readonly otherDisks?: ReadonlyMap<string, string>
   }
   /** Bytes on that file system above which a sandbox is paused whose spec has no limit; 0: none. */

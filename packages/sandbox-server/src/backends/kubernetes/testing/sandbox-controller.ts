@@ -9,8 +9,8 @@ import type { TestCluster } from './test-cluster.ts'
  * The custom resource of kubernetes-sigs/agent-sandbox and something that makes its Pods.
  *
  * With SLIPWAY_TEST_AGENT_SANDBOX (a folder with `controller` and `sandboxes.yaml`, which `.ci/cluster
- * build_agent_sandbox <checkout>` makes), both are the published ones. Without it they are of these tests: the
- * module is not on the Go module proxy, so the gate cannot build it. Ours has what its source does for a
+ * build_agent_sandbox <checkout>` makes), both are the published ones. Without it they are of these tests:
+ * the module is not on the Go module proxy, so the gate cannot build it. Ours has what its source does for a
  * Sandbox of our shape: a Pod of its name while it is Running, none while it is Suspended, and the condition
  * Ready with the reason why not.
  */
