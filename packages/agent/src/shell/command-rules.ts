@@ -1,4 +1,5 @@
 import type { CommandRule } from '@slipway/protocol'
+import { matchesStars } from '@slipway/shared/text'
 import { parseScript, type ShellCall } from './script.ts'
 import { unknownText } from './words.ts'
 
@@ -41,29 +42,8 @@ function isPlain({ assignments, writes }: ShellCall): boolean {
   return assignments.size === 0 && writes.every((path) => path === '/dev/null')
 }
 
-/** In time proportional to the product of the lengths, whatever the pattern. */
+/** `*` stands for any text; one at the end, behind a space, for nothing too. */
 export function matchesPattern(text: string, pattern: string): boolean {
-  if (pattern.endsWith(' *') && matchesGlob(text, pattern.slice(0, -2))) return true
-  return matchesGlob(text, pattern)
-}
-
-function matchesGlob(text: string, pattern: string): boolean {
-  let at = 0
-  let patternAt = 0
-  let star = -1
-  let starText = 0
-  while (at < text.length) {
-    if (pattern[patternAt] === '*') {
-      star = patternAt++
-      starText = at
-    } else if (pattern[patternAt] === text[at]) {
-      patternAt++
-      at++
-    } else if (star >= 0) {
-      patternAt = star + 1
-      at = ++starText
-    } else return false
-  }
-  while (pattern[patternAt] === '*') patternAt++
-  return patternAt === pattern.length
+  if (pattern.endsWith(' *') && matchesStars(text, pattern.slice(0, -2))) return true
+  return matchesStars(text, pattern)
 }

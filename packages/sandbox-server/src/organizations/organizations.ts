@@ -16,6 +16,7 @@
 import { type Llm, llm, type McpServer, mcpServers, Problem } from '@slipway/protocol'
 import { isRecord, mapMembers } from '@slipway/shared/json'
 import { redact, redactedText } from '@slipway/shared/redaction'
+import { matchesStars } from '@slipway/shared/text'
 import type { JsonDocument } from '@slipway/storage'
 import { documentsOfOrg, type OrgRow, type UserRows } from '@slipway/storage/control-plane'
 import type { UserLlmProfiles } from '../accounts/llm-profiles.ts'
@@ -131,7 +132,7 @@ export class OrganizationLimits {
    */
   requireModel(model: Pick<Llm, 'model'> & Partial<Llm>): void {
     const allowed = this.#org?.allowed_models ?? undefined
-    const refused = allowed && namesOf(model).find((name) => !allowed.some((one) => matches(one, name)))
+    const refused = allowed && namesOf(model).find((name) => !allowed.some((one) => matchesStars(name, one)))
     if (refused !== undefined) throw this.#refusal('model', refused, allowed ?? [])
   }
 
@@ -169,19 +170,4 @@ function namesOf({ model, fallback_strategy, litellm_extra_body: extra }: Partia
   })
   const sent = [extra?.model, extra?.models].flat().filter((name) => name !== undefined)
   return [model, ...fallbacks, ...sent].map(String)
-}
-
-/** `*` stands for any text. */
-function matches(pattern: string, name: string): boolean {
-  const [first = '', ...rest] = pattern.split('*')
-  if (rest.length === 0) return pattern === name
-  const last = rest.pop() ?? ''
-  if (!name.startsWith(first)) return false
-  let at = first.length
-  for (const part of rest) {
-    const found = name.indexOf(part, at)
-    if (found === -1) return false
-    at = found + part.length
-  }
-  return name.length - last.length >= at && name.endsWith(last)
 }
