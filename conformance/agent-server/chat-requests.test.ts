@@ -93,7 +93,7 @@ test('a call of the client ends the answer, and its result continues the convers
   // The same result again begins a branch.
   const again = await complete({ model, messages: history, tools })
   expect([again.message?.content, again.conversation === first.conversation]).toEqual(['It is 3.', false])
-  // Calls of a conversation that is gone are told as texts.
+  // Calls of a conversation that is gone are sent as texts.
   await server.api.sendJson('DELETE', `/api/conversations/${first.conversation}`, undefined)
   const retold = await complete({ model, messages: history, tools })
   const log = JSON.stringify(await server.api.searchAll(retold.conversation))

@@ -64,7 +64,7 @@ async function untilAtRest(conversation: string): Promise<string> {
   })
 }
 
-test('two sandboxes together stay below a budget, are told whom to ask, and continue when it is raised', {
+test('two sandboxes together stay below a budget, read whom to ask, and continue when it is raised', {
   timeout: 120_000,
 }, async () => {
   await setBudget(4)

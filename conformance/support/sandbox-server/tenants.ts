@@ -193,7 +193,7 @@ export function fillPath({ path, method }: Operation, resources: OwnedResources)
     org_id: resources.org,
     scope: 'user',
     target_id: resources.user,
-    // Nobody has asked for more, and no model was called.
+    // There is no request for more, and no model was called.
     request_id: randomUUID(),
     reservation_id: randomUUID(),
     // Consents come from repositories with scripts, which no start here names.

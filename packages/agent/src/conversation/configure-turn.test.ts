@@ -8,7 +8,7 @@ beforeAll(async () => {
 })
 afterAll(() => fixtures[Symbol.asyncDispose]())
 
-test('settings of a request are told once, also when the conversation is opened again before its run', async () => {
+test('settings of a request are applied once, also when the conversation is opened again before its run', async () => {
   const player = new FakeModel([{ text: 'One.' }, { text: 'Two.' }, { text: 'Three.' }])
   const life = await fixtures.create({ model: player.open })
   await life.sendAndWait('First.')

@@ -1,5 +1,5 @@
 /**
- * Budgets in money: a request is allowed before it is sent, and told what it has cost.
+ * Budgets in money: a request is allowed before it is sent, and its cost is reported.
  *
  * The check is made for each request to a provider (retries, fallbacks, condensations, titles and sub-agents
  * too), because each is paid for. It asks for the most that the request may cost: all of the prompt, and as

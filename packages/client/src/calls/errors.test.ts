@@ -25,7 +25,7 @@ test.each([
   ['{"detail": [{"loc": ["body", "id"], "msg": "Invalid", "type": "value_error"}]}', false],
   ['<html><h1>502 Bad Gateway</h1></html>', true],
   ['', true],
-])('an answer of a proxy is told from one of the server: %s', async (body, isForeign) => {
+])('an answer of a proxy is distinguished from one of the server: %s', async (body, isForeign) => {
   const server = createServer((_, response) => response.writeHead(502).end(body)).listen(0, '127.0.0.1')
   onTestFinished(() => void server.close())
   await new Promise((resolve) => server.once('listening', resolve))

@@ -131,7 +131,7 @@ test('a server that cannot be asked refuses after a while, and gets back what it
   expect(JSON.stringify(lines)).not.toMatch(/s3ssion-key|secret address/)
 })
 
-test('a cost whose answer was lost is told again, and the reply does not wait for it', async () => {
+test('a cost whose answer was lost is reported again, and the reply does not wait for it', async () => {
   const { guard, sent, clock, answer } = open(granted)
   const reservation = await guard.reserve(estimate, never)
   if (reservation === undefined || 'refusal' in reservation) throw new Error('it is granted')
@@ -154,7 +154,7 @@ test('a run that is stopped does not wait for the answer', async () => {
   await settled(guard[Symbol.asyncDispose]())
 })
 
-test('odd prices and counts are told as the nearest numbers that the sandbox server takes', async () => {
+test('odd prices and counts are sent as the nearest numbers that the sandbox server takes', async () => {
   const { guard, sent } = open(granted)
   const odd = { ...estimate, inputTokens: 1.5, maxOutputTokens: 5e12, outputCost: Number.NaN }
   const reservation = await guard.reserve(odd, never)

@@ -45,7 +45,7 @@ function assertAnswers({ items }: ResponseView, { callId, param }: ClientResult)
   throw refusedMember(param, `No tool call found for function call output with call_id ${name}.`)
 }
 
-/** The conversation that has called, if it still has the calls; otherwise their results are told as texts. */
+/** The conversation that has called, if it still has the calls; otherwise their results are sent as texts. */
 async function findCalls(storage: Storage, results: readonly ClientResult[]): Promise<Source | undefined> {
   const places = results.map(({ callId }) => parseClientCallId(callId))
   const [first] = places

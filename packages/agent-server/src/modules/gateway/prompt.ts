@@ -117,7 +117,7 @@ function readItem(item: ResponsesItem, param: string): Said[] {
   if (type === 'message' && role !== undefined)
     return [{ kind: 'message', role, content: readContent(item.content, readResponsesPart) }]
   if (type === 'message') throw refusedMember(`${param}.role`, 'A message needs a role')
-  // Nobody but the provider of a model can read them, and references name what the conversation has.
+  // Only the provider of a model can read them, and references name what the conversation has.
   if (type === 'reasoning' || type === 'item_reference') return []
   if (type === 'function_call' && callId !== undefined && name !== undefined)
     return [{ kind: 'call', callId, name, args }]

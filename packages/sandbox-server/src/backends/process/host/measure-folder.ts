@@ -17,7 +17,7 @@ export async function measureFolder(
     runProgram('du', ['-s', '--block-size=1', folder]),
     listPids().then((pids) => measureDeletedFiles(pids, found.dev)),
   ])
-  // Besides errors about files that vanish meanwhile.
+  // It is printed with errors about files that vanish meanwhile too.
   const total = /^\d+(?=\t)/m.exec(output)?.[0]
   return total === undefined ? undefined : Number(total) + deletedBytes
 }
