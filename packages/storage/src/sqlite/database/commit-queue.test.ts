@@ -186,6 +186,26 @@ test('a wanted checkpoint gives the space of the write-ahead log back beside a g
   expect(await store.append('c')).toBe(3)
 })
 
+test('the file shrinks after a reader that held the wanted checkpoint up, without another write', async () => {
+  using store = openDatabase()
+  store.db.run('CREATE TABLE grown (bytes BLOB)')
+  store.db.run('INSERT INTO grown VALUES (zeroblob(4000000))')
+  await store.writer.checkpoint()
+  const { size } = statSync(store.db.path)
+  using reader = new DatabaseSync(store.db.path, { readOnly: true })
+  reader.exec('BEGIN; SELECT count(*) FROM grown')
+  await store.writer.write(() => ({
+    apply: () => {
+      store.db.run('DELETE FROM grown')
+      store.db.reclaim(10_000)
+    },
+  }))
+  await store.writer.checkpoint()
+  expect(statSync(store.db.path).size).toBe(size)
+  reader.exec('COMMIT')
+  await vi.waitFor(() => expect(statSync(store.db.path).size).toBeLessThan(size - 3_500_000), waiting)
+})
+
 test.runIf(existsSync('/proc/self/io'))(
   'a checkpoint on a fast disk leaves the pages in memory',
   async () => {
@@ -278,7 +298,12 @@ test('a recovery opens the file again when no sync is under way, also after it h
 function openDatabase(maxHeads = 10) {
   const directory = temporaryDirectory()
   const path = join(directory.path, 'log.db')
-  const options = { synchronous: 'FULL', cacheBytes: 32_000_000, migrations: logMigrations } as const
+  const options = {
+    synchronous: 'FULL',
+    cacheBytes: 32_000_000,
+    isReclaimable: true,
+    migrations: logMigrations,
+  } as const
   const db = new Database(path, options)
   const other = new Database(path, { ...options, readOnly: true })
   const kindSources = new KindSourceIndex(db)

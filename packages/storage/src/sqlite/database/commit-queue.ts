@@ -56,6 +56,9 @@ export interface TransactionParticipant {
 /** How long changes wait while another process holds the lock of the database. */
 const maxLockedMs = 5_000
 const lockedRetryMs = 25
+/** Until the next try of a checkpoint that a reader held up; twice as long each time. */
+const minCheckpointRetryMs = 500
+const maxCheckpointRetryMs = 60_000
 /** Further changes wait for the next transaction, so that reads run in between. */
 const maxChangesPerTransaction = 1_000
 
@@ -78,6 +81,9 @@ export class CommitQueue {
   #running: Promise<void> | undefined
   /** Who waits for a checkpoint that gives the space of the write-ahead log back. */
   #wantingCheckpoint: (() => void)[] = []
+  /** The next try of a wanted checkpoint that a reader held up. */
+  #nextCheckpoint: NodeJS.Timeout | undefined
+  #checkpointRetryMs = minCheckpointRetryMs
   /** When the first change of the next transaction was queued. */
   #queuedSinceMs = 0
   /** Since when changes wait for a lock of another process. */
@@ -109,11 +115,15 @@ export class CommitQueue {
   /** Writes what is queued; later changes are refused. */
   async close(): Promise<void> {
     this.#isClosed = true
+    clearTimeout(this.#nextCheckpoint)
     while (this.#running !== undefined || this.#queue.length > 0) await (this.#running ?? this.#start())
     for (const resolve of this.#wantingCheckpoint.splice(0)) resolve()
   }
 
-  /** Moves the write-ahead log into the database soon. Resolves afterwards, also when that has failed. */
+  /**
+   * Moves the write-ahead log into the database soon, and gives the space of both back. Resolves afterwards,
+   * also when that has failed. What a reader holds up is tried again until it is done.
+   */
   checkpoint(): Promise<void> {
     return new Promise((resolve) => {
       if (this.#isClosed) return resolve()
@@ -166,12 +176,25 @@ export class CommitQueue {
   async #checkpoint(isWanted: boolean): Promise<void> {
     try {
       if (!isWanted && !this.#db.isCheckpointDue()) return
-      await this.#db.checkpointInThread(isWanted)
+      const isWhole = await this.#db.checkpointInThread(isWanted)
+      if (isWhole) this.#checkpointRetryMs = minCheckpointRetryMs
+      else if (isWanted) this.#checkpointLater()
     } catch (error) {
-      if (isLocked(error)) return
+      if (isLocked(error)) {
+        if (isWanted) this.#checkpointLater()
+        return
+      }
       this.#health.failed(error, 0)
       if (!isStorageFailure(error)) this.#checkpointHere(error)
     }
+  }
+
+  /** The file shrinks at a checkpoint alone, and on an idle server the next one may be far away. */
+  #checkpointLater(): void {
+    if (this.#isClosed) return
+    clearTimeout(this.#nextCheckpoint)
+    this.#nextCheckpoint = setTimeout(() => void this.checkpoint(), this.#checkpointRetryMs).unref()
+    this.#checkpointRetryMs = Math.min(this.#checkpointRetryMs * 2, maxCheckpointRetryMs)
   }
 
   /** Without a thread the event loop waits for the disk, and the write-ahead log does not grow for ever. */

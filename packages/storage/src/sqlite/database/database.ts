@@ -441,11 +441,11 @@ export class Database {
     return this.#wal.isCheckpointDue()
   }
 
-  /** `checkpoint` in another thread, as far as no reader needs it; nothing may be written meanwhile. */
-  async checkpointInThread(isWanted: boolean): Promise<void> {
+  /** `checkpoint` in another thread; nothing may be written meanwhile. Whether no reader held it up. */
+  async checkpointInThread(isWanted: boolean): Promise<boolean> {
     try {
       this.assertInPlace()
-      await this.#whileWorking(this.#wal.checkpointInThread(isWanted))
+      return await this.#whileWorking(this.#wal.checkpointInThread(isWanted))
     } catch (error) {
       throw toStorageProblem(error, this.path)
     }

@@ -1,8 +1,14 @@
 import { Worker } from 'node:worker_threads'
 
-interface Response {
-  readonly id: number
+/** What a checkpoint left of the write-ahead log. */
+export interface CheckpointResult {
   readonly frames: number
+  /** Whether no reader held any of it up. */
+  readonly isWhole: boolean
+}
+
+interface Response extends CheckpointResult {
+  readonly id: number
   /** Of SQLite. */
   readonly error?: { readonly message: string; readonly errcode?: number }
 }
@@ -26,20 +32,20 @@ const idleMs = 30_000
 
 /** The thread that moves write-ahead logs of this process into their databases. It starts on demand. */
 class CheckpointThread {
-  readonly #pending = new Map<number, PromiseWithResolvers<number>>()
+  readonly #pending = new Map<number, PromiseWithResolvers<CheckpointResult>>()
   #worker: Worker | undefined
   #idleTimer: NodeJS.Timeout | undefined
   #lastId = 0
 
   /**
-   * Resolves with the frames that the write-ahead log has then. Nothing else may write to the database
-   * meanwhile. Rejects with an error of SQLite, or of the thread, without a code of SQLite.
+   * Nothing else may write to the database meanwhile. Rejects with an error of SQLite, or of the thread,
+   * without a code of SQLite.
    */
-  async run(request: CheckpointRequest): Promise<number> {
+  async run(request: CheckpointRequest): Promise<CheckpointResult> {
     const worker = this.start()
     clearTimeout(this.#idleTimer)
     const id = ++this.#lastId
-    const pending = Promise.withResolvers<number>()
+    const pending = Promise.withResolvers<CheckpointResult>()
     this.#pending.set(id, pending)
     worker.ref()
     worker.postMessage({ ...request, id })
@@ -62,14 +68,14 @@ class CheckpointThread {
     return worker
   }
 
-  #settle(worker: Worker, { id, frames, error }: Response): void {
+  #settle(worker: Worker, { id, frames, isWhole, error }: Response): void {
     const pending = this.#pending.get(id)
     this.#pending.delete(id)
     if (this.#pending.size === 0) {
       worker.unref()
       this.#startIdleTimer(worker)
     }
-    if (error === undefined) pending?.resolve(frames)
+    if (error === undefined) pending?.resolve({ frames, isWhole })
     else pending?.reject(Object.assign(new Error(error.message), error))
   }
 
@@ -92,7 +98,7 @@ class CheckpointThread {
 const thread = new CheckpointThread()
 
 /** `CheckpointThread.run` of the thread that all databases share. */
-export function checkpointInThread(request: CheckpointRequest): Promise<number> {
+export function checkpointInThread(request: CheckpointRequest): Promise<CheckpointResult> {
   return thread.run(request)
 }
 

@@ -24,13 +24,14 @@ function checkpoint({ path, file, mode }) {
     if (`${dev}:${ino}` !== file)
       throw Object.assign(new Error('the file was replaced'), { errcode: movedCode })
     db.exec('PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 33554432')
-    const { busy, log } = db.prepare(`PRAGMA wal_checkpoint(${mode})`).get()
+    const { busy, log, checkpointed } = db.prepare(`PRAGMA wal_checkpoint(${mode})`).get()
+    const isWhole = busy === 0 && checkpointed === log
     // Another process makes one.
     if (log < 0) throw Object.assign(new Error('database is locked'), { errcode: busyCode })
-    if (mode === 'PASSIVE') return log
+    if (mode === 'PASSIVE') return { frames: log, isWhole }
     const { user_version } = db.prepare('PRAGMA user_version').get()
     db.exec(`BEGIN IMMEDIATE; PRAGMA user_version = ${user_version}; COMMIT`)
-    return busy === 0 ? 1 : log + 1
+    return { frames: isWhole ? 1 : log + 1, isWhole }
   } finally {
     db.close()
   }
@@ -38,7 +39,7 @@ function checkpoint({ path, file, mode }) {
 
 parentPort.on('message', ({ id, ...request }) => {
   try {
-    parentPort.postMessage({ id, frames: checkpoint(request) })
+    parentPort.postMessage({ id, ...checkpoint(request) })
   } catch (error) {
     const { message, errcode } = error
     parentPort.postMessage({ id, error: { message, errcode } })

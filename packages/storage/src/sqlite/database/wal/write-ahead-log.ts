@@ -124,14 +124,19 @@ export class WriteAheadLog {
     this.durable.reach()
   }
 
-  /** @param isWanted give the space of the log back */
-  async checkpointInThread(isWanted: boolean): Promise<void> {
+  /**
+   * @param isWanted give the space of the log back
+   * @returns whether all of it was moved: a reader may need what was there before
+   */
+  async checkpointInThread(isWanted: boolean): Promise<boolean> {
     // What a reader keeps there stays until the next time.
     this.#checkpointAtFrames += framesPerCheckpoint
     const mode = isWanted ? 'TRUNCATE' : this.isFast ? 'PASSIVE' : 'RESTART'
     const file = this.#findOpen()?.file ?? ''
-    this.noteCheckpoint(await checkpointInThread({ path: this.#databasePath, file, mode }))
+    const { frames, isWhole } = await checkpointInThread({ path: this.#databasePath, file, mode })
+    this.noteCheckpoint(frames)
     if (this.#file !== undefined) this.#count()
+    return isWhole
   }
 
   /** Its bytes are written again and synced. The file at its path may be in use by another server. */
