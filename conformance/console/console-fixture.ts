@@ -167,6 +167,11 @@ async function buildConsole(bundle: string): Promise<void> {
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
+/** Themes in which axe looks at all views: at night both, by day the one that the file of tests names. */
+export function axeThemes(byDay: 'light' | 'dark'): readonly ('light' | 'dark')[] {
+  return process.env.SLIPWAY_NIGHTLY === '1' ? ['light', 'dark'] : [byDay]
+}
+
 /** Violations of WCAG 2.2 AA and of the rules of axe, as `view: rule: element`. */
 export async function findViolations(page: Page, view: string): Promise<string[]> {
   await page.evaluate(axeSource)

@@ -57,6 +57,86 @@ interface NightlyFile {
  */
 export const nightlyFiles: readonly NightlyFile[] = [
   {
+    file: 'conformance/sandbox-server/disk-reserve.sandbox.test.ts',
+    why: 'a full disk of a host: disk-guard.test has the reserve on a clock of the test',
+  },
+  {
+    file: 'conformance/console/secrets.browser.test.ts',
+    why: 'what pages of the console show and keep: both secret-leaks have the answers, pages.browser the key that is stored nowhere',
+  },
+  {
+    file: 'conformance/agent-server/runs/busy-server.process.test.ts',
+    why: 'answers beside 200 runs: registry.test has the limit of concurrent runs, and the benchmark `crowd` measures them',
+  },
+  {
+    file: 'conformance/sandbox-server/container-tenancy.docker.test.ts',
+    why: 'walls between containers: docker-backend.docker has the networks of an engine, network-walls.sandbox the walls of processes',
+  },
+  {
+    file: 'conformance/agent-server/runs/sub-agents.crash.test.ts',
+    why: 'kills in tasks: runs/recovery.crash has those in tools and models, sub-agents.test the tasks',
+  },
+  {
+    file: 'conformance/sandbox-server/repository-scripts.sandbox.test.ts',
+    why: 'scripts of a repository in whole starts: prepare-workspace.process has the scripts and their consent',
+  },
+  {
+    file: 'packages/sandbox-server/src/ingest/event-pull.process.test.ts',
+    why: 'real agent servers without webhooks: event-pull.test has the order and the cursor, event-ingest.crash the kills',
+  },
+  {
+    file: 'conformance/interrupts/ctrl-c.crash.test.ts',
+    why: 'interrupts of all programs: interruption.process of the tests, run.process and session.process have one each',
+  },
+  {
+    file: 'packages/storage/src/postgres/connection.pg.test.ts',
+    why: 'a pooler and TLS before the database: storage.pg has the same statements without them',
+  },
+  {
+    file: 'packages/agent/src/conversation/loop/stream-faults.slow.test.ts',
+    why: 'runs whose streams break: llm/models/stream-faults.slow has the streams',
+  },
+  {
+    file: 'packages/agent/src/conversation/view/valid-requests.slow.test.ts',
+    why: 'random histories: round-trip.test and refused-requests.slow have each kind of message',
+  },
+  {
+    file: 'packages/http/src/sockets/stalled-reader.slow.test.ts',
+    why: '`stalled-readers` of contract.crash has the promise',
+  },
+  {
+    file: 'packages/agent/src/tools/terminal/waiting-programs.process.test.ts',
+    why: '36 programs that wait for input: terminal.process has the rule with a few of them',
+  },
+  {
+    file: 'packages/agent/src/tools/terminal/public-cases.process.test.ts',
+    why: 'cases of other products: terminal.process has their kinds',
+  },
+  {
+    file: 'conformance/agent-server/workspace-pages.browser.test.ts',
+    why: 'pages of a workspace in frames: applications.browser has the walls between origins in a browser',
+  },
+  {
+    file: 'conformance/agent-server/events/webhooks.crash.test.ts',
+    why: 'kills of a sender: webhooks.process has retries and the cursor, event-ingest.crash kills of the receiver',
+  },
+  {
+    file: 'conformance/agent-server/runs/limits.crash.test.ts',
+    why: 'kills of runs with limits: the tests of conversation/limits have the limits, runs/recovery.crash the kills',
+  },
+  {
+    file: 'packages/sandbox-server/src/sandboxes/sandboxes.sandbox.test.ts',
+    why: 'agent servers in sandboxes: process-backend.sandbox and conversations.sandbox have their starts and ends',
+  },
+  {
+    file: 'conformance/readme/readme.sandbox.test.ts',
+    why: 'the walk through the sandbox server: `.ci/run` runs its demo',
+  },
+  {
+    file: 'conformance/agent-server/postgres.pg.test.ts',
+    why: 'one server on PostgreSQL: several-servers.pg and takeover.crash.pg have more of them, faults.pg the lost database',
+  },
+  {
     file: 'packages/agent/src/tools/browser/hostile-pages.browser.test.ts',
     why: 'pages that keep a processor busy, for minutes of its time: tools.browser has those that hang, lie and close themselves',
   },
@@ -158,11 +238,6 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'a second storage: storage.pg and replicas.pg have what depends on it',
   },
   {
-    file: 'conformance/agent-server/runs/sub-agents.crash.test.ts',
-    project: 'postgres',
-    why: 'a second storage: storage.crash.pg and takeover.crash.pg kill its servers',
-  },
-  {
     file: 'conformance/repositories/hostile.sandbox.test.ts',
     why: 'all attacks in all ways of one user: both hostile-repository.process, repository-view.process and repository-consent.process have them one by one',
   },
@@ -206,7 +281,7 @@ export const nightlyFiles: readonly NightlyFile[] = [
   },
   {
     file: 'conformance/agent-server/runs/resting-runs.process.test.ts',
-    why: 'the memory of 200 runs that wait: busy-server.process has the answers of a server with many runs',
+    why: 'the memory of 200 runs that wait: the benchmark `crowd` measures it',
   },
   {
     file: 'conformance/agent-server/events/slow-disk.process.test.ts',

@@ -17,6 +17,9 @@ afterAll(async () => await fixture.dispose())
 
 const openScreen = (args: readonly string[], options?: ScreenOptions) => fixture.openScreen(args, options)
 
+/** Columns of a terminal; the narrow one is where texts do not fit. */
+const widths = process.env.SLIPWAY_NIGHTLY === '1' ? [80, 200] : [80]
+
 test.skipIf(!hasTmux)(
   'the first session asks for a model, tests it, keeps it, and leaves no process',
   async () => {
@@ -262,7 +265,7 @@ test.skipIf(!hasTmux)('what is chosen before the first message holds for it', as
 /** Bold, dim, red, green, yellow, magenta and cyan text, and their ends. */
 const themeCodes = new Set(['', '0', '1', '2', '22', '31', '32', '33', '35', '36', '39', '49'])
 
-test.skipIf(!hasTmux).each([80, 200])(
+test.skipIf(!hasTmux).each(widths)(
   'at %i columns only colours of the theme are used, which light and dark terminals both show',
   async (columns) => {
     const screen = await openScreen([], { columns, env: fixture.modelEnv })
@@ -420,7 +423,7 @@ test.skipIf(!hasTmux)('without a terminal it is a program', async () => {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences begin so
 const colour = /\u001b\[[0-9;]*m/
 
-test.skipIf(!hasTmux).each([80, 200])(
+test.skipIf(!hasTmux).each(widths)(
   'at %i columns the question, its answer and the facts fit, with colours and without',
   async (columns) => {
     const screen = await openScreen([], { columns, env: fixture.modelEnv })
