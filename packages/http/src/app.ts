@@ -6,6 +6,7 @@ import { Guard, type GuardOptions } from './auth/guard.ts'
 import { acceptConsoleSession } from './console/console-credential.ts'
 import { BasePath } from './core/base-path.ts'
 import { ClientDisconnectedError, hasUnreadBody, OpenBodies, openBodyBytes, readBody } from './core/body.ts'
+import type { Compression } from './core/compress.ts'
 import type { Handlers, Reply, SocketRoute } from './core/handler.ts'
 import { type ConnectionLimits, HttpServer } from './core/http-server.ts'
 import { getHeader, IncomingRequest } from './core/incoming-request.ts'
@@ -169,7 +170,8 @@ export class App {
     }
     const methods = route.method === 'GET' ? ['GET', 'HEAD'] : [route.method]
     const traits = { ...route, operation: { name, route } }
-    this.#register(route.path, methods, produce, { traits, pages: route.pages })
+    const compression = route.compressed && 'remote'
+    this.#register(route.path, methods, produce, { traits, pages: route.pages, compression })
   }
 
   /** Adds what every server serves besides its routes. */
@@ -182,7 +184,7 @@ export class App {
         bytes: Buffer.from(await registry.render()),
         contentType: registry.contentType,
       })
-      this.#addInternal('/metrics', isOpen, render, metricsRoute)
+      this.#addInternal('/metrics', isOpen, render, { route: metricsRoute })
     }
     for (const prefix of this.#proxy.prefixes) {
       for (const path of [prefix || '/', `${prefix}/*`]) {
@@ -197,7 +199,7 @@ export class App {
   #addDocs(openapi: object): void {
     const { openDocs = false } = this.#options
     let document: { readonly path: string; readonly bytes: Buffer } | undefined
-    this.#addInternal('/openapi.json', openDocs, () => {
+    const getDocument = () => {
       const { path } = this.#basePath
       if (document?.path !== path) {
         const text = JSON.stringify(openapi)
@@ -205,14 +207,16 @@ export class App {
         document = { path, bytes: Buffer.from(located) }
       }
       return { bytes: document.bytes }
-    })
+    }
+    this.#addInternal('/openapi.json', openDocs, getDocument, { compression: 'all' })
     // Relative, so that it works behind a prefix too.
     this.#addInternal('/redoc', openDocs, ({ url = '' }) => {
       const location = /\/(\?|$)/.test(url) ? '../docs' : 'docs'
       return { status: 307, bytes: emptyBody, headers: { location } }
     })
     for (const path of ['/docs', '/docs/*']) {
-      this.#addInternal(path, openDocs, (raw) => apiDocsReply(raw.url ?? '', (name) => getHeader(raw, name)))
+      const show = (raw: IncomingMessage) => apiDocsReply(raw.url ?? '', (name) => getHeader(raw, name))
+      this.#addInternal(path, openDocs, show, { compression: 'all' })
     }
   }
 
@@ -243,13 +247,13 @@ export class App {
     path: string,
     isOpen: boolean,
     reply: (raw: IncomingMessage) => Reply | Promise<Reply>,
-    route?: Route,
+    { route, compression }: { readonly route?: Route; readonly compression?: Compression } = {},
   ): void {
     const produce: ReplyProducer = ({ raw }) => {
       const authorized = this.#fallbacks.authorize(raw, isOpen, route)
       return authorized === undefined ? reply(raw) : authorized.then(() => reply(raw))
     }
-    this.#register(path, ['GET', 'HEAD'], produce)
+    this.#register(path, ['GET', 'HEAD'], produce, { compression })
   }
 
   #register(path: string, methods: readonly string[], produce: ReplyProducer, traits?: ListenerTraits): void {

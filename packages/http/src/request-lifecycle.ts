@@ -3,6 +3,7 @@ import { Problem, type Route } from '@slipway/protocol'
 import { type Clock, repeat, systemClock, type Timer } from '@slipway/shared/time'
 import { type Guard, keyCheckMs, type PageCredential, type PageRequest } from './auth/guard.ts'
 import { ClientDisconnectedError } from './core/body.ts'
+import { type Compression, ReplyEncoding } from './core/compress.ts'
 import type { Reply } from './core/handler.ts'
 import { getHeader } from './core/incoming-request.ts'
 import type { RequestAddress } from './core/parse-input.ts'
@@ -39,6 +40,8 @@ export type ReplyProducer = (exchange: AppExchange) => Reply | Promise<Reply | u
 export interface AppExchange extends Exchange, ObservedRequest {
   readonly page: PageRequest | undefined
   readonly address: RequestAddress
+  /** Of a route whose answers may be compressed. */
+  readonly encoding: ReplyEncoding | undefined
 }
 
 export interface ListenerTraits {
@@ -46,6 +49,8 @@ export interface ListenerTraits {
   readonly pages?: Route['pages']
   /** Requests count for the route `other`. */
   readonly isRefused?: true
+  /** Whose answers are compressed. */
+  readonly compression?: Compression | undefined
 }
 
 const noTraceHeaders: Readonly<Record<string, string>> = {}
@@ -84,7 +89,7 @@ export class RequestLifecycle {
   listener(
     route: string,
     produce: ReplyProducer,
-    { traits, pages, isRefused }: ListenerTraits = {},
+    { traits, pages, isRefused, compression }: ListenerTraits = {},
   ): RequestListener {
     const { lingerMs = 5_000, stallMs = 30_000, clock = systemClock } = this.#options
     const observedRoute = { route, traits, metricsRoute: isRefused ? '' : route }
@@ -92,11 +97,24 @@ export class RequestLifecycle {
       const page = pages === undefined ? undefined : this.#pageRequest(pages, raw)
       const observed = this.#observer.begin(observedRoute, raw, res, address.params)
       const { span, requestId } = observed
-      const headers = this.#guard.corsHeaders(raw.headers, page)
+      const encoding = compression && new ReplyEncoding(raw, compression)
+      const corsHeaders = this.#guard.corsHeaders(raw.headers, page)
+      const headers =
+        encoding === undefined ? corsHeaders : { ...corsHeaders, vary: 'Origin, Accept-Encoding' }
       const commonHeaders = requestId === undefined ? headers : { ...headers, 'x-request-id': requestId }
       const traceHeaders = span?.headers ?? noTraceHeaders
       const onStall = () => this.#observer.stalled(observed, stallMs)
-      const added = { page, address, commonHeaders, traceHeaders, lingerMs, stallMs, onStall, clock }
+      const added = {
+        page,
+        address,
+        encoding,
+        commonHeaders,
+        traceHeaders,
+        lingerMs,
+        stallMs,
+        onStall,
+        clock,
+      }
       const exchange: AppExchange = Object.assign(observed, added)
       const { trail } = observed
       const answer = () => this.#answer(exchange, produce)
@@ -116,7 +134,8 @@ export class RequestLifecycle {
     try {
       this.#guard.checkReady(exchange.raw)
       const produced = produce(exchange)
-      if (produced instanceof Promise || 'chunks' in produced) void this.#finish(exchange, produced)
+      const isLater = produced instanceof Promise || exchange.encoding !== undefined
+      if (isLater || 'chunks' in produced) void this.#finish(exchange, produced)
       else if ('refusal' in produced) this.#fail(exchange, produced.refusal, produced.headers)
       else {
         void writeReply(exchange, produced)
@@ -131,7 +150,8 @@ export class RequestLifecycle {
     try {
       const reply = await produced
       if (reply !== undefined && 'refusal' in reply) return this.#fail(exchange, reply.refusal, reply.headers)
-      if (reply !== undefined) await this.#send(exchange, reply)
+      const encoded = reply && exchange.encoding?.apply(reply)
+      if (reply !== undefined) await this.#send(exchange, encoded === undefined ? reply : await encoded)
       this.#observer.end(exchange)
     } catch (error) {
       this.#fail(exchange, error)

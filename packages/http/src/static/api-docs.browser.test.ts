@@ -34,6 +34,7 @@ test.skipIf(executablePath === undefined)(
       expect(answer?.headers()['content-security-policy']).toMatch(
         /script-src 'self';.*frame-ancestors 'none'/,
       )
+      await page.locator('.opblock-tag').click()
       await page.locator('.opblock-summary-control').click()
       await page.locator('.try-out__btn').click()
       const call = async () => {

@@ -1,11 +1,12 @@
-import { realpath } from 'node:fs/promises'
+import { hash } from 'node:crypto'
+import { readFile, realpath } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import { resolveWithin } from '@slipway/shared/fs'
 import type { Reply } from '../core/handler.ts'
 import { emptyBody } from '../core/reply.ts'
-import { fileReply } from './file-reply.ts'
+import { contentTypeForPath } from './content-types.ts'
 
 const prefix = '/docs'
 
@@ -33,8 +34,17 @@ export async function apiDocsReply(
   const file = /^\/static\/([\w.-]+)$/.exec(name)?.[1]
   const resolved = file === undefined ? undefined : await resolveWithin(await filesDirectory(), file)
   if (resolved?.kind !== 'file') throw new Problem('not_found', 'Not Found')
-  return await fileReply(resolved, { header })
+  const bytes = files.get(resolved.path) ?? (await readFile(resolved.path))
+  files.set(resolved.path, bytes)
+  const etag = `"${hash('sha256', bytes, 'base64url').slice(0, 27)}"`
+  const headers = { 'cache-control': 'no-cache', etag, 'x-content-type-options': 'nosniff' }
+  if (header('if-none-match') === etag) return { status: 304, bytes: emptyBody, headers }
+  const contentType = contentTypeForPath(resolved.path) ?? 'application/octet-stream'
+  return { bytes, contentType, headers }
 }
+
+/** By path: what a browser has asked for is kept, with its compressed form. */
+const files = new Map<string, Buffer>()
 
 /** Its own scripts alone. Swagger UI sets styles of elements and has its icons in data addresses. */
 const contentSecurityPolicy = [
@@ -83,6 +93,8 @@ const initializer = `window.onload = () => {
     oauth2RedirectUrl: new URL('static/oauth2-redirect.html', here).href,
     dom_id: '#swagger-ui',
     deepLinking: true,
+    docExpansion: 'none',
+    filter: true,
     presets: [SwaggerUIBundle.presets.apis, SwaggerUIStandalonePreset],
     plugins: [SwaggerUIBundle.plugins.DownloadUrl],
     layout: 'StandaloneLayout',

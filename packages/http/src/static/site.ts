@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import { resolveWithin } from '@slipway/shared/fs'
 import { decodePercent } from '@slipway/shared/url'
+import { acceptsEncoding } from '../core/compress.ts'
 import type { Reply } from '../core/handler.ts'
 import { contentTypeForPath } from './content-types.ts'
 import { fileReply } from './file-reply.ts'
@@ -117,13 +118,6 @@ const encodings = [
   ['br', '.br'],
   ['gzip', '.gz'],
 ] as const
-
-function acceptsEncoding(header: string | undefined, encoding: string): boolean {
-  return (header ?? '').split(',').some((item) => {
-    const [name = '', ...parameters] = item.split(';').map((text) => text.trim().toLowerCase())
-    return name === encoding && !parameters.some((text) => /^q=0(\.0*)?$/.test(text))
-  })
-}
 
 /** Whether a browser requests a page; scripts that fetch data do not accept HTML. */
 export function acceptsHtml(header: Header): boolean {

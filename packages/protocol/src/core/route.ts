@@ -88,6 +88,11 @@ export interface Route {
   readonly stream?: string
   /** The body is a multipart form; its member `file` reaches the handler as a stream. */
   readonly upload?: true
+  /**
+   * Its JSON is compressed from 8 KiB on, for clients on other machines that ask for it. Not for an answer
+   * that may hold secrets: its length would tell of them.
+   */
+  readonly compressed?: true
   /** By status. 401, 403, 413 and other common refusals are added for each route by `openapi.ts`. */
   readonly responses: Readonly<Record<number, RouteResponse>>
 }

@@ -19,6 +19,7 @@ const position = queryInteger(1, maxPosition)
 const positionOut = z.int().meta({ description: 'Of an event: 1, 2, 3, ...' })
 
 export const eventRange = {
+  compressed: true,
   summary: 'Events by position',
   description:
     'From the position `first`, or from the first event at or after the moment `at`. The item i has the position first + i. At most 4 MiB, with at least one event: continue behind the last item.',
@@ -38,6 +39,7 @@ export const eventRange = {
 } as const
 
 export const eventsOverview = {
+  compressed: true,
   summary: 'Counts of the events by position',
   description:
     'For a map of a long log. Counting continues with each request: while covered is below head, ask again. Buckets above it are missing.',

@@ -157,6 +157,7 @@ export const appConversationRoutes = defineRoutes(
       responses: textResponses,
     }),
     listAppFiles: route.get('/api/v1/app-conversations/{conversation_id}/files', {
+      compressed: true,
       summary: 'List files below a directory of the sandbox',
       description: 'At most 2000 paths; directories of builds and dependencies are passed over.',
       params: conversationParams,

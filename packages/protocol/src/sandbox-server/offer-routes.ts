@@ -37,6 +37,7 @@ export const offerRoutes = defineRoutes(
     describeAgentSettings: route.get('/api/v1/settings/agent-schema', agentSettingsForm),
     describeConversationSettings: route.get('/api/v1/settings/conversation-schema', conversationSettingsForm),
     searchModels: route.get('/api/v1/config/models/search', {
+      compressed: true,
       summary: 'List known models in pages',
       query: offerQuery.extend({ provider__eq: queryText }),
       responses: ok('One page.', pageOf(modelOffer).meta({ id: 'ModelOfferPage' })),
@@ -47,6 +48,7 @@ export const offerRoutes = defineRoutes(
       responses: ok('One page.', pageOf(providerOffer).meta({ id: 'ProviderOfferPage' })),
     }),
     searchSkills: route.get('/api/v1/skills/search', {
+      compressed: true,
       summary: 'List the skills that the server itself has: none',
       description:
         'Skills belong to agent servers and repositories: those of a conversation are at `…/skills`.',

@@ -28,6 +28,7 @@ export const webhookRoutes = defineRoutes(
   'history',
   {
     searchHomeEvents: route.get('/api/v1/conversation/{conversation_id}/events/search', {
+      compressed: true,
       summary: 'Search the events of a conversation',
       description: 'Empty for a conversation that is not yours.',
       params: conversationParams,
@@ -42,6 +43,7 @@ export const webhookRoutes = defineRoutes(
       responses: countResponses,
     }),
     getHomeEvents: route.get('/api/v1/conversation/{conversation_id}/events', {
+      compressed: true,
       summary: 'Get events by id',
       params: conversationParams,
       query: z.object({ id: eventIds }),
@@ -56,6 +58,7 @@ export const webhookRoutes = defineRoutes(
       },
     }),
     searchHomeEventsPlural: route.get('/api/v1/conversations/{conversation_id}/events/search', {
+      compressed: true,
       summary: 'The same under the plural',
       params: conversationParams,
       query: searchQuery,

@@ -22,6 +22,7 @@ const eventIds = z.array(z.string()).optional().meta({ description: 'Ids of even
 
 export const eventRoutes = defineRoutes('events', {
   searchEvents: route.get('/api/conversations/{conversation_id}/events/search', {
+    compressed: true,
     summary: 'Search the events of a conversation',
     params: conversationParams,
     query: eventSearchQuery,
@@ -55,6 +56,7 @@ export const eventRoutes = defineRoutes('events', {
     responses: { 200: { description: 'The stream.', contentType: 'text/event-stream' } },
   }),
   getEvents: route.get('/api/conversations/{conversation_id}/events', {
+    compressed: true,
     summary: 'Get events by id',
     description:
       'Ids come in the query, or as a JSON array in the body for clients that can send one with GET.',

@@ -55,6 +55,7 @@ export const timelineRoutes = defineRoutes('timeline', {
     responses: ok('The view.', modelView),
   }),
   searchConversationTexts: route.get('/api/conversations/search_text', {
+    compressed: true,
     summary: 'Search the texts of all conversations',
     description: textSearchDescription,
     query: conversationFilter.extend({

@@ -133,6 +133,7 @@ export const fileRoutes = defineRoutes('files', {
     },
   }),
   listDirectory: route.get('/api/file/list', {
+    compressed: true,
     summary: 'List what is in a directory',
     description: 'Links are named and not followed.',
     query: pathQuery.extend({ ...pageQuery.shape, include_hidden: queryFlag }),

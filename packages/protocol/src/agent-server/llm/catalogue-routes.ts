@@ -20,6 +20,7 @@ export const llmCatalogueRoutes = defineRoutes('llm', {
     responses: ok('Sorted.', component('ProvidersResponse', { providers: z.array(z.string()) })),
   }),
   listLlmModels: route.get('/api/llm/models', {
+    compressed: true,
     summary: 'List the models that are known by name',
     description: 'Each as it can stand in `llm.model`. Others can be used as well.',
     query: z.object({
@@ -28,6 +29,7 @@ export const llmCatalogueRoutes = defineRoutes('llm', {
     responses: ok('Sorted.', component('ModelsResponse', { models: z.array(z.string()) })),
   }),
   listVerifiedModels: route.get('/api/llm/models/verified', {
+    compressed: true,
     summary: 'List the models to offer first',
     responses: ok(
       'By provider, the best first; without the provider in front.',

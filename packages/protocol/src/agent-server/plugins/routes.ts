@@ -108,6 +108,7 @@ export const pluginRoutes = defineRoutes('plugins', {
     },
   }),
   listMarketplacePlugins: route.get('/api/plugins/marketplace', {
+    compressed: true,
     summary: 'List the plugins of the marketplaces',
     responses: ok(
       'Those of all marketplaces that this server knows.',

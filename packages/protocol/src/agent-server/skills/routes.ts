@@ -152,6 +152,7 @@ export const skillRoutes = defineRoutes('skills', {
     },
   }),
   listMarketplaceSkills: route.get('/api/skills/marketplace', {
+    compressed: true,
     summary: 'List the skills of the public collection and of the marketplaces',
     responses: ok(
       'Empty when this server knows neither.',
