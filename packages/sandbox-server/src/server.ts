@@ -3,7 +3,7 @@ import type { Clock } from '@slipway/shared/time'
 import type { Cipher } from '@slipway/storage'
 import type { openControlPlane } from '@slipway/storage/control-plane'
 import { Accounts } from './accounts/accounts.ts'
-import { eraseUser, findErasure } from './accounts/erase-user.ts'
+import { eraseUser, repeatErasure } from './accounts/erase-user.ts'
 import { LookupSecrets } from './accounts/lookup-secrets.ts'
 import { offerHandlers } from './accounts/offer-handlers.ts'
 import { ownOrganizationHandlers } from './accounts/own-organization-handlers.ts'
@@ -168,8 +168,7 @@ export function callerHandlers(services: Services) {
   const { users } = controlPlane
   const calls = new AgentCalls(common)
   const erasing = {
-    ...{ controlPlane, conversations, sandboxes, starter, accounts, cipher: services.cipher, now },
-    records: storage.conversations,
+    ...{ controlPlane, storage, conversations, sandboxes, starter, accounts, cipher: services.cipher, now },
   }
   return {
     ...sandboxHandlers({ sandboxes, specs, lookupSecrets }),
@@ -188,7 +187,7 @@ export function callerHandlers(services: Services) {
       users,
       removeUser: (id, how) => removeUser({ controlPlane, conversations, sandboxes, starter }, id, how),
       eraseUser: (id, signal) => eraseUser(erasing, id, signal),
-      findErasure: (id) => findErasure(erasing, id),
+      repeatErasure: (id, signal) => repeatErasure(erasing, id, signal),
       now,
     }),
     ...organizationHandlers({ users, exemptOrgs: config.exemptOrgs, now }),

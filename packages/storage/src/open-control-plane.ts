@@ -60,6 +60,7 @@ async function openDatabase({ directory, url = '', leaseMs, log }: Options, open
       ...{ log: storage.log, conversations: storage.conversations, deliveries: storage.deliveries },
       startImport: () => storage.startImport(),
       waitUntilIndexed: () => storage.waitUntilIndexed(),
+      overwriteRemoved: () => storage.overwriteRemoved(),
       releaseMemory: () => storage.releaseMemory(),
       compact: async () => [],
       metrics: [...storage.metrics, ...health.metrics],

@@ -68,6 +68,7 @@ export async function openServerStorage(options: {
       leases: storage.leases,
       startImport: (conversation) => storage.startImport(conversation),
       waitUntilIndexed: () => storage.waitUntilIndexed(),
+      overwriteRemoved: () => storage.overwriteRemoved(),
       releaseMemory: () => storage.releaseMemory(),
       compact: async () => [],
       metrics: [...storage.metrics, ...health.metrics],

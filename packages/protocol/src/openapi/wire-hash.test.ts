@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'caba47dc219e33e345d80652e96ceb2442fced478ac4cdcea67dd111430d8523'
+const expectedHash = '62ea37eecd4cf7926b36cf8a6d20ca5e892e97cf3584219b2a786cfbb3b76314'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -135,7 +135,7 @@ export const adminRoutes = defineRoutes(
       summary: 'Delete all data of a user, and certify it',
       audit: { target: 'user', id: 'user_id' },
       description:
-        'Keys, sandboxes with their files, conversations with their events, messages, secrets, profiles and settings. Lines of the audit stay under a pseudonym. Answers when all of it is gone; a repeat continues an erasure that was interrupted, and answers the certificate of one that is complete.',
+        'Keys, sandboxes with their files, conversations with their events, messages, secrets, profiles and settings. Lines of the audit stay under a pseudonym. Answers when all of it is gone and overwritten in the files of SQLite databases; a repeat continues an erasure that was interrupted, and answers the certificate of one that is complete, also by the pseudonym.',
       params: userParams,
       responses: {
         ...ok('The certificate.', erasure),

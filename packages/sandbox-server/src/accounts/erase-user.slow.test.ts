@@ -1,11 +1,11 @@
 import { systemClock } from '@slipway/shared/time'
 import { Cipher } from '@slipway/storage'
 import { AuditTrail, type ControlPlaneStore } from '@slipway/storage/control-plane'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { createFixture } from '../sandboxes/testing/sandboxes-fixture.ts'
 import { temporaryDirectory } from '../testing/fixtures.ts'
 import { Accounts } from './accounts.ts'
-import { eraseUser, findErasure } from './erase-user.ts'
+import { eraseUser, repeatErasure } from './erase-user.ts'
 
 const now = () => systemClock.now() * 1000
 const user = { name: 'Ann Smith', email: 'ann@example.org', org: null, daily_conversation_limit: null }
@@ -75,11 +75,13 @@ type Work = Awaited<ReturnType<typeof openWork>>
 /** The verbs that `eraseUser` needs, over one control plane. */
 function depsOf({ accounts, cipher, sandboxes }: Work, controlPlane: ControlPlaneStore) {
   const records = { get: async (ids: readonly string[]) => ids.map(() => ({ head: 3 })) as never }
+  const overwriteRemoved = vi.fn(async () => {})
+  const storage = { conversations: records, overwriteRemoved }
   const conversations = {
     remove: async (_: unknown, id: string) => void (await controlPlane.conversations.remove(id)),
   }
   const starter = { cancel: async () => {} }
-  return { controlPlane, sandboxes, accounts, cipher, records, conversations, starter, now }
+  return { controlPlane, sandboxes, accounts, cipher, storage, conversations, starter, now }
 }
 
 /** Everything in the database, as text. */
@@ -119,8 +121,25 @@ test('all data of a person goes, lines of the audit stay under a pseudonym, and 
   ])
   expect(await work.controlPlane.users.getUser('ben')).toMatchObject(user)
   expect(await work.accounts.userSecrets.getValue('TOKEN_OF_ANN', 'ben')).toBe('secret value')
-  expect(await findErasure(deps, 'ann')).toEqual(erasure)
-  expect(await findErasure(deps, 'ben')).toBeUndefined()
+  expect(deps.storage.overwriteRemoved).toHaveBeenCalledOnce()
+}, 60_000)
+
+test('a repeat is answered by id and by pseudonym, overwrites files again, and leaves no id in the audit', async () => {
+  const work = await openWork()
+  const deps = depsOf(work, work.controlPlane)
+  const signal = AbortSignal.timeout(20_000)
+  const erasure = await eraseUser(deps, 'ann', signal)
+  for (const id of ['ann', erasure.user]) {
+    const trail = new AuditTrail(
+      { action: 'eraseUser', method: 'POST', route: '/x', target_type: 'user', request_id: 'r' },
+      7,
+    )
+    trail.target = id
+    expect(await trail.run(() => repeatErasure(deps, id, signal))).toEqual(erasure)
+    expect(trail.toRow([], 200).target).toBe(erasure.user)
+  }
+  expect(deps.storage.overwriteRemoved).toHaveBeenCalledTimes(3)
+  expect(await repeatErasure(deps, 'ben', signal)).toBeUndefined()
 }, 60_000)
 
 test('a later user of the same id, as the first one of a server, has a certificate of their data', async () => {
@@ -133,7 +152,7 @@ test('a later user of the same id, as the first one of a server, has a certifica
   const second = await eraseUser(deps, 'ann', AbortSignal.timeout(20_000))
   expect(second.counts).toMatchObject({ conversations: 0, secrets: 1 })
   expect(second.digest).not.toBe(first.digest)
-  expect(await findErasure(deps, 'ann')).toEqual(second)
+  expect(await repeatErasure(deps, 'ann', AbortSignal.timeout(20_000))).toEqual(second)
   expect(await users.getUser('ann')).toBeUndefined()
 }, 60_000)
 

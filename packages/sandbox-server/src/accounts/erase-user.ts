@@ -8,12 +8,14 @@
  * continues where the first one stopped, and after it a repeat answers the same certificate.
  *
  * Lines of the audit stay, under a pseudonym and without what changed. Files of sandboxes are gone when the
- * backend has said so, which this waits for. What this server does not have: backups, the file of
+ * backend has said so, which this waits for. The files of this server's databases are overwritten before the
+ * answer (`overwriteRemoved`), also of a repeat. What this server does not have: backups, the file of
  * `SLIPWAY_AUDIT_LOG` (ids alone), what was pushed or sent elsewhere.
  */
 import { hash } from 'node:crypto'
 import { type Erasure, formatInstant, type Instant, Problem, parseInstant } from '@slipway/protocol'
-import type { Cipher, ConversationRecords } from '@slipway/storage'
+import { raceAbort } from '@slipway/shared/async'
+import type { Cipher, ConversationRecords, Storage } from '@slipway/storage'
 import { type ControlPlaneStore, currentAuditTrail, type SandboxRow } from '@slipway/storage/control-plane'
 import type { Accounts } from './accounts.ts'
 import { type RemoveUserDeps, removeWork } from './remove-user.ts'
@@ -22,12 +24,21 @@ import { userDocument } from './user-documents.ts'
 interface EraseUserDeps extends RemoveUserDeps {
   readonly controlPlane: Pick<
     ControlPlaneStore,
-    'users' | 'sandboxes' | 'conversations' | 'startTasks' | 'pendingMessages' | 'documents' | 'audit'
+    | 'users'
+    | 'sandboxes'
+    | 'conversations'
+    | 'startTasks'
+    | 'pendingMessages'
+    | 'documents'
+    | 'audit'
+    | 'overwriteRemoved'
   >
   readonly sandboxes: RemoveUserDeps['sandboxes'] & {
     untilGone(id: string, signal: AbortSignal): Promise<void>
   }
-  readonly records: Pick<ConversationRecords, 'get'>
+  readonly storage: Pick<Storage, 'overwriteRemoved'> & {
+    readonly conversations: Pick<ConversationRecords, 'get'>
+  }
   readonly accounts: Pick<Accounts, 'userSecrets' | 'llmProfiles' | 'gitProviders'>
   readonly cipher: Cipher
   readonly now: () => Instant
@@ -47,18 +58,26 @@ type Stored = { readonly inventory: Inventory } | { readonly certificate: Erasur
 /** So often what appeared meanwhile is looked for. */
 const maxRounds = 5
 
-/** The name under which lines of the audit stay. */
+/** The name under which lines of the audit stay; that of a pseudonym is itself. */
 function pseudonymOf(user: string): string {
+  if (/^erased-[0-9a-f]{16}$/.test(user)) return user
   return `erased-${hash('sha256', `slipway user ${user}`).slice(0, 16)}`
 }
 
-/** The certificate of a user who was erased. */
-export async function findErasure(
-  deps: Pick<EraseUserDeps, 'controlPlane' | 'cipher'>,
+/**
+ * The certificate of a user who was erased, by id or pseudonym. The first answer may have been lost before
+ * files were overwritten.
+ */
+export async function repeatErasure(
+  deps: EraseUserDeps,
   user: string,
+  signal: AbortSignal,
 ): Promise<Erasure | undefined> {
   const stored = await progressOf(deps, user).read()
-  return stored !== null && 'certificate' in stored ? stored.certificate : undefined
+  if (stored === null || !('certificate' in stored)) return undefined
+  currentAuditTrail()?.forget(stored.certificate.user)
+  await overwriteRemoved(deps, signal)
+  return stored.certificate
 }
 
 /** Idempotent, also after a kill. Rejects with a Problem `conflict` while more appears than is deleted. */
@@ -97,6 +116,7 @@ export async function eraseUser(deps: EraseUserDeps, user: string, signal: Abort
       : known,
   )
   await users.removeUser(user)
+  await overwriteRemoved(deps, signal)
   if (done === null || !('certificate' in done)) throw new Error('an erasure has no certificate')
   return done.certificate
 }
@@ -105,6 +125,14 @@ function progressOf({ controlPlane, cipher }: Pick<EraseUserDeps, 'controlPlane'
   const { documents } = controlPlane
   const format = { empty: null as Stored, parse: (value: unknown) => value as Stored, show: () => ({}) }
   return userDocument<Stored>({ documents, cipher }, `erasure:${pseudonymOf(user)}`, format)
+}
+
+async function overwriteRemoved(
+  { storage, controlPlane }: EraseUserDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  await raceAbort(storage.overwriteRemoved(), signal)
+  await raceAbort(controlPlane.overwriteRemoved(), signal)
 }
 
 async function deleteWork(deps: EraseUserDeps, user: string): Promise<void> {
@@ -122,7 +150,7 @@ async function listSandboxes({ controlPlane }: EraseUserDeps, owner: string): Pr
 }
 
 async function takeInventory(deps: EraseUserDeps, user: string): Promise<Inventory> {
-  const { controlPlane, records, accounts } = deps
+  const { controlPlane, storage, accounts } = deps
   const { users, conversations, pendingMessages, documents, startTasks } = controlPlane
   const ids = {
     sandboxes: (await listSandboxes(deps, user)).map(({ id }) => id),
@@ -136,7 +164,7 @@ async function takeInventory(deps: EraseUserDeps, user: string): Promise<Invento
     documents: await documents.list(user),
     memberships: (await users.listOrgsOfUser(user)).map(({ id }) => id),
   }
-  const found = await records.get(ids.conversations)
+  const found = await storage.conversations.get(ids.conversations)
   const events = Object.fromEntries(ids.conversations.map((id, at) => [id, found[at]?.head ?? 0]))
   const about = [...ids.sandboxes, ...ids.conversations, ...ids.keys]
   return { ids, events, auditLines: await controlPlane.audit.countAbout(user, about) }

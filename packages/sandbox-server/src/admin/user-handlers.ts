@@ -19,7 +19,7 @@ export function userHandlers(deps: {
   readonly removeUser: (id: string, options: { readonly isWithSandboxes: boolean }) => Promise<void>
   readonly eraseUser: (id: string, signal: AbortSignal) => Promise<Erasure>
   /** The certificate of a user who is erased already. */
-  readonly findErasure: (id: string) => Promise<Erasure | undefined>
+  readonly repeatErasure: (id: string, signal: AbortSignal) => Promise<Erasure | undefined>
   readonly now: () => Instant
 }) {
   const { users, now } = deps
@@ -74,7 +74,7 @@ export function userHandlers(deps: {
       const { user_id } = request.params
       const caller = getCaller(request)
       if (caller.boundOrg === null && (await users.getUser(user_id)) === undefined) {
-        const erasure = await deps.findErasure(user_id)
+        const erasure = await deps.repeatErasure(user_id, request.signal)
         if (erasure !== undefined) return { json: erasure }
       }
       if (caller.owner === user_id) throw new Problem('conflict', 'Users cannot erase themselves')

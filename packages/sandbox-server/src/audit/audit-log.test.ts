@@ -43,7 +43,7 @@ async function startServer() {
       users,
       removeUser: (id, how) => removeUser({ controlPlane } as never, id, how),
       eraseUser: {} as never,
-      findErasure: {} as never,
+      repeatErasure: {} as never,
       now,
     }),
     ...organizationHandlers({ users, exemptOrgs: [], now }),

@@ -116,7 +116,7 @@ async function openServer() {
         removed.push(id)
         return { user: id, erased_at: '', counts: {}, digest: '' }
       },
-      findErasure: async () => undefined,
+      repeatErasure: async () => undefined,
       now,
     }),
     ...organizationHandlers({ users, exemptOrgs: [], now }),

@@ -175,6 +175,7 @@ test('a deletion that fails at any step is completed by a repeated one', async (
         quota: controlPlane.quota,
         budgets: controlPlane.budgets,
         leases: controlPlane.leases,
+        overwriteRemoved: () => controlPlane.overwriteRemoved(),
         usage: controlPlane.usage,
         sandboxEvents: controlPlane.sandboxEvents,
         conversations: breaking(controlPlane.conversations),

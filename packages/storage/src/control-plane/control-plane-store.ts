@@ -57,4 +57,6 @@ export interface ControlPlaneStore extends AsyncDisposable {
   readonly usage: UsageRows
   readonly sandboxEvents: SandboxEventRows
   readonly leases: Leases
+  /** Resolves when rows that were removed before are overwritten in the files of this server. */
+  overwriteRemoved(): Promise<void>
 }

@@ -15,6 +15,11 @@ export interface Storage extends AsyncDisposable {
   startImport(conversation: string): Promise<ImportSession>
   /** Resolves when the text index has every durable event. For tests, benches and a quiet stop. */
   waitUntilIndexed(): Promise<void>
+  /**
+   * Resolves when conversations that were removed before are overwritten in the files of this server; in a
+   * database, when their rows are deleted.
+   */
+  overwriteRemoved(): Promise<void>
   /** Drops what is kept to answer faster: later calls read it again. */
   releaseMemory(): void
   /** Finishes pending calls, then closes. */

@@ -179,6 +179,10 @@ export class PostgresStorage implements Storage {
   /** Texts are searchable when an append resolves. */
   async waitUntilIndexed(): Promise<void> {}
 
+  overwriteRemoved(): Promise<void> {
+    return this.#purge.settled()
+  }
+
   releaseMemory(): void {
     this.log.releaseMemory()
   }

@@ -182,6 +182,10 @@ export class SqliteStorage implements Storage {
     return this.#context.text.waitUntilIndexed()
   }
 
+  overwriteRemoved(): Promise<void> {
+    return this.#purge.overwriteRemoved()
+  }
+
   async compact(options: CompactOptions): Promise<readonly CompactedFile[]> {
     const log = await this.#purge.compact(options)
     const index = await this.#context.text.compact(options.maxMs)

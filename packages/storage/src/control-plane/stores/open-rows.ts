@@ -18,7 +18,7 @@ import { UserStore } from './users.ts'
 export function openRows(
   engine: RowSession,
   now: () => Instant,
-): Omit<ControlPlaneStore, 'id' | 'leases' | typeof Symbol.asyncDispose> {
+): Omit<ControlPlaneStore, 'id' | 'leases' | 'overwriteRemoved' | typeof Symbol.asyncDispose> {
   const audit = new AuditStore(engine)
   const session = new AuditedSession(engine, (row) => audit.putWork(row))
   return {

@@ -41,6 +41,7 @@ export async function openPostgresControlPlaneStore({
       id: must(ledger, 'the id of the store')[0],
       ...openRows(new PostgresSession(db, changes), now),
       leases,
+      overwriteRemoved: async () => {},
       get problem() {
         return db.problem
       },

@@ -67,6 +67,10 @@ export class SharedPostgresStorage implements Storage {
     return this.#storage.waitUntilIndexed()
   }
 
+  overwriteRemoved(): Promise<void> {
+    return this.#storage.overwriteRemoved()
+  }
+
   releaseMemory(): void {
     this.#storage.releaseMemory()
   }

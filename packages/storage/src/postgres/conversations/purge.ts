@@ -108,6 +108,11 @@ export class Purge {
     })
   }
 
+  /** Resolves when what was scheduled before is deleted. */
+  async settled(): Promise<void> {
+    await this.#queue
+  }
+
   async close(): Promise<void> {
     this.#closing.abort()
     await this.#queue

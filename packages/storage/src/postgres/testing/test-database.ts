@@ -69,6 +69,7 @@ export const openSharedTestStorage: OpenStorage = async (options = {}) => {
       deliveries: storage.deliveries,
       startImport: (conversation: string) => storage.startImport(conversation),
       waitUntilIndexed: () => storage.waitUntilIndexed(),
+      overwriteRemoved: () => storage.overwriteRemoved(),
       releaseMemory: () => storage.releaseMemory(),
       [Symbol.asyncDispose]: () => storage[Symbol.asyncDispose](),
     }

@@ -74,6 +74,8 @@ export async function openControlPlaneStore({
       id,
       ...openRows(new SqliteSession(db, changes), now),
       leases: new LocalLeases(),
+      // `secure_delete` overwrites them in the database; the write-ahead log has them until it begins again.
+      overwriteRemoved: () => changes.checkpoint(),
       async [Symbol.asyncDispose]() {
         closing.abort()
         await databaseHealth.close()

@@ -41,6 +41,7 @@ export class Purge {
   readonly #closing = new AbortController()
   readonly #compacting = new Set<Promise<CompactedFile>>()
   #queue: Promise<void> = Promise.resolve()
+  #scheduled = 0
 
   constructor(context: StorageContext) {
     this.#context = context
@@ -67,15 +68,32 @@ export class Purge {
   /** Runs in the background, one at a time. */
   schedule(leftover: Leftover, done: () => void = () => {}): void {
     const { log } = this.#context
+    this.#scheduled += 1
     this.#queue = this.#queue
       .then(async () => {
         await this.#clearPatiently(leftover)
         done()
+        if (this.#scheduled === 1) await this.#checkpoint()
       })
       .catch((error: unknown) => {
         if (!this.#closing.signal.aborted)
           log('error', 'removed events could not be purged', { error: String(error) })
       })
+      .finally(() => {
+        this.#scheduled -= 1
+      })
+  }
+
+  /** Resolves when the files have nothing of what was removed before. */
+  async overwriteRemoved(): Promise<void> {
+    await this.#queue
+    await this.#checkpoint()
+  }
+
+  /** Deleted rows are overwritten in the databases; the write-ahead logs have them until they begin again. */
+  async #checkpoint(): Promise<void> {
+    await this.#context.text.compact(0)
+    await this.#context.writer.checkpoint()
   }
 
   /** Runs now. */

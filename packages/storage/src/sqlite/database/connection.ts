@@ -48,6 +48,8 @@ export function openConnection(
     db.exec(
       'PRAGMA wal_autocheckpoint = 2000; PRAGMA journal_size_limit = 33554432; PRAGMA temp_store = MEMORY',
     )
+    // What is deleted is overwritten. FAST would keep it in free pages.
+    db.exec('PRAGMA secure_delete = ON')
     return connection
   } catch (error) {
     db.close()
