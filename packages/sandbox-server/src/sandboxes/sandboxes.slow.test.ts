@@ -60,6 +60,20 @@ test('an agent server that does not take the key never makes the sandbox RUNNING
   expect(row.detail).toContain('does not accept its session key')
 })
 
+test('one that has the key of a later start, as after a restore, is started with a new one by a resume', async () => {
+  const at = await createFixture()
+  at.backend.appliesConfigOnResume = true
+  const sandboxes = await at.open({ startMs: 300 })
+  const { id } = await startAndWait(sandboxes)
+  at.backend.agent(id).setKeys(['of a later start'])
+  await at.controlPlane.sandboxes.update(id, { epoch: 'of an earlier start' })
+  await eventually(async () => expect(await statusOf(sandboxes, id)).toBe('ERROR'))
+  await eventually(() => expect(at.backend.sandboxes.get(id)?.state).toBe('paused'))
+  await sandboxes.resume(await sandboxes.get(ann, id))
+  expect((await sandboxes.waitSettled(id, soon())).status).toBe('RUNNING')
+  expect(at.backend.sandboxes.get(id)?.starts).toBe(2)
+})
+
 test('pause freezes, resume continues with the same key and the same processes', async () => {
   const at = await createFixture()
   const sandboxes = await at.open()

@@ -33,6 +33,7 @@ import {
 } from './state/sandbox-repository.ts'
 import { openSecrets, sealSecrets } from './state/sandbox-secrets.ts'
 import type { ResolvedSpec } from './state/specs.ts'
+import { isKeyRefused } from './state/status-reason.ts'
 import { newSandboxId, newSandboxRow, WarmPool } from './warm-pool.ts'
 
 export type { SandboxConnection } from './state/sandbox-info.ts'
@@ -124,7 +125,10 @@ export class Sandboxes implements AsyncDisposable {
       const decide = (row: SandboxRow): SandboxRowUpdate | undefined => {
         if (!needsResume(row)) return undefined
         const used_at = this.#parts.clock.now() * 1000
-        const epoch = row.epoch === null ? null : restartEpoch
+        // One that runs with another key, as after a restore of an older backup, gets a new one by a start.
+        const takesKey = this.#parts.backends.get(row.backend)?.appliesConfigOnResume === true
+        const next = takesKey && isKeyRefused(row.detail) ? stopEpoch : restartEpoch
+        const epoch = row.epoch === null ? null : next
         return { wanted: 'running', status: 'STARTING', epoch, detail: null, used_at }
       }
       await this.#parts.desired.update(id, decide, by)

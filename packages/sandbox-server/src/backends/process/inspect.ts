@@ -24,6 +24,8 @@ export async function inspectSandbox(
   if (record.isRemoving) return notRunning('broken', 'It is being removed, or its removal was cut off')
   if (record.fault !== null) return notRunning('broken', record.fault)
   if (isStarting) return { ...base, state: 'starting', addresses: {} }
+  if (epoch === '' && record.isCopy)
+    return notRunning('stopped', 'It was restored or copied: what ran then belongs to the other folder')
   if (epoch === '') return notRunning('stopped', 'It has not been started')
   if (!record.hasSocket) return notRunning('stopped', 'It was started by an earlier version of the server')
   if (record.bootId !== (await readBootId())) return notRunning('stopped', 'The host was restarted')

@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { observe, probeScript, runInside, waitAlive, waitForValue } from '../backend.contract.ts'
 import type { Backend, ObservedSandbox } from '../backend.ts'
-import type { ProcessBackendOptions } from './process-backend.ts'
+import { ProcessBackend, type ProcessBackendOptions } from './process-backend.ts'
 import { sandboxPaths } from './sandbox-paths.ts'
 import { findSupervisor } from './supervisor.ts'
 import { openProcessBackend } from './testing/process-backend-fixture.ts'
@@ -63,6 +64,40 @@ function server(
   ]
   return spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
 }
+
+for (const [name, options] of kinds.filter(([, { limit, isolate }]) => limit === isolate))
+  test(`${name}: a copy of its folder, as of a backup, leaves it alone and starts beside it`, {
+    timeout: 3 * minuteMs,
+  }, async () => {
+    const at = await open(options)
+    const order = at.createConfig({ command: at.node(probeScript) })
+    await at.backend.start(order)
+    const { epoch } = await waitAlive(at.backend, order.id)
+    const directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-copy-')))
+    await cp(at.directory, directory, {
+      recursive: true,
+      filter: async (path) => statSync(path).isDirectory() || statSync(path).isFile(),
+    })
+    const copy = new ProcessBackend({
+      ...{ directory, ledgerId: at.ledgerId, agentCommand: [], readable: [process.execPath], log: () => {} },
+      ...options,
+    })
+    onTestFinished(async () => {
+      await copy.remove(order.id)
+      await rm(directory, { recursive: true, force: true })
+    })
+    expect(await observe(copy, order.id)).toMatchObject({
+      state: 'stopped',
+      detail: expect.stringContaining('restored or copied'),
+    })
+    await copy.pause(order.id)
+    await copy.stop(order.id)
+    await copy.resume(order)
+    await waitAlive(copy, order.id)
+    expect(await waitAlive(at.backend, order.id)).toMatchObject({ state: 'running', epoch })
+    await copy.remove(order.id)
+    expect(await waitAlive(at.backend, order.id)).toMatchObject({ state: 'running', epoch })
+  })
 
 for (const [name, options] of kinds) {
   test(`${name}: a server that is killed at any moment leaves nothing that the next one does not find`, {

@@ -15,7 +15,7 @@ import {
 } from './prepare-sandbox.ts'
 import { hostUserId, sandboxPaths } from './sandbox-paths.ts'
 import { killAll, listRootFiles } from './sandbox-processes.ts'
-import type { SandboxRecord, SandboxRecords } from './sandbox-record.ts'
+import { readPlace, type SandboxRecord, type SandboxRecords } from './sandbox-record.ts'
 import { launchSupervisor } from './supervisor.ts'
 
 interface LauncherDeps extends PreparationDeps {
@@ -79,18 +79,22 @@ export class SandboxLauncher {
     const { ledgerId, records } = this.#deps
     const { jail, hierarchies, canLimitDisk } = capabilities
     const { id, resources } = config
+    const place = await readPlace(sandboxPaths(records.directory, id).root)
+    // The groups of a copy are not those of what it was copied from, which may run.
+    const name = previous.isCopy ? `${id}.${place.replace(':', '-')}` : id
     const diskBytes = canLimitDisk ? (resources.diskBytes ?? null) : null
     return {
       ...previous,
       epoch: randomBytes(8).toString('hex'),
       startedAtMs: Date.now(),
       bootId: await readBootId(),
+      place,
       network: resolveNetwork(config, capabilities),
       hasSocket: true,
       user: jail?.setpriv === undefined ? null : hostUserId(ledgerId, id),
       isJailed: jail !== undefined,
       workingDir: resolveWorkingDir(config, sandboxPaths(records.directory, id), jail !== undefined),
-      groups: cgroupPaths(hierarchies, ledgerId, id),
+      groups: cgroupPaths(hierarchies, ledgerId, name),
       // Decided by the first start: its files cannot move to another disk.
       diskBytes: previous.startedAtMs > 0 ? previous.diskBytes : diskBytes,
     }

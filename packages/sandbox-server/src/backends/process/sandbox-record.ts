@@ -20,6 +20,10 @@ function newRecord(ledger: string, id: string) {
     epoch: '',
     startedAtMs: 0,
     bootId: '',
+    /** Device and number of its folder at the newest start; records of earlier versions have none. */
+    place: '',
+    /** It was restored from a backup, or copied: what ran then is the other folder's. */
+    isCopy: false,
     network: 'private' as SandboxNetworkMode,
     /** It listens on a Unix socket; earlier versions of this server gave it a port. */
     hasSocket: false,
@@ -83,7 +87,18 @@ export class SandboxRecords {
     if (isRecord(record) && typeof record.ledger === 'string' && record.ledger !== this.#ledger)
       return undefined
     if (!isSandboxRecord(record)) return unreadableRecord(this.#ledger, id, path)
-    return record.ledger === this.#ledger && record.id === id ? record : undefined
+    if (record.ledger !== this.#ledger || record.id !== id) return undefined
+    return await this.#withoutOthers(record)
+  }
+
+  /**
+   * In a copy of the folder, as a restored backup is, process ids and control groups name what runs in the
+   * other folder, perhaps for another server: nothing here may observe or end that.
+   */
+  async #withoutOthers(record: SandboxRecord): Promise<SandboxRecord> {
+    if (!record.place || record.place === (await readPlace(sandboxPaths(this.directory, record.id).root)))
+      return record
+    return { ...record, isCopy: true, place: '', epoch: '', bootId: '', groups: [] }
   }
 
   async list(): Promise<readonly SandboxRecord[]> {
@@ -148,6 +163,12 @@ export class SandboxRecords {
   async #names(): Promise<readonly string[]> {
     return (await ignoreErrors(['ENOENT'], readdir(this.directory))) ?? []
   }
+}
+
+/** Of a folder; empty when it is gone. */
+export async function readPlace(path: string): Promise<string> {
+  const found = await ignoreErrors(['ENOENT'], stat(path))
+  return found === undefined ? '' : `${found.dev}:${found.ino}`
 }
 
 /** 0 when it is gone. */

@@ -159,6 +159,7 @@ type Verb = 'start' | 'pause' | 'stop' | 'resume' | 'remove' | 'list'
  */
 export class FakeBackend implements Backend, AsyncDisposable {
   readonly name = 'model'
+  appliesConfigOnResume = false
   readonly sandboxes = new Map<string, FakeSandbox>()
   readonly calls: string[] = []
   /** Agent servers listen on Unix sockets in it. */
@@ -220,7 +221,8 @@ export class FakeBackend implements Backend, AsyncDisposable {
 
   stop(id: string): Promise<void> {
     return this.#runVerb('stop', id, async () => {
-      if (this.sandboxes.get(id)?.state === 'running') this.crash(id, 'stopped')
+      const state = this.sandboxes.get(id)?.state
+      if (state === 'running' || state === 'paused') this.crash(id, 'stopped')
     })
   }
 

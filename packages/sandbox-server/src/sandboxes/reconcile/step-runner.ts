@@ -20,7 +20,7 @@ import { initRequest, replaceSessionKey } from '../state/sandbox-config.ts'
 import { isPooled, type SandboxRowUpdate } from '../state/sandbox-repository.ts'
 import { type SandboxSecrets, sealSecrets } from '../state/sandbox-secrets.ts'
 import { redactDetail } from '../state/status-detail.ts'
-import type { Step } from './plan.ts'
+import { type Step, stopEpoch } from './plan.ts'
 
 /** How long a pause waits for what its agent server says of its events, where that decides a deletion. */
 const noteTimeoutMs = 3_000
@@ -112,6 +112,11 @@ export class StepRunner {
       )
     const { repository } = this.#context
     const isThaw = verb === 'resume' && observed?.state === 'paused'
+    if (isThaw && round.row.epoch === stopEpoch && this.#backend.appliesConfigOnResume === true) {
+      // Only a start gives it another key.
+      await this.callBackend('stop')
+      return 'called'
+    }
     const isFirst = verb === 'start' && round.row.epoch === null
     const isKeyReplaced =
       !isThaw && !isFirst && previous.key !== null && this.#backend.appliesConfigOnResume === true

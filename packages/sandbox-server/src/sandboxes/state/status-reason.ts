@@ -131,6 +131,11 @@ export function findStatusReason({ id, status, detail, backend, spec }: StuckSan
   return cause === undefined ? null : toReason(cause, id, backend, spec)
 }
 
+/** Whether it failed because its agent server does not have the key of its row. */
+export function isKeyRefused(detail: string | null): boolean {
+  return causes.find(({ pattern }) => pattern.test(detail ?? ''))?.code === 'key_refused'
+}
+
 function toReason(
   cause: Omit<Cause, 'pattern'>,
   id: string,
