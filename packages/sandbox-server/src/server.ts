@@ -190,7 +190,7 @@ export function callerHandlers(services: Services) {
       repeatErasure: (id, signal) => repeatErasure(erasing, id, signal),
       now,
     }),
-    ...organizationHandlers({ users, exemptOrgs: config.exemptOrgs, now }),
+    ...organizationHandlers({ users, specs, exemptOrgs: config.exemptOrgs, now }),
     ...sharingHandlers({ users, accounts, organizations }),
     ...quotaHandlers({
       ...{ users, quota, storageQuota, maxSandboxes: config.maxSandboxes },

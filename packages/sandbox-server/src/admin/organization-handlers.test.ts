@@ -49,7 +49,7 @@ async function openServer() {
   const specs = createSpecs([{}])
   const organizations = new Organizations({ ...accounts, users, documents, cipher: trial.cipher, specs })
   const handlers = {
-    ...organizationHandlers({ users, exemptOrgs: [], now }),
+    ...organizationHandlers({ users, specs, exemptOrgs: [], now }),
     ...overviewHandlers({ controlPlane, sandboxes: {} as never, specs, log: () => {} }),
     ...usageHandlers({ controlPlane, now }),
     ...sharingHandlers({ users, accounts, organizations }),
@@ -177,4 +177,17 @@ test('secrets of what is shared are in no answer, and members see names', async 
   const { documents } = controlPlane
   for (const name of ['profiles', 'mcp'])
     expect((await documents.get(`organization:${blue}`, name))?.includes(canary)).toBe(false)
+})
+
+test('a sandbox spec that is not configured is not allowed, and one that was may stay', async () => {
+  const { as, users } = await openServer()
+  const root = await as('root', ['read', 'write', 'admin'])
+  const known = createSpecs([{}]).list()[0]?.id ?? ''
+  expect(await root('PATCH', `/organizations/${blue}`, { allowed_specs: [known, 'nospec'] })).toMatchObject({
+    status: 422,
+    body: { detail: [{ loc: ['body', 'allowed_specs', 1], msg: 'There is no such sandbox spec' }] },
+  })
+  await users.updateOrg(blue, { allowed_specs: ['gone'] })
+  const kept = await root('PATCH', `/organizations/${blue}`, { allowed_specs: ['gone', known] })
+  expect(kept).toMatchObject({ status: 200, body: { allowed_specs: ['gone', known] } })
 })

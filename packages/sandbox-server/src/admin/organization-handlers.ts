@@ -1,20 +1,29 @@
 import { randomUUID } from 'node:crypto'
 import type { Handlers } from '@slipway/http'
-import { formatNullableInstant, type Instant, Problem, type sandboxServerRoutes } from '@slipway/protocol'
+import {
+  formatNullableInstant,
+  type Instant,
+  invalidInput,
+  Problem,
+  type sandboxServerRoutes,
+} from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
 import type { OrgRow, UserRows } from '@slipway/storage/control-plane'
 import { AdminReach, isWithinReach } from '../auth/admin-reach.ts'
 import { getCaller, isServerAdmin } from '../auth/authenticator.ts'
+import type { SandboxSpecs } from '../sandboxes/state/specs.ts'
 import { requireFound } from './require-found.ts'
 import { userInfo } from './user-handlers.ts'
 
 /** Organisations and their members. */
 export function organizationHandlers({
   users,
+  specs,
   exemptOrgs,
   now,
 }: {
   readonly users: UserRows
+  readonly specs: Pick<SandboxSpecs, 'find'>
   /** See `Quota`. */
   readonly exemptOrgs: readonly string[]
   readonly now: () => Instant
@@ -44,6 +53,12 @@ export function organizationHandlers({
       const { id } = (await reach.findOrgAs(caller, request.params.org_id, 'admin')).org
       if (request.body.daily_conversation_limit !== undefined && !isServerAdmin(caller))
         throw new Problem('forbidden', 'Only administrators of the server change the daily limit')
+      const { allowed_specs } = request.body
+      const known = (await users.getOrg(id))?.allowed_specs ?? []
+      // One that was configured when it was allowed may stay.
+      const isUnknown = (spec: string) => specs.find(spec) === undefined && !known.includes(spec)
+      const index = allowed_specs?.findIndex(isUnknown) ?? -1
+      if (index >= 0) throw invalidInput(['body', 'allowed_specs', index], 'There is no such sandbox spec')
       const row = await users.updateOrg(id, definedMembers(request.body))
       return { json: orgInfo(requireFound(row, 'organisation')) }
     },

@@ -46,7 +46,7 @@ async function startServer() {
       repeatErasure: {} as never,
       now,
     }),
-    ...organizationHandlers({ users, exemptOrgs: [], now }),
+    ...organizationHandlers({ users, specs: { find: () => undefined }, exemptOrgs: [], now }),
     ...quotaHandlers({ users, sandboxes: {} as never, quota, storageQuota: quota, maxSandboxes: 1 }),
     ...profileHandlers({ accounts }),
     ...secretHandlers({ accounts, lookupSecrets: {} as never }),

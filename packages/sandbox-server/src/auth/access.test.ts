@@ -119,7 +119,7 @@ async function openServer() {
       repeatErasure: async () => undefined,
       now,
     }),
-    ...organizationHandlers({ users, exemptOrgs: [], now }),
+    ...organizationHandlers({ users, specs: { find: () => undefined }, exemptOrgs: [], now }),
     ...quotaHandlers({
       users,
       sandboxes: { listRunning: async () => [] } as never,
