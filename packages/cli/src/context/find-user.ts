@@ -8,6 +8,17 @@ export function findUserId(context: SandboxServerContext, user: string): Promise
   return findId(context, user, { operation: 'listUsers', what: 'user', plural: 'users', command: 'users' })
 }
 
+/** Whether a user has this name. */
+export async function isUserNamed({ client, signal }: SandboxServerContext, name: string): Promise<boolean> {
+  let page_id: string | undefined
+  do {
+    const page = await client.call('listUsers', { query: { limit: '100', page_id }, signal })
+    if (page.items.some((user) => user.name === name)) return true
+    page_id = page.next_page_id ?? undefined
+  } while (page_id !== undefined)
+  return false
+}
+
 /** The id of the organisation with this id or, when only one has it, this name. */
 export function findOrgId(context: SandboxServerContext, org: string): Promise<string> {
   const about = { what: 'organisation', plural: 'organisations', command: 'orgs' } as const

@@ -33,10 +33,22 @@ export function addAccountCommands(slipway: Command, run: RunWithClient): void {
     .description('add a user, and print a key of the user once')
     .argument('<name>', 'name of the user')
     .option('--email <address>', 'mail address')
+    .option('--org <org>', 'organisation in which the user works, by id or name')
     .option('--admin', 'make an administrator', false)
-  limitOptions(add).action((name: string, flags: { email?: string; admin: boolean } & LimitFlags) =>
-    run(async (context) => (await load()).addUserCommand(context, name, flags)),
+  limitOptions(add).action(
+    (name: string, flags: { email?: string; org?: string; admin: boolean } & LimitFlags) =>
+      run(async (context) => (await load()).addUserCommand(context, name, flags)),
   )
+  users
+    .command('set')
+    .description('change a user; what is not named stays')
+    .argument('<user>', 'id or name of the user')
+    .option('--name <name>', 'another name')
+    .option('--email <address>', 'mail address')
+    .option('--org <org>', 'organisation in which the user works from now on, by id or name; or none')
+    .action((user: string, flags: { name?: string; email?: string; org?: string }) =>
+      run(async (context) => (await load()).setUserCommand(context, user, flags)),
+    )
   users
     .command('rm')
     .description('revoke the keys of a user at once, and remove the user')
@@ -63,10 +75,13 @@ export function addAccountCommands(slipway: Command, run: RunWithClient): void {
   users
     .command('erase')
     .description(
-      'delete all data of a user, and print a certificate; repeat it with the id after an interruption',
+      'delete all data of a user, and print a certificate; after it is complete, repeat it with the id or the pseudonym',
     )
-    .argument('<user>', 'id or name of the user')
-    .action((id: string) => run(async (context) => (await load()).eraseUserCommand(context, id)))
+    .argument('<user>', 'id or name of the user, or the pseudonym of one who was erased')
+    .option('-y, --yes', 'do not ask in a terminal', false)
+    .action((id: string, flags: { yes: boolean }) =>
+      run(async (context) => (await load()).eraseUserCommand(context, id, flags)),
+    )
   addKeyCommands(slipway, run)
   const quotas = slipway.command('quotas').description('show and set limits of a sandbox server')
   quotas

@@ -1,7 +1,8 @@
 import { stripVTControlCharacters } from 'node:util'
 import { type QuotaStatus, unlimited } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { quotaTable } from './accounts.ts'
+import type { SandboxServerContext } from '../../context/command-context.ts'
+import { addUserCommand, eraseUserCommand, quotaTable } from './accounts.ts'
 
 test('limits of a user are numbers, and none is unlimited', () => {
   const status: QuotaStatus = {
@@ -47,4 +48,36 @@ test('the table says why a limit is what it is', () => {
   )
   const member = shown({ daily_limit: 2, daily_limit_source: 'server', unlimited_org_ids: ['o2'] })
   expect(member).toContain('No daily limit in the organisation o2: use a key that is bound to it.')
+})
+
+const ann = { id: '8b0f3c1e-3f0e-4c53-9b7e-0f4a2f1d7c55', name: 'ann', email: null }
+
+/** A server with the user Ann, and the names of what is called. */
+function contextOf(): { readonly context: SandboxServerContext; readonly calls: string[] } {
+  const calls: string[] = []
+  const call = async (operation: string) => {
+    calls.push(operation)
+    return { items: [ann], next_page_id: null }
+  }
+  const context = { client: { call }, isJson: true, signal: new AbortController().signal }
+  return { context: context as never, calls }
+}
+
+test('nothing is erased without a terminal or --yes, and the refusal has the id for it', async () => {
+  const { context, calls } = contextOf()
+  await expect(eraseUserCommand(context, 'ann', { yes: false })).rejects.toThrow(
+    `Nothing was erased. Erase it with: slipway users erase ${ann.id} --yes`,
+  )
+  await expect(eraseUserCommand(context, 'erased-0123456789abcdef', { yes: false })).rejects.toThrow(
+    'Nothing',
+  )
+  expect(calls).toEqual(['listUsers'])
+})
+
+test('a second user of the same name is not added', async () => {
+  const { context, calls } = contextOf()
+  await expect(addUserCommand(context, 'ann', { admin: false })).rejects.toThrow(
+    'There is a user ann already',
+  )
+  expect(calls).toEqual(['listUsers'])
 })

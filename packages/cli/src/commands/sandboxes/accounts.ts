@@ -3,7 +3,8 @@ import { CallError, ConnectionError } from '@slipway/client'
 import type { QuotaStatus } from '@slipway/protocol'
 import { Problem, unlimited } from '@slipway/protocol/client'
 import type { SandboxServerContext } from '../../context/command-context.ts'
-import { findOrgId, findUserId } from '../../context/find-user.ts'
+import { findOrgId, findUserId, isUserNamed } from '../../context/find-user.ts'
+import { askYesOrNo, isInteractive } from '../../conversation/confirmation-prompt.ts'
 import { relativeTime } from '../../output/relative-time.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { print, printNote, printResult, table } from '../../output/terminal.ts'
@@ -39,14 +40,22 @@ export async function listUsersCommand({ client, isJson, signal }: SandboxServer
 
 /** Adds a user and makes the first key of the user, which is shown once. */
 export async function addUserCommand(
-  { client, isJson, signal }: SandboxServerContext,
+  context: SandboxServerContext,
   name: string,
-  options: { readonly email?: string; readonly admin: boolean } & LimitFlags,
+  options: { readonly email?: string; readonly admin: boolean; readonly org?: string } & LimitFlags,
 ): Promise<void> {
-  const { email, admin: is_admin } = options
+  const { client, isJson, signal } = context
+  const { email, admin: is_admin, org } = options
+  const org_id = org === undefined ? undefined : await findOrgId(context, org)
+  // Commands name users, and a name of two names none.
+  if (await isUserNamed(context, name))
+    throw new Problem(
+      'conflict',
+      `There is a user ${sanitizeLine(name)} already. "slipway users" lists them.`,
+    )
   const { daily_conversation_limit = null, ...limits } = toBody(options)
   const user = await client.call('createUser', {
-    body: { name, email, is_admin, daily_conversation_limit },
+    body: { name, email, org_id, is_admin, daily_conversation_limit },
     signal,
   })
   const params = { user_id: user.id }
@@ -60,6 +69,28 @@ export async function addUserCommand(
   await printResult(isJson, { ...user, key }, key)
   if (!isJson)
     printNote(`The key of ${sanitizeLine(name)} (${sanitizeLine(user.id)}); it is not shown again.`)
+}
+
+interface UserFlags {
+  readonly name?: string
+  readonly email?: string
+  /** By id or name; `none`: of none. */
+  readonly org?: string
+}
+
+/** Changes a user, named by id or name; what is not named stays. */
+export async function setUserCommand(
+  context: SandboxServerContext,
+  user: string,
+  { name, email, org }: UserFlags,
+): Promise<void> {
+  const { client, isJson, signal } = context
+  if (name === undefined && email === undefined && org === undefined)
+    throw new Problem('bad_request', 'Name what to change: --name, --email or --org.')
+  const params = { user_id: await findUserId(context, user) }
+  const org_id = org === undefined ? undefined : org === 'none' ? null : await findOrgId(context, org)
+  const changed = await client.call('patchUser', { params, body: { name, email, org_id }, signal })
+  await printResult(isJson, changed, 'changed')
 }
 
 /** Revokes the keys of a user, named by id or name, then removes the user unless work of the user is left. */
@@ -82,11 +113,24 @@ interface OfUser {
   readonly user?: string
 }
 
-/** Deletes all data of a user, named by id or name, and prints the certificate. */
-export async function eraseUserCommand(context: SandboxServerContext, user: string): Promise<void> {
+/** Asks, deletes all data of a user, named by id or name, and prints the certificate. */
+export async function eraseUserCommand(
+  context: SandboxServerContext,
+  user: string,
+  { yes }: { readonly yes: boolean },
+): Promise<void> {
   const { client, isJson, signal } = context
-  // The id of a user who is erased already is in no list.
-  const user_id = isUuid(user) ? user : await findUserId(context, user)
+  // The id of a user who is erased already, or the pseudonym, is in no list.
+  const isListed = !isUuid(user) && !user.startsWith('erased-')
+  const user_id = isListed ? await findUserId(context, user) : user
+  const shown = [...new Set([user, user_id])].map(sanitizeLine).join(', ')
+  const question = `Delete all data of ${shown}? It cannot be undone.`
+  if (!(yes || (isInteractive() && (await askYesOrNo(question, signal)))))
+    throw new Problem(
+      'conflict',
+      `Nothing was erased. Erase it with: slipway users erase ${sanitizeLine(user_id)} --yes`,
+    )
+  if (!isJson) printNote(`After an interruption repeat: slipway users erase ${sanitizeLine(user_id)} --yes`)
   const erasure = await client.call('eraseUser', { params: { user_id }, signal })
   if (isJson) return await print(`${JSON.stringify(erasure)}\n`)
   const counts = Object.entries(erasure.counts).map(([kind, count]) => [
