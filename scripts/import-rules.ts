@@ -50,6 +50,7 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
     'process',
     'process/testing',
     'redaction',
+    'signed-log',
     'text',
     'time',
     'time/testing',

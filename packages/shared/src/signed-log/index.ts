@@ -1,0 +1,10 @@
+export {
+  createSigningKey,
+  isPublicKeyText,
+  LogSigner,
+  publicKeyText,
+  type SigningKey,
+  VerificationError,
+  type VerifiedLog,
+  verifyLog,
+} from './signed-log.ts'
