@@ -34,7 +34,7 @@ function cliPage(): string {
 
 ${note} \`slipway COMMAND --help\` says the same.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 waits for a person.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 waits for a person, 4 unchanged but of an unknown signer (\`verify\`).
 
 Every command takes these flags too:
 

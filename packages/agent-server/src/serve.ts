@@ -242,6 +242,7 @@ function openApp(deps: AppDeps) {
       readiness,
       getLastActivityMs: () => activity.lastMs,
       getInitState: () => deferredInit.state,
+      getModuleInfo: () => (deferredInit.state === 'ready' ? deferredInit.server.serverInfo() : {}),
       checkStorage: () => active.storage.health.check(),
       webClient: pages.root,
     }),

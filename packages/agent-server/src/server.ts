@@ -34,6 +34,8 @@ export interface OpenServer extends AsyncDisposable {
   /** By prefix. */
   readonly proxies: Readonly<Record<string, ProxyRoute>>
   readonly metrics: readonly Metric[]
+  /** Of its modules. */
+  serverInfo(): Readonly<Record<string, unknown>>
   releaseMemory(): Promise<void>
   /** What admits a page without a session key. */
   authenticatePage(...request: Parameters<PageTokens['authenticate']>): PageCredential | Problem | undefined
@@ -78,6 +80,7 @@ export async function openServer(options: CoreOptions, modules: readonly Module[
     ),
     proxies: Object.assign({}, ...all.map((one) => one.proxies)),
     metrics: [...opening.metrics, ...all.flatMap((one) => one.metrics ?? [])],
+    serverInfo: () => Object.assign({}, ...all.map((one) => one.serverInfo?.())),
     releaseMemory: () => core.registry.releaseMemory(),
     authenticatePage: (...request) => findPageTokens()?.authenticate(...request),
     [Symbol.asyncDispose]: () => closing.disposeAsync(),

@@ -1,5 +1,6 @@
 // What clients need at run time: none of it loads schemas, which take longer to load than a short command
 // runs.
+export { type ExportFormatName, exportFormats } from './agent-server/conversations/export-formats.ts'
 export { must } from './core/assert.ts'
 export { parseInstant } from './core/instant.ts'
 export { Problem } from './core/problem.ts'

@@ -1,7 +1,7 @@
 export type * from './bash-events/bash-events.ts'
 export type { CompactedFile, CompactOptions } from './conversations/compaction.ts'
 export type * from './conversations/conversation-records.ts'
-export { exportEvents, gzipStream } from './conversations/export.ts'
+export { exportEvents, gzipStream, readBatches } from './conversations/export.ts'
 export type { ImportSession } from './conversations/import-session.ts'
 export { type ConversationLeases, HeldElsewhereError, type LeaseHolder } from './conversations/leases.ts'
 export { searchTexts } from './conversations/search-texts.ts'

@@ -64,6 +64,8 @@ export interface OpenedModule<R extends RouteTable, Offer> {
   readonly proxies?: Readonly<Record<string, ProxyRoute>>
   readonly conversations?: ConversationPart
   readonly metrics?: readonly Metric[]
+  /** Further members of `/server_info`. */
+  readonly serverInfo?: () => Readonly<Record<string, unknown>>
   /** Admits pages that have no session key. */
   readonly pageTokens?: PageTokens
   /** What modules that need this one get. */

@@ -161,7 +161,7 @@ export async function openCore(options: CoreOptions, findPageTokens: () => PageT
     core,
     peers,
     handlers: {
-      ...conversationHandlers({ createDeps: creation, infoReader, webhooks, now }),
+      ...conversationHandlers({ createDeps: creation, infoReader, webhooks }),
       ...conversationCommandHandlers({ storage, registry, parts, cipher, webhooks }),
       ...eventHandlers({ storage, registry, heartbeatMs: config.heartbeatMs, clock }),
     },

@@ -4,6 +4,7 @@ import { budgetsModule } from './budgets/module.ts'
 import { checkpointsModule } from './checkpoints/module.ts'
 import { extensionsModule } from './extensions/module.ts'
 import { filesModule } from './files/module.ts'
+import { formatsModule } from './formats/module.ts'
 import { gatewayModule } from './gateway/module.ts'
 import { gitModule } from './git/module.ts'
 import { llmProfilesModule } from './llm-profiles/module.ts'
@@ -32,6 +33,7 @@ export const ownModules: readonly Module[] = [
   workspacePagesModule,
   checkpointsModule,
   timelineModule,
+  formatsModule,
   gatewayModule,
   maintenanceModule,
 ]

@@ -1,4 +1,4 @@
-import { Problem } from '@slipway/protocol/client'
+import { type ExportFormatName, exportFormats, Problem } from '@slipway/protocol/client'
 import { definedMembers } from '@slipway/shared/json'
 import { abortAtStopSignals, userDataDirectory } from '@slipway/shared/process'
 import { Argument, Command, CommanderError, Option } from 'commander'
@@ -32,7 +32,10 @@ const usualServer = 'the server of this directory, else your private one'
 /** For commands that end what they started when no one reads their output any more. */
 const cleanupMs = 60_000
 
-/** Runs the command line; returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 waits for an answer. */
+/**
+ * Runs the command line; returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 waits for an answer, 4
+ * unchanged but of an unknown signer.
+ */
 export async function runCli(args: readonly string[]): Promise<number> {
   const abort = abortAtStopSignals()
   const outcome = { code: 0 }
@@ -106,6 +109,7 @@ export function buildProgram(config: Config, outcome: { code: number }, signal: 
   addConfigCommands(slipway, { config, outcome, signal })
   addContextCommands(slipway, { config, signal })
   addComponentCommands(slipway)
+  addVerifyCommand(slipway, outcome)
   addSandboxServerCommands(slipway, { config, outcome, selection, signal })
   addMaintenanceCommands(slipway, { config, outcome, selection, deps })
   const otherCommands = slipway.commands.length
@@ -285,15 +289,48 @@ function addLogCommands(slipway: Command, { context, find }: ConversationDeps): 
     })
   slipway
     .command('export')
-    .description('export the log of a conversation, one event a line')
+    .description('export a conversation: its log, one event a line, or another format')
     .argument('<id>', idText)
     .option('--output <file>', 'write to a file, atomically')
-    .option('--meta', 'begin with a line of id, title and tags', false)
+    .addOption(
+      new Option('--format <format>', 'the form of the file')
+        .choices(exportFormats.map(({ name }) => name))
+        .default('jsonl'),
+    )
+    .option('--verifiable', 'the same as --format verifiable', false)
+    .option('--meta', 'begin with a line of id, title and tags; of jsonl alone', false)
     .option('--gzip', 'write a gzip file', false)
-    .action(async (text: string, options: { output?: string; meta: boolean; gzip: boolean }) => {
+    .action(async (text: string, { verifiable, ...flags }: ExportOptions, command: Command) => {
       const { exportCommand } = await import('../commands/conversations/export.ts')
+      if (verifiable && !['jsonl', 'verifiable'].includes(flags.format))
+        command.error('--verifiable and --format name two formats.')
+      const format = verifiable ? ('verifiable' as const) : flags.format
       const found = await find(text)
-      await exportCommand(found.context, found.id, options)
+      await exportCommand(found.context, found.id, { ...flags, format })
+    })
+}
+
+interface ExportOptions {
+  readonly output?: string
+  readonly format: ExportFormatName
+  readonly verifiable: boolean
+  readonly meta: boolean
+  readonly gzip: boolean
+}
+
+function addVerifyCommand(slipway: Command, outcome: { code: number }): void {
+  slipway
+    .command('verify')
+    .description('check a verifiable export offline: exit code 0, or 4 where nothing names its signer')
+    .argument('<file>', 'the file, or - for standard input; plain or gzip')
+    .option(
+      '--key <public>',
+      'export_public_key of /server_info of the server that made it, from a source that you trust',
+    )
+    .action(async (file: string, { key }: { key?: string }) => {
+      const { verifyCommand } = await import('../commands/conversations/verify.ts')
+      const { json: isJson } = slipway.opts<{ json: boolean }>()
+      await verifyCommand({ isJson, outcome }, file, key)
     })
 }
 

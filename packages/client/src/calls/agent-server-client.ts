@@ -1,5 +1,5 @@
 import type { agentServerRoutes } from '@slipway/protocol'
-import { agentServerPaths } from '@slipway/protocol/client'
+import { agentServerPaths, type ExportFormatName } from '@slipway/protocol/client'
 import type { Secret } from '@slipway/shared/redaction'
 import { buildQuery, RouteCaller } from './route-caller.ts'
 import type { CallOutput } from './route-types.ts'
@@ -48,19 +48,20 @@ export class Client extends RouteCaller<typeof agentServerRoutes> {
     return await this.readJson(response, options.signal)
   }
 
-  /** The log as bytes, one event a line in order of position; with `gzip` as a gzip file. */
+  /** The log as bytes, one event a line in order of position unless `format` is another; with `gzip` as a gzip file. */
   async exportEvents(
     conversationId: string,
     options: {
+      readonly format?: ExportFormatName | undefined
       readonly meta?: boolean | undefined
       readonly gzip?: boolean | undefined
       readonly signal?: AbortSignal | undefined
     } = {},
   ): Promise<ReadableStream<Uint8Array>> {
-    const { meta = false, gzip = false, signal } = options
+    const { format, meta = false, gzip = false, signal } = options
     const response = await this.open('exportConversation', {
       params: { conversation_id: conversationId },
-      query: { meta: String(meta), gzip: String(gzip) },
+      query: { format, meta: String(meta), gzip: String(gzip) },
       signal,
     })
     return response.body ?? new Blob([]).stream()

@@ -1,7 +1,7 @@
 import { pipeline, type Readable } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createGzip } from 'node:zlib'
-import type { EventLog } from '../event-log/event-log.ts'
+import type { EventLog, StoredEvent } from '../event-log/event-log.ts'
 import type { ConversationRecord } from './conversation-records.ts'
 
 const lineEnd = Buffer.from('\n')
@@ -33,6 +33,18 @@ export async function* exportEvents(
       `${JSON.stringify({ conversation_id: id, ...(title === null ? {} : { title }), tags })}\n`,
     )
   }
+  for await (const events of readBatches(log, record)) {
+    const sizeBytes = events.reduce((sum, event) => sum + event.bytes.length, 0)
+    if (sizeBytes < 2 * batchBytes) yield Buffer.concat(events.flatMap((event) => [event.bytes, lineEnd]))
+    else for (const event of events) yield* [event.bytes, lineEnd]
+  }
+}
+
+/** The events up to the record's head, in order of position, in batches of bounded size. */
+export async function* readBatches(
+  log: Pick<EventLog, 'read'>,
+  record: Pick<ConversationRecord, 'id' | 'head'>,
+): AsyncGenerator<readonly StoredEvent[]> {
   for (let position = 0; position < record.head; ) {
     // Exports of connections that take everything at once would block the event loop, each of them longer.
     await ownTurn()
@@ -45,8 +57,7 @@ export async function* exportEvents(
     const last = events.at(-1)
     if (last === undefined) return
     position = last.position
-    if (last.bytes.length < batchBytes) yield Buffer.concat(events.flatMap((event) => [event.bytes, lineEnd]))
-    else for (const event of events) yield* [event.bytes, lineEnd]
+    yield events
   }
 }
 

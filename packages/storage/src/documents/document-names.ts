@@ -6,6 +6,7 @@ import { sealedVersion } from '../crypto/cipher.ts'
 export const documentNames: readonly string[] = [
   'agent-profiles.sealed',
   'credential-bindings.json',
+  'export-key.sealed',
   'meta-profiles.json',
   'provider-connections.sealed',
   'repository-consents.sealed',

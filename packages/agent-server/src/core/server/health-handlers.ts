@@ -20,6 +20,8 @@ export function healthHandlers(options: {
   readonly readiness: Readiness
   readonly getLastActivityMs: () => number
   readonly getInitState: () => InitState
+  /** Members that modules add, once they are open. */
+  readonly getModuleInfo?: () => Readonly<Record<string, unknown>>
   /** Why nothing can be written at the moment. */
   readonly checkStorage: () => Promise<Problem | undefined>
   /** Where pages of applications reach their programs. */
@@ -60,6 +62,8 @@ export function healthHandlers(options: {
       synchronous: 'FULL',
       docs: '/docs',
       redoc: '/redoc',
+      export_public_key: null,
+      ...options.getModuleInfo?.(),
     },
   })
   return {

@@ -1,12 +1,12 @@
 import { createWriteStream } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
-import { Problem } from '@slipway/protocol/client'
+import { type ExportFormatName, Problem } from '@slipway/protocol/client'
 import type { ConversationSource } from '../../conversation/source/source.ts'
 import { Progress } from '../../output/progress.ts'
 import { print, printResult } from '../../output/terminal.ts'
 
-/** Writes the log of a conversation, one event a line, to standard output or whole into a file. */
+/** Writes a conversation in a format to standard output or whole into a file. */
 export async function exportCommand(
   context: {
     readonly source: ConversationSource
@@ -14,11 +14,16 @@ export async function exportCommand(
     readonly signal: AbortSignal
   },
   id: string,
-  options: { readonly output?: string | undefined; readonly meta: boolean; readonly gzip: boolean },
+  options: {
+    readonly output?: string | undefined
+    readonly format: ExportFormatName
+    readonly meta: boolean
+    readonly gzip: boolean
+  },
 ): Promise<void> {
-  const { output, meta, gzip } = options
+  const { output, format, meta, gzip } = options
   const { source, signal } = context
-  const chunks = readWithProgress(await source.exportEvents(id, { meta, gzip }), signal)
+  const chunks = readWithProgress(await source.exportEvents(id, { format, meta, gzip }), signal)
   if (output === undefined) {
     for await (const chunk of chunks) await print(chunk)
     return

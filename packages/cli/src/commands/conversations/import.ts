@@ -1,7 +1,3 @@
-import { createReadStream } from 'node:fs'
-import { stat } from 'node:fs/promises'
-import { pipeline } from 'node:stream'
-import { createGunzip } from 'node:zlib'
 import { CallError } from '@slipway/client'
 import type { ImportMeta } from '@slipway/protocol'
 import { Problem } from '@slipway/protocol/client'
@@ -11,6 +7,7 @@ import type { CommandContext } from '../../context/command-context.ts'
 import { Progress } from '../../output/progress.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { printNote, printResult } from '../../output/terminal.ts'
+import { gunzipIfNeeded, openSource, prepend, readAhead } from '../../parsing/source-file.ts'
 import { toReadableStream } from '../../parsing/to-readable-stream.ts'
 
 type MetaFlags = { readonly [M in keyof ImportMeta]?: ImportMeta[M] }
@@ -69,22 +66,6 @@ async function countEvents({ client, signal }: CommandContext, id: string): Prom
   })
 }
 
-interface ImportSource {
-  readonly chunks: AsyncIterable<Buffer>
-  readonly sizeBytes?: number
-  close(): void
-}
-
-async function openSource(file: string): Promise<ImportSource> {
-  if (file === '-') return { chunks: process.stdin, close: () => void process.stdin.destroy() }
-  const info = await stat(file).catch((error) => {
-    throw new Problem('not_found', `Cannot read ${file}: ${errorText(error)}`)
-  })
-  if (info.isDirectory()) throw new Problem('bad_request', `Cannot read ${file}: it is a directory`)
-  const stream = createReadStream(file, { highWaterMark: 256 * 1024 })
-  return { chunks: stream, sizeBytes: info.size, close: () => void stream.destroy() }
-}
-
 async function* countBytes(
   chunks: AsyncIterable<Buffer>,
   count: (bytes: number) => void,
@@ -93,31 +74,6 @@ async function* countBytes(
     count(chunk.length)
     yield chunk
   }
-}
-
-/** Joins chunks until `isEnough`; returns them and the rest. */
-async function readAhead(chunks: AsyncIterable<Buffer>, isEnough: (first: Buffer) => boolean) {
-  const iterator = chunks[Symbol.asyncIterator]()
-  const chunksRead: Buffer[] = []
-  let first = Buffer.alloc(0)
-  for (let next = await iterator.next(); !next.done; next = await iterator.next()) {
-    chunksRead.push(next.value)
-    first = Buffer.concat(chunksRead)
-    if (isEnough(first)) break
-  }
-  return { first, rest: { [Symbol.asyncIterator]: () => iterator } }
-}
-
-/** The same bytes, or what a gzip file holds, known by its first two bytes. */
-async function* gunzipIfNeeded(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  const { first, rest } = await readAhead(chunks, (bytes) => bytes.length >= 2)
-  if (first[0] !== 0x1f || first[1] !== 0x8b) yield* prepend(first, rest)
-  else yield* pipeline(prepend(first, rest), createGunzip(), () => undefined)
-}
-
-async function* prepend(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  if (first.length > 0) yield first
-  yield* rest
 }
 
 /** Adds the line that names the conversation, or merges `meta` into it; `id` is the one that it names. */

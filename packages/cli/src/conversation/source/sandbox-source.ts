@@ -50,7 +50,12 @@ export function sandboxSource(client: SandboxServerClient, signal: AbortSignal):
     },
     openEvents: (id, query) => client.open('searchHomeEvents', { params: params(id), query, signal }),
     countEvents: (id, query) => client.call('countHomeEvents', { params: params(id), query, signal }),
-    async exportEvents(id, { meta, gzip }) {
+    async exportEvents(id, { format, meta, gzip }) {
+      if (format !== 'jsonl')
+        throw new Problem(
+          'bad_request',
+          `Sandbox servers export jsonl alone. Export it as jsonl, import it into an agent server, and export it there as ${format}.`,
+        )
       const query = { meta: String(meta), gzip: String(gzip) }
       const response = await client.open('exportHomeEvents', { params: params(id), query, signal })
       return response.body ?? new Blob([]).stream()

@@ -1,5 +1,6 @@
 import type { Client, PositionedEvent, TransientUpdate } from '@slipway/client'
 import type { RepositoryConsent, RepositoryConsents, RepositoryDecision, Resync } from '@slipway/protocol'
+import type { ExportFormatName } from '@slipway/protocol/client'
 
 /** A conversation of either kind of server. */
 export interface ConversationSummary {
@@ -51,7 +52,10 @@ export interface ConversationSource {
   }
   openEvents(id: string, query: EventPageQuery): Promise<Response>
   countEvents(id: string, query: EventQuery): Promise<number>
-  exportEvents(id: string, options: { meta: boolean; gzip: boolean }): Promise<ReadableStream<Uint8Array>>
+  exportEvents(
+    id: string,
+    options: { readonly format: ExportFormatName; readonly meta: boolean; readonly gzip: boolean },
+  ): Promise<ReadableStream<Uint8Array>>
   follow(
     id: string,
     options: {

@@ -402,4 +402,8 @@ export const serverInfo = looseComponent('ServerInfo', {
     .meta({ description: 'How writes reach the disk: FULL is durable before acknowledged.' }),
   docs: z.string(),
   redoc: z.string(),
+  export_public_key: z
+    .string()
+    .nullable()
+    .meta({ description: 'Ed25519, base64: signs verifiable exports. Null before the first one.' }),
 })

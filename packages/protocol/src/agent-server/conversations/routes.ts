@@ -23,6 +23,7 @@ import {
   switchLlmRequest,
   updateSecretsRequest,
 } from './conversation.ts'
+import { exportFormats } from './export-formats.ts'
 
 const skillsQuery = z.object({
   include_skills: queryFlag.meta({ description: 'Show the skills of the agent context.' }),
@@ -273,10 +274,13 @@ export const conversationRoutes = defineRoutes('conversations', {
   }),
   exportConversation: route.get('/api/conversations/{conversation_id}/export', {
     summary: 'Export the log of a conversation',
-    description: 'One event a line, in order, each line the stored bytes.',
+    description: `As ${exportFormats.map(({ name, description }) => `${name}: ${description}`).join('. ')}.`,
     params: conversationParams,
     query: z.object({
-      meta: queryFlag.meta({ description: 'Put a line with id, title and tags in front.' }),
+      format: emptyAsUndefined(z.enum(exportFormats.map(({ name }) => name))).meta({
+        description: 'The form of the file; jsonl by default.',
+      }),
+      meta: queryFlag.meta({ description: 'Put a line with id, title and tags in front; of jsonl alone.' }),
       gzip: queryFlag.meta({ description: 'Answer a gzip file.' }),
     }),
     responses: { 200: { description: 'The log.', contentType: [ndjson, 'application/gzip'] } },

@@ -8,7 +8,7 @@ import {
   wireVersion as wires,
 } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
-import { type ConversationRecord, DamageError, exportEvents, gzipStream } from '@slipway/storage'
+import { type ConversationRecord, DamageError } from '@slipway/storage'
 import type { Webhooks } from '../../webhooks/webhooks.ts'
 import {
   type ConversationInfoReader,
@@ -18,7 +18,6 @@ import {
 } from '../conversation-info.ts'
 import { type CreateConversationDeps, createConversation } from '../lifecycle/create.ts'
 import { forkConversation } from '../lifecycle/fork.ts'
-import { importEvents } from '../lifecycle/import.ts'
 import { withObservabilityHeaders } from '../lifecycle/observability.ts'
 import { removeConversation } from '../lifecycle/remove.ts'
 import { displayPluginAdditions } from '../redacted-settings.ts'
@@ -38,7 +37,6 @@ interface ConversationDeps {
   readonly createDeps: CreateConversationDeps
   readonly infoReader: ConversationInfoReader
   readonly webhooks: Pick<Webhooks, 'flushBeforeRemoval'>
-  readonly now: () => number
 }
 
 export function conversationHandlers(deps: ConversationDeps) {
@@ -97,7 +95,7 @@ function openInfoLists({ createDeps: { storage, registry }, infoReader }: Conver
 
 type InfoLists = ReturnType<typeof openInfoLists>
 
-function readHandlers({ createDeps, infoReader, now }: ConversationDeps, infos: InfoLists) {
+function readHandlers({ createDeps, infoReader }: ConversationDeps, infos: InfoLists) {
   const { storage, registry } = createDeps
   const { readInfos, readInfosBytes } = infos
   return {
@@ -145,21 +143,6 @@ function readHandlers({ createDeps, infoReader, now }: ConversationDeps, infos: 
     async finalResponse({ params }) {
       const { id } = await infoReader.getRecord(params.conversation_id)
       return { json: { response: await finalResponse(storage.log, id) } }
-    },
-    async importConversation({ query, stream }) {
-      return {
-        status: 201,
-        json: await importEvents(storage, stream, { keep: query.unknown === 'keep', now }),
-      }
-    },
-    async exportConversation({ params, query }) {
-      const record = await infoReader.getRecord(params.conversation_id)
-      const chunks = exportEvents(storage.log, record, { meta: query.meta })
-      const name = `${record.id}.jsonl${query.gzip ? '.gz' : ''}`
-      const headers = { 'content-disposition': `attachment; filename="${name}"` }
-      return query.gzip
-        ? { chunks: gzipStream(chunks), contentType: 'application/gzip', headers }
-        : { chunks, contentType: 'application/x-ndjson', headers }
     },
   } satisfies Partial<Handlers<typeof agentServerRoutes>>
 }

@@ -1,0 +1,10 @@
+import type { ExportFormatName } from '@slipway/protocol/client'
+import type { WriteFormat } from './format.ts'
+import { writeJsonLines } from './jsonl.ts'
+import { writeVerifiable } from './verifiable.ts'
+
+/** How each format of `exportFormats` is written. */
+export const formatWriters: Readonly<Record<ExportFormatName, WriteFormat>> = {
+  jsonl: writeJsonLines,
+  verifiable: writeVerifiable,
+}

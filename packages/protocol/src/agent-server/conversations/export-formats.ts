@@ -1,0 +1,27 @@
+/** A form in which a conversation is exported. */
+export interface ExportFormat {
+  /** As in `format` of the route and `--format` of the command. */
+  readonly name: string
+  /** Of the file. */
+  readonly extension: string
+  readonly contentType: string
+  readonly description: string
+}
+
+/** The forms, the usual one first. Each is a file of `formats` in the agent server. */
+export const exportFormats = [
+  {
+    name: 'jsonl',
+    extension: 'jsonl',
+    contentType: 'application/x-ndjson',
+    description: 'one event a line, the stored bytes; an import takes it',
+  },
+  {
+    name: 'verifiable',
+    extension: 'verifiable.jsonl',
+    contentType: 'application/x-ndjson',
+    description: 'the stored bytes with a chain of digests, signed; `slipway verify` checks it offline',
+  },
+] as const satisfies readonly ExportFormat[]
+
+export type ExportFormatName = (typeof exportFormats)[number]['name']
