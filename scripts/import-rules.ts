@@ -59,7 +59,7 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
     'url',
   ],
   protocol: [
-    ...['', 'automatic-rejections', 'client', 'confirmation', 'instant'],
+    ...['', 'automatic-rejections', 'client', 'confirmation', 'event-text', 'instant'],
     ...['message-texts', 'problem', 'settings', 'visible-text'],
   ],
   storage: ['', 'control-plane', 'maintenance'],

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { asRecord } from '@slipway/shared/json'
 import { expect, test } from 'vitest'
 import { openAgentFixture } from '../../support/agent-fixture.ts'
 import type { ApiEvent } from '../../support/agent-server-api.ts'
@@ -29,6 +30,14 @@ test.each(files)(
       .trimEnd()
       .split('\n')
       .map((line): ApiEvent => JSON.parse(line))
+    // The code of a command is in the observation or its metadata.
+    const codes = events.map(({ observation }) => commandCode(observation))
+    const countFailed = async () => {
+      const path = `/api/conversations/${id}/events/overview`
+      const { body } = await api.requestJson<{ covered: number; buckets: { failed: number }[] }>(path)
+      return body.covered < events.length ? -1 : body.buckets.reduce((sum, { failed }) => sum + failed, 0)
+    }
+    await expect.poll(countFailed).toBeGreaterThanOrEqual(codes.filter((code) => code > 0).length)
     for (const { query, keeps } of buildFilters(events)) {
       const expected = events.filter(keeps).map(eventText).sort()
       for (const sort_order of ['TIMESTAMP', 'TIMESTAMP_DESC']) {
@@ -58,6 +67,11 @@ test.each(files.filter((file) => !/^(swe|tab)-/.test(file)))(
     if (status === 422) expect(body.detail?.[0]?.loc.slice(0, 2)).toEqual(['body', expect.any(Number)])
   },
 )
+
+function commandCode(observation: unknown): number {
+  const { exit_code, metadata } = asRecord(observation)
+  return Number(exit_code ?? asRecord(metadata).exit_code ?? 0)
+}
 
 interface Filter {
   readonly query: Readonly<Record<string, string>>

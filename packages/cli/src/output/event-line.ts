@@ -1,4 +1,5 @@
 import { defaultSource, messageTexts } from '@slipway/protocol/client'
+import { observationExitCode, observationText } from '@slipway/protocol/event-text'
 import {
   actionText,
   asObject,
@@ -70,10 +71,12 @@ export function statusText(status: string): string {
 }
 
 function observationSummary(event: JsonObject): string {
-  const { content, is_error, exit_code, kind } = asObject(event.observation)
-  const code = typeof exit_code === 'number' && exit_code > 0 ? ` (exit code ${exit_code})` : ''
+  const { content, is_error, kind } = asObject(event.observation)
+  const exitCode = observationExitCode(event.observation) ?? 0
+  const code = exitCode === 0 ? '' : ` (exit code ${exitCode})`
   const failedMark = is_error === true ? ' failed' : ''
-  return `${asString(event.tool_name)}${failedMark}${code}: ${contentText(content) || `(${asString(kind)})`}`
+  const text = contentText(content) || observationText(event.observation)
+  return `${asString(event.tool_name)}${failedMark}${code}: ${text || `(${asString(kind)})`}`
 }
 
 function actionSummary(event: JsonObject): string {

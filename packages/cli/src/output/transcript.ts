@@ -1,4 +1,5 @@
 import type { TransientUpdate } from '@slipway/client'
+import { observationText } from '@slipway/protocol/event-text'
 import {
   actionText,
   asObject,
@@ -190,11 +191,11 @@ export class TranscriptRenderer {
   }
 
   #observation(members: JsonObject): string {
-    const { content, is_error, kind } = asObject(members.observation)
+    const { is_error, kind } = asObject(members.observation)
     const isFailed = is_error === true
     // These say again what their action says.
     if (!isFailed && /^(Finish|Think|TaskTracker)Observation$/.test(asString(kind))) return ''
-    const lines = sanitizeLines(truncate(contentTexts(content).join('\n'), 50_000)).filter(
+    const lines = sanitizeLines(truncate(observationText(members.observation), 50_000)).filter(
       (line) => line.trim() !== '',
     )
     return this.#lines(lines.length === 0 ? [`(${asString(kind)})`] : lines, isFailed ? 'red' : 'dim')

@@ -1,20 +1,8 @@
 import { type FollowOptions, follow } from '@slipway/client'
+import type { LogEvent, WireEvent } from '@slipway/protocol/event-text'
 import { agentServer, getFromServer, isSandboxServer, sandboxServer } from './session.ts'
 
-/** An event as the wire has it. Imported logs may hold any kind and any member, so nothing is assumed. */
-export interface WireEvent {
-  readonly kind: string
-  readonly id?: string
-  readonly timestamp?: string
-  readonly source?: string
-  readonly [member: string]: unknown
-}
-
-/** An event and where it is in its log. */
-export interface LogEvent {
-  readonly position: number
-  readonly event: WireEvent
-}
+export type { LogEvent, WireEvent }
 
 /** Where the log of a conversation is, on the server that this is the console of. */
 export function logPath(id: string): string {

@@ -1,5 +1,5 @@
+import { recordOf, textOf } from '@slipway/protocol/event-text'
 import type { WireEvent } from '../api/log.ts'
-import { recordOf, textOf } from '../log/event-facts.ts'
 import { Diff } from '../ui/diff.tsx'
 import { LongText } from '../ui/long-text.tsx'
 import { TaskList } from '../ui/task-list.tsx'

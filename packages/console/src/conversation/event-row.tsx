@@ -1,7 +1,3 @@
-import { firstChars } from '@slipway/shared/text'
-import { Link } from '@tanstack/react-router'
-import { memo, use } from 'react'
-import type { LogEvent } from '../api/log.ts'
 import {
   contentImages,
   contentText,
@@ -14,7 +10,11 @@ import {
   kindName,
   recordOf,
   textOf,
-} from '../log/event-facts.ts'
+} from '@slipway/protocol/event-text'
+import { firstChars } from '@slipway/shared/text'
+import { Link } from '@tanstack/react-router'
+import { memo, use } from 'react'
+import type { LogEvent } from '../api/log.ts'
 import { ModelViewContext } from '../log/model-view.ts'
 import { Ansi } from '../ui/ansi.tsx'
 import { Diff } from '../ui/diff.tsx'

@@ -1,8 +1,7 @@
 import { isAutomaticRejection } from '@slipway/protocol/automatic-rejections'
+import { contentImages, isFailure, observationText, recordOf, textOf } from '@slipway/protocol/event-text'
 import { firstChars } from '@slipway/shared/text'
 import type { WireEvent } from '../api/log.ts'
-import { contentImages, isFailure, recordOf, textOf } from '../log/event-facts.ts'
-import { observationText } from '../log/to-markdown.ts'
 import { Ansi } from '../ui/ansi.tsx'
 import { Diff } from '../ui/diff.tsx'
 import { LongText } from '../ui/long-text.tsx'
@@ -26,7 +25,7 @@ export function ResultBody(props: { readonly event: WireEvent; readonly action?:
   }
   const observation = recordOf(event.observation)
   if (Array.isArray(observation.task_list)) return <TaskList tasks={observation.task_list} />
-  const text = observationText(event)
+  const text = observationText(event.observation)
   const before = textOf(observation.old_content)
   const after = textOf(observation.new_content)
   const hasOwnDiff =

@@ -1,6 +1,3 @@
-import { memo } from 'react'
-import type { LogEvent } from '../api/log.ts'
-import type { ModelCall } from '../list/conversation-facts.ts'
 import {
   callSummary,
   contentText,
@@ -9,7 +6,10 @@ import {
   isFailure,
   recordOf,
   textOf,
-} from '../log/event-facts.ts'
+} from '@slipway/protocol/event-text'
+import { memo } from 'react'
+import type { LogEvent } from '../api/log.ts'
+import type { ModelCall } from '../list/conversation-facts.ts'
 import type { Call } from '../log/steps.ts'
 import { Fold } from '../ui/fold.tsx'
 import { formatClock, formatCompact, formatCost, formatDateTime, formatDuration } from '../ui/format.ts'

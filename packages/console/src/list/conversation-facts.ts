@@ -1,5 +1,5 @@
 import type { CallOutput } from '@slipway/client'
-import { recordOf, textOf } from '../log/event-facts.ts'
+import { recordOf, textOf } from '@slipway/protocol/event-text'
 
 type Info = Pick<CallOutput<'searchConversations'>['items'][number], 'stats' | 'agent' | 'current_model_id'>
 

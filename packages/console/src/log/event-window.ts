@@ -1,4 +1,5 @@
 import type { TransientUpdate } from '@slipway/client'
+import { textOf } from '@slipway/protocol/event-text'
 import { useSyncExternalStore } from 'react'
 import {
   findPositions,
@@ -10,7 +11,6 @@ import {
 } from '../api/log.ts'
 import { noteError } from '../api/session.ts'
 import { Store } from '../api/store.ts'
-import { textOf } from './event-facts.ts'
 
 /** Most events that a window holds, whatever the length of the log. */
 const capacity = 240

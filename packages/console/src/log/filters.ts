@@ -1,6 +1,6 @@
+import { contentText, eventTime, isFailure, recordOf, searchText } from '@slipway/protocol/event-text'
 import { definedMembers } from '@slipway/shared/json'
 import type { LogEvent, ServerFilter, WireEvent } from '../api/log.ts'
-import { contentText, eventTime, isFailure, recordOf, searchText } from './event-facts.ts'
 
 /** What the timeline shows; every member is part of the page's address. */
 export interface LogFilter {

@@ -1,7 +1,7 @@
+import { recordOf } from '@slipway/protocol/event-text'
 import { Link } from '@tanstack/react-router'
 import { useAnswer } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
-import { recordOf } from '../log/event-facts.ts'
 import { formatDateTime, formatNumber } from '../ui/format.ts'
 import type { PanelProps } from './panel-props.ts'
 

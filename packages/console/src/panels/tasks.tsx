@@ -1,7 +1,7 @@
+import { recordOf } from '@slipway/protocol/event-text'
 import { useQuery } from '@tanstack/react-query'
 import type { WireEvent } from '../api/log.ts'
 import { agentServer } from '../api/session.ts'
-import { recordOf } from '../log/event-facts.ts'
 import { EmptyState, ErrorState, Loading } from '../ui/states.tsx'
 import { TaskList } from '../ui/task-list.tsx'
 import type { PanelProps } from './panel-props.ts'

@@ -1,9 +1,8 @@
+import { exitCode, observationText, recordOf, textOf } from '@slipway/protocol/event-text'
 import { firstChars } from '@slipway/shared/text'
 import { useQuery } from '@tanstack/react-query'
 import type { WireEvent } from '../api/log.ts'
 import { agentServer } from '../api/session.ts'
-import { exitCode, recordOf, textOf } from '../log/event-facts.ts'
-import { observationText } from '../log/to-markdown.ts'
 import { Ansi } from '../ui/ansi.tsx'
 import { LongText } from '../ui/long-text.tsx'
 import { EmptyState, ErrorState, Loading } from '../ui/states.tsx'
@@ -38,7 +37,7 @@ export function TerminalPanel({ id, info }: PanelProps) {
               $ {firstChars(String(recordOf(event.observation).command), 2_000)}{' '}
               {code !== undefined && code !== 0 && <span className="risk high">exit {code}</span>}
             </p>
-            <LongText text={observationText(event)} render={(part) => <Ansi text={part} />} />
+            <LongText text={observationText(event.observation)} render={(part) => <Ansi text={part} />} />
           </li>
         )
       })}

@@ -1,10 +1,10 @@
+import { recordOf, textOf } from '@slipway/protocol/event-text'
 import { firstChars } from '@slipway/shared/text'
 import { useMutation } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { useAction, useAnswer } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { showToast } from '../api/toasts.ts'
-import { recordOf, textOf } from '../log/event-facts.ts'
 import { Cards } from '../ui/cards.tsx'
 import { ErrorState, Loading } from '../ui/states.tsx'
 

@@ -1,10 +1,10 @@
 import type { CallOutput } from '@slipway/client'
+import { recordOf } from '@slipway/protocol/event-text'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { useAnswer } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { showToast } from '../api/toasts.ts'
-import { recordOf } from '../log/event-facts.ts'
 import { ErrorState, Loading } from '../ui/states.tsx'
 
 type Field = CallOutput<'getAgentSettingsSchema'>['sections'][number]['fields'][number]

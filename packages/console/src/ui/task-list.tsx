@@ -1,5 +1,5 @@
+import { recordOf, textOf } from '@slipway/protocol/event-text'
 import { firstChars } from '@slipway/shared/text'
-import { recordOf, textOf } from '../log/event-facts.ts'
 
 const marks: Readonly<Record<string, string>> = { done: '✓', in_progress: '◐', todo: '○' }
 const maxTasks = 500

@@ -1,3 +1,4 @@
+import { isFailedObservation } from '@slipway/protocol/event-text'
 import { asRecord, parseJson } from '@slipway/shared/json'
 import type { StoredEvent } from '../event-log/event-log.ts'
 
@@ -7,16 +8,14 @@ export interface TimelineEntry {
   readonly source: string
   /** The tool of a call or its result; empty for other events. */
   readonly tool: string
-  /** An error, or a result that is one: of the tool, or of a command that ended with a code above 0. */
+  /** An error, or a result that is one: of the tool, or of a command that did not end with 0. */
   readonly isFailed: boolean
 }
 
 export function timelineEntry({ bytes }: Pick<StoredEvent, 'bytes'>): TimelineEntry {
   const { kind, source, tool_name, observation } = asRecord(parseJson(bytes.toString()))
   const name = text(kind)
-  const { is_error, exit_code } = asRecord(observation)
-  const isFailed =
-    name.endsWith('ErrorEvent') || is_error === true || (typeof exit_code === 'number' && exit_code > 0)
+  const isFailed = name.endsWith('ErrorEvent') || isFailedObservation(observation)
   return { kind: name, source: text(source), tool: text(tool_name), isFailed }
 }
 

@@ -55,3 +55,20 @@ test('an error of another tool is a failure', () => {
     lines: ['No such file'],
   })
 })
+
+test.each([
+  ['a code in metadata', { output: 'fatal: x', metadata: { exit_code: 128 } }, ['fatal: x']],
+  ['the text of an error', { output: '', error: 'Invalid path' }, ['Invalid path']],
+  ['an error that is true', { error: true, content: [{ text: 'late' }] }, ['late']],
+])('in a log of another version, %s is a failure', (_, members, lines) => {
+  const observation = { kind: 'ExecuteBashObservation', command: 'git status', ...members }
+  const event = { kind: 'ObservationEvent', tool_name: 'execute_bash', observation }
+  expect(matchResult(event, { text: undefined, isFailed: true })).toMatchObject({ lines })
+})
+
+test('a log of another version that has no code, or -1, in metadata did not fail', () => {
+  for (const metadata of [{ exit_code: -1 }, { exit_code: 0 }, {}, null])
+    expect(
+      matchResult({ observation: { metadata, error: '' } }, { text: undefined, isFailed: true }),
+    ).toBeUndefined()
+})

@@ -1,4 +1,5 @@
 import { parseInstant } from '@slipway/protocol/client'
+import { isFailedObservation, observationExitCode, observationText } from '@slipway/protocol/event-text'
 import { readText } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { listConversations } from '../../conversation/source/list-conversations.ts'
@@ -94,12 +95,10 @@ export function matchResult(
   event: Readonly<Record<string, unknown>>,
   { text, isFailed }: Pick<OutputQuery, 'text' | 'isFailed'>,
 ): Hit | undefined {
-  const { command, exit_code, is_error, content } = asObject(event.observation)
-  const exitCode = typeof exit_code === 'number' && exit_code >= 0 ? exit_code : undefined
-  if (isFailed && !(is_error === true || (exitCode ?? 0) > 0)) return undefined
-  const output = Array.isArray(content)
-    ? content.map((part) => asString(asObject(part).text)).join('\n')
-    : asString(content)
+  const { command } = asObject(event.observation)
+  const exitCode = observationExitCode(event.observation)
+  if (isFailed && !isFailedObservation(event.observation)) return undefined
+  const output = observationText(event.observation)
   const words = text?.toLowerCase() ?? ''
   const printed = outputLines(output)
   const line = words === '' ? undefined : printed.find((one) => one.toLowerCase().includes(words))

@@ -1,11 +1,13 @@
-import type { LogEvent } from '../api/log.ts'
 import {
   callSummary,
   contentText,
   exitCode,
   externalCallSummary,
   externalCallText,
+  firstLine,
   kindName,
+  type LogEvent,
+  observationText,
   recordOf,
   textOf,
 } from './event-facts.ts'
@@ -15,8 +17,9 @@ export function toMarkdown(events: readonly LogEvent[]): string {
   return `${events.map(eventMarkdown).join('\n\n')}\n`
 }
 
-function eventMarkdown({ position, event }: LogEvent): string {
-  const head = `### #${position} ${kindName(event.kind)}${event.timestamp === undefined ? '' : ` · ${event.timestamp}`}`
+export function eventMarkdown({ position, event }: LogEvent): string {
+  const time = event.timestamp === undefined ? '' : ` · ${firstLine(String(event.timestamp))}`
+  const head = `### #${position} ${firstLine(kindName(event.kind))}${time}`
   const body = eventBody(event)
   return body === '' ? head : `${head}\n\n${body}`
 }
@@ -24,20 +27,20 @@ function eventMarkdown({ position, event }: LogEvent): string {
 function eventBody(event: LogEvent['event']): string {
   switch (event.kind) {
     case 'MessageEvent':
-      return `**${event.source ?? 'unknown'}:** ${contentText(recordOf(event.llm_message).content)}`
+      return `**${firstLine(String(event.source ?? 'unknown'))}:** ${contentText(recordOf(event.llm_message).content)}`
     case 'ActionEvent': {
       const thought = contentText(event.thought)
       const call = fence(
-        JSON.stringify(event.action ?? recordOf(event.tool_call).arguments, undefined, 2),
+        JSON.stringify(event.action ?? recordOf(event.tool_call).arguments, undefined, 2) ?? '',
         'json',
       )
-      return [thought, `\`${textOf(event.tool_name) ?? 'tool'}\` ${callSummary(event)}`, call]
+      return [thought, `\`${firstLine(textOf(event.tool_name) ?? 'tool')}\` ${callSummary(event)}`, call]
         .filter((part) => part !== '')
         .join('\n\n')
     }
     case 'ObservationEvent': {
       const code = exitCode(event)
-      const text = observationText(event)
+      const text = observationText(event.observation)
       return `${code === undefined ? '' : `exit code ${code}\n\n`}${fence(text)}`
     }
     case 'AgentErrorEvent':
@@ -56,18 +59,6 @@ function eventBody(event: LogEvent['event']): string {
     default:
       return fence(JSON.stringify(event, undefined, 2), 'json')
   }
-}
-
-/** The text of an observation: its content, or the member that older logs keep it in. */
-export function observationText(event: LogEvent['event']): string {
-  const observation = recordOf(event.observation)
-  const text = contentText(observation.content)
-  if (text !== '') return text
-  for (const name of ['output', 'file_content', 'result', 'text']) {
-    const value = textOf(observation[name])
-    if (value !== undefined && value !== '') return value
-  }
-  return ''
 }
 
 /** A code block whose fence is longer than any run of backticks within it. */

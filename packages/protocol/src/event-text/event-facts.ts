@@ -1,10 +1,21 @@
+import { asRecord as recordOf } from '@slipway/shared/json'
 import { firstChars } from '@slipway/shared/text'
-import type { LogEvent, WireEvent } from '../api/log.ts'
 
-/** The members of an event that may hold anything: a record, or an empty one. */
-export function recordOf(value: unknown): Readonly<Record<string, unknown>> {
-  const isRecord = typeof value === 'object' && value !== null && !Array.isArray(value)
-  return isRecord ? (value as Record<string, unknown>) : {}
+export { recordOf }
+
+/** An event as a server sends it: those of other versions have other members. */
+export interface WireEvent {
+  readonly kind: string
+  readonly id?: string
+  readonly timestamp?: string
+  readonly source?: string
+  readonly [member: string]: unknown
+}
+
+/** An event and where it is in its log. */
+export interface LogEvent {
+  readonly position: number
+  readonly event: WireEvent
 }
 
 /** A text, or undefined for any other value. */
@@ -36,18 +47,38 @@ export function isFailure(event: WireEvent): boolean {
   if (event.kind === 'AgentErrorEvent' || event.kind === 'ConversationErrorEvent') return true
   if (event.kind === 'UserRejectObservation') return true
   if (event.kind === 'ACPToolCallEvent') return event.is_error === true
-  if (event.kind !== 'ObservationEvent') return false
-  const observation = recordOf(event.observation)
-  if (observation.is_error === true || observation.error === true) return true
-  const code = observation.exit_code ?? recordOf(observation.metadata).exit_code
-  return typeof code === 'number' && code !== 0 && code !== -1
+  return event.kind === 'ObservationEvent' && isFailedObservation(event.observation)
 }
 
 /** The exit code of a command, where the observation has one. */
 export function exitCode(event: WireEvent): number | undefined {
-  const observation = recordOf(event.observation)
+  return observationExitCode(event.observation)
+}
+
+/** Logs of other versions have the code in `metadata`; -1 says that a command still runs. */
+export function observationExitCode(value: unknown): number | undefined {
+  const observation = recordOf(value)
   const code = observation.exit_code ?? recordOf(observation.metadata).exit_code
   return typeof code === 'number' && code !== -1 ? code : undefined
+}
+
+/** A result that says so, has an error, or has another exit code than 0. Logs of other versions have the text of the error. */
+export function isFailedObservation(value: unknown): boolean {
+  const { is_error, error } = recordOf(value)
+  if (is_error === true || error === true || (typeof error === 'string' && error !== '')) return true
+  return (observationExitCode(value) ?? 0) !== 0
+}
+
+/** The text of an observation: its content, or the member that older logs keep it in. */
+export function observationText(value: unknown): string {
+  const observation = recordOf(value)
+  const text = contentText(observation.content)
+  if (text !== '') return text
+  for (const name of ['output', 'file_content', 'result', 'text', 'error']) {
+    const member = textOf(observation[name])
+    if (member !== undefined && member !== '') return member
+  }
+  return ''
 }
 
 /** What a call does, in one line. */

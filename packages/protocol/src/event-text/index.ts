@@ -1,0 +1,2 @@
+export * from './event-facts.ts'
+export { eventMarkdown, toMarkdown } from './to-markdown.ts'
