@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'd96a29595827aac3419e1cee6283a9b14dece823cadb163f71f295eb073800c9'
+const expectedHash = '7bce92cb993e6609fbae379c478189501f1cce6f19e7fb75ea50e2563a334797'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -22,6 +22,18 @@ export const exportFormats = [
     contentType: 'application/x-ndjson',
     description: 'the stored bytes with a chain of digests, signed; `slipway verify` checks it offline',
   },
+  {
+    name: 'markdown',
+    extension: 'md',
+    contentType: 'text/markdown; charset=utf-8',
+    description: 'a text to read; outputs are fenced, secrets are redacted',
+  },
+  {
+    name: 'html',
+    extension: 'html',
+    contentType: 'text/html; charset=utf-8',
+    description: 'one page without scripts that loads nothing; secrets are redacted',
+  },
 ] as const satisfies readonly ExportFormat[]
 
 export type ExportFormatName = (typeof exportFormats)[number]['name']

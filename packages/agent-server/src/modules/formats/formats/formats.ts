@@ -1,10 +1,14 @@
 import type { ExportFormatName } from '@slipway/protocol/client'
 import type { WriteFormat } from './format.ts'
+import { writeHtml } from './html.ts'
 import { writeJsonLines } from './jsonl.ts'
+import { writeMarkdown } from './markdown.ts'
 import { writeVerifiable } from './verifiable.ts'
 
 /** How each format of `exportFormats` is written. */
 export const formatWriters: Readonly<Record<ExportFormatName, WriteFormat>> = {
   jsonl: writeJsonLines,
   verifiable: writeVerifiable,
+  markdown: writeMarkdown,
+  html: writeHtml,
 }
