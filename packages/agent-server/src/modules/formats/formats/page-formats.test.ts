@@ -45,7 +45,7 @@ async function write(
   return text
 }
 
-test('a hostile log writes no markup of its own, and the page loads nothing and runs nothing', async () => {
+test('a hostile log writes no markup, and the page loads nothing and runs nothing', async () => {
   const page = await write(writeHtml, events, hostile)
   expect(page).toContain("default-src 'none'")
   const tags = new Set([...page.matchAll(/<(\/?[a-z!1]+)/g)].map(([, tag]) => tag))
