@@ -122,6 +122,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   ],
   dockerode: ['sandbox-server/src/backends/docker/'],
   '@kubernetes/client-node': ['sandbox-server/src/backends/kubernetes/'],
+  yauzl: ['cli/src/parsing/event-files.ts'],
   'client-zip': ['storage/src/conversations/zip.ts'],
   sharp: ['agent/src/images/fit-images.ts'],
   '@lydell/node-pty': ['agent/src/workspace/workspace.ts'],

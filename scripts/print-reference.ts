@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { agentServerRoutes, sandboxServerRoutes } from '@slipway/protocol'
+import { exportFormats } from '@slipway/protocol/client'
 import type { Command } from 'commander'
 import { readConfig } from '../packages/cli/src/context/config.ts'
 import { noConfigFile } from '../packages/cli/src/context/config-file.ts'
@@ -15,7 +16,7 @@ const row = (...cells: readonly string[]) => `| ${cells.map(cell).join(' | ')} |
 const note = 'Printed by `npx node scripts/print-reference.ts` from the code; do not edit.'
 
 const { slipway } = buildProgram(readConfig({}, noConfigFile('')), { code: 0 }, new AbortController().signal)
-const pages = { 'cli.md': cliPage(), 'operations.md': operationsPage() }
+const pages = { 'cli.md': cliPage(), 'formats.md': formatsPage(), 'operations.md': operationsPage() }
 for (const [name, text] of Object.entries(pages)) {
   const file = resolve(directory, name)
   if (!process.argv.includes('--check')) writeFileSync(file, text)
@@ -23,6 +24,25 @@ for (const [name, text] of Object.entries(pages)) {
     console.error(`docs/reference/${name} is out of date: run \`npx node scripts/print-reference.ts\``)
     process.exitCode = 1
   }
+}
+
+function formatsPage(): string {
+  const formats = exportFormats.map(({ name, extension, description }) =>
+    row(`\`${name}\``, `\`.${extension}\``, description),
+  )
+  return `# Formats
+
+${note}
+
+\`slipway export ID --format NAME\` and \`GET /api/conversations/{id}/export?format=NAME\`; \`--gzip\` and \`gzip=true\` compress each.
+
+| format | file | what it is |
+|---|---|---|
+${formats.join('\n')}
+
+\`slipway import FILE\` takes \`jsonl\`, plain or gzip, the \`archive\`, and the folder of an OpenHands conversation, by what they are. Unknown kinds
+and members are refused and named; \`--keep-unknown\` (\`?unknown=keep\`) takes them.
+`
 }
 
 function cliPage(): string {

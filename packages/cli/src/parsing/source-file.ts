@@ -5,7 +5,7 @@ import { createGunzip } from 'node:zlib'
 import { Problem } from '@slipway/protocol/client'
 import { errorText } from '@slipway/shared/text'
 
-interface SourceFile {
+export interface SourceFile {
   readonly chunks: AsyncIterable<Buffer>
   readonly sizeBytes?: number
   close(): void

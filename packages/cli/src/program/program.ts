@@ -276,8 +276,10 @@ interface ImportOptions {
 function addLogCommands(slipway: Command, { context, find }: ConversationDeps): void {
   slipway
     .command('import')
-    .description('import a log: one event a line, plain or gzip')
-    .argument('<file>', 'the file, or - for standard input')
+    .description(
+      'import a log: one event a line, plain or gzip; or the folder or archive of an OpenHands conversation',
+    )
+    .argument('<file>', 'the file or folder, or - for standard input')
     .option('--id <uuid>', 'id of the conversation')
     .option('--title <title>', 'title of the conversation')
     .option('--tag <key=value>', 'tag of the conversation; may be repeated', tagFlag)

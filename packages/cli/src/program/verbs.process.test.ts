@@ -409,3 +409,22 @@ test('the completion of bash works in bash', async () => {
   for (const name of ['zsh', 'fish'])
     expect((await runCli(['completion', name])).stdout).toContain('__complete')
 })
+
+test('an archive is imported with the id, title and status of its conversation, byte for byte', async () => {
+  const id = 'aaaa3333-0000-4000-8000-000000000003'
+  await runCli(['import', sample, '--id', id, '--title', 'An archive'])
+  const before = JSON.parse((await runCli(['show', id, '--json'])).stdout)
+  const file = join(directory, 'archive.zip')
+  expect(await runCli(['export', id, '--format', 'archive', '--output', file])).toMatchObject({ code: 0 })
+  expect(await runCli(['rm', id, '--yes'])).toMatchObject({ code: 0 })
+  expect(await runCli(['import', file])).toMatchObject({ code: 0, stdout: expect.stringContaining(id) })
+  expect((await runCli(['export', id])).stdout).toBe(await readFile(sample, 'utf8'))
+  const { title, execution_status } = JSON.parse((await runCli(['show', id, '--json'])).stdout)
+  expect({ title, execution_status }).toEqual({
+    title: 'An archive',
+    execution_status: before.execution_status,
+  })
+  const folder = await runCli(['import', directory])
+  expect(folder).toMatchObject({ code: 1, stderr: expect.stringContaining('it has no events/event-') })
+  expect(await runCli(['rm', id, '--yes'])).toMatchObject({ code: 0 })
+})

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '7bce92cb993e6609fbae379c478189501f1cce6f19e7fb75ea50e2563a334797'
+const expectedHash = '849f82ef3df18dc79b2b5d4edb514cec7e4507abf5d7501c91962e04fb865ae5'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -15,7 +15,7 @@ export function formatHandlers({
   now,
 }: {
   readonly storage: Storage
-  readonly infoReader: Pick<ConversationInfoReader, 'getRecord'>
+  readonly infoReader: ConversationInfoReader
   readonly exportKey: Pick<ExportKey, 'get'>
   readonly now: () => number
 }) {
@@ -37,6 +37,7 @@ export function formatHandlers({
       const key = name === 'verifiable' ? await exportKey.get() : undefined
       const chunks = formatWriters[name]({
         ...{ log: storage.log, record, batches: readBatches(storage.log, record), meta: query.meta },
+        infoReader,
         signingKey: async () => key ?? (await exportKey.get()),
       })
       const file = `${record.id}.${extension}${query.gzip ? '.gz' : ''}`

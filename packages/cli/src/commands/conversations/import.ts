@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises'
 import { CallError } from '@slipway/client'
 import type { ImportMeta } from '@slipway/protocol'
 import { Problem } from '@slipway/protocol/client'
@@ -7,18 +8,22 @@ import type { CommandContext } from '../../context/command-context.ts'
 import { Progress } from '../../output/progress.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { printNote, printResult } from '../../output/terminal.ts'
-import { gunzipIfNeeded, openSource, prepend, readAhead } from '../../parsing/source-file.ts'
+import { isZip, openEventArchive, openEventFolder } from '../../parsing/event-files.ts'
+import { gunzipIfNeeded, openSource, prepend, readAhead, type SourceFile } from '../../parsing/source-file.ts'
 import { toReadableStream } from '../../parsing/to-readable-stream.ts'
 
 type MetaFlags = { readonly [M in keyof ImportMeta]?: ImportMeta[M] }
 
-/** Imports a file of events, one a line, plain or gzip; `-` is standard input. */
+/**
+ * Imports a file of events, one a line, plain or gzip (`-` is standard input), or a conversation as files: a
+ * folder or an archive.
+ */
 export async function importCommand(
   context: CommandContext,
   file: string,
   options: { readonly meta: MetaFlags; readonly keepUnknown: boolean },
 ): Promise<void> {
-  const source = await openSource(file)
+  const source = await openImport(file)
   let readError: unknown
   let addedLines = 0
   let eventsBefore = 0
@@ -56,6 +61,16 @@ export async function importCommand(
   } finally {
     source.close()
   }
+}
+
+async function openImport(file: string): Promise<SourceFile> {
+  if (file === '-') return await openSource(file)
+  const info = await stat(file).catch(() => undefined)
+  const isFolder = info?.isDirectory() === true
+  if (!isFolder && !(info?.isFile() && (await isZip(file)))) return await openSource(file)
+  const { meta, chunks, close } = await (isFolder ? openEventFolder(file) : openEventArchive(file))
+  const line = Object.keys(meta).length === 0 ? '' : `${JSON.stringify(meta)}\n`
+  return { chunks: prepend(Buffer.from(line), chunks), close }
 }
 
 /** 0 for a conversation that does not exist, and for an id that is none, which the import refuses. */

@@ -23,6 +23,13 @@ export const exportFormats = [
     description: 'the stored bytes with a chain of digests, signed; `slipway verify` checks it offline',
   },
   {
+    name: 'archive',
+    extension: 'zip',
+    contentType: 'application/zip',
+    description:
+      'the folder of an OpenHands conversation as a zip file, a file for each event; secrets are redacted, and an import takes it',
+  },
+  {
     name: 'markdown',
     extension: 'md',
     contentType: 'text/markdown; charset=utf-8',

@@ -1,5 +1,6 @@
 import type { SigningKey } from '@slipway/shared/signed-log'
 import type { ConversationRecord, EventLog, StoredEvent } from '@slipway/storage'
+import type { ConversationInfoReader } from '../../../core/conversations/conversation-info.ts'
 
 /** What is exported, and what a format may use. */
 export interface ExportSource {
@@ -9,6 +10,7 @@ export interface ExportSource {
   readonly batches: AsyncIterable<readonly StoredEvent[]>
   /** Put a line with id, title and tags in front. */
   readonly meta: boolean
+  readonly infoReader: Pick<ConversationInfoReader, 'readInfo' | 'readArchivedState'>
   readonly signingKey: () => Promise<SigningKey>
 }
 

@@ -1,4 +1,5 @@
 import type { ExportFormatName } from '@slipway/protocol/client'
+import { writeArchive } from './archive.ts'
 import type { WriteFormat } from './format.ts'
 import { writeHtml } from './html.ts'
 import { writeJsonLines } from './jsonl.ts'
@@ -9,6 +10,7 @@ import { writeVerifiable } from './verifiable.ts'
 export const formatWriters: Readonly<Record<ExportFormatName, WriteFormat>> = {
   jsonl: writeJsonLines,
   verifiable: writeVerifiable,
+  archive: writeArchive,
   markdown: writeMarkdown,
   html: writeHtml,
 }
