@@ -1,5 +1,6 @@
 import type { CallInput } from '@slipway/client'
 import type { ModelConfig } from '../context/config.ts'
+import { confirmationPolicies } from './confirmation-policies.ts'
 
 type CreateRequest = CallInput<'createConversation'>['body']
 type Agent = Exclude<NonNullable<CreateRequest['agent']>, { readonly kind: 'ACPAgent' }>
@@ -27,9 +28,7 @@ export function buildAgent(llm: Agent['llm'], mcpServers: Agent['mcp_config'] = 
 /** Confirmation of risky actions; of every action with `isAlways`. */
 export function buildConfirmationSettings(isAlways: boolean) {
   return {
-    confirmation_policy: isAlways
-      ? { kind: 'AlwaysConfirm' as const }
-      : { kind: 'ConfirmRisky' as const, threshold: 'HIGH' as const, confirm_unknown: false },
+    confirmation_policy: confirmationPolicies[isAlways ? 'always' : 'risky'],
     security_analyzer: {
       kind: 'EnsembleSecurityAnalyzer' as const,
       analyzers: [{ kind: 'LLMSecurityAnalyzer' as const }, { kind: 'PatternSecurityAnalyzer' as const }],

@@ -89,3 +89,20 @@ export async function answerActions(
   if (!accept && isContinued) await client.call('runConversation', { params, signal })
   return true
 }
+
+/** Runs this command from now on without a question. */
+export async function allowCommand(
+  client: Client,
+  id: string,
+  pattern: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const params = { conversation_id: id }
+  const { command_rules = [] } = await client.call('getConversation', { params, signal })
+  const rule = { pattern, decision: 'allow' as const }
+  await client.call('patchConversation', {
+    params,
+    body: { command_rules: [...command_rules, rule] },
+    signal,
+  })
+}

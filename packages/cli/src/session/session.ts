@@ -15,7 +15,7 @@ import {
   type SelectedModel,
 } from '../conversation/agent-request.ts'
 import { readAgentMcpServers } from '../conversation/mcp-servers.ts'
-import { answerActions, answeredElsewhere } from '../conversation/pending-actions.ts'
+import { allowCommand, answerActions, answeredElsewhere } from '../conversation/pending-actions.ts'
 import { agentSource } from '../conversation/source/agent-source.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
 import type { ConversationSource, ConversationSummary } from '../conversation/source/source.ts'
@@ -209,14 +209,7 @@ export class Session {
   /** Runs this command from now on without a question, and what waits. */
   async allowAlways(pattern: string, asked: AskedActions = this.asked): Promise<void> {
     const { client, signal } = this.#options
-    const params = { conversation_id: this.#conversationId() }
-    const { command_rules = [] } = await client.call('getConversation', { params, signal })
-    const rule: CommandRule = { pattern, decision: 'allow' }
-    await client.call('patchConversation', {
-      params,
-      body: { command_rules: [...command_rules, rule] },
-      signal,
-    })
+    await allowCommand(client, this.#conversationId(), pattern, signal)
     await this.answer(true, { asked })
   }
 

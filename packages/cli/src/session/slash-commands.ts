@@ -1,3 +1,4 @@
+import { confirmationPolicies } from '../conversation/confirmation-policies.ts'
 import { relativeTime } from '../output/relative-time.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { paint } from '../output/terminal.ts'
@@ -20,12 +21,6 @@ interface SlashCommand {
   readonly usage: string
   readonly description: string
   run(rest: string, target: CommandTarget): Promise<void>
-}
-
-const policies = {
-  always: { kind: 'AlwaysConfirm' as const },
-  risky: { kind: 'ConfirmRisky' as const, threshold: 'HIGH' as const, confirm_unknown: false },
-  never: { kind: 'NeverConfirm' as const },
 }
 
 const commands: ReadonlyMap<string, SlashCommand> = new Map<string, SlashCommand>([
@@ -70,7 +65,7 @@ const commands: ReadonlyMap<string, SlashCommand> = new Map<string, SlashCommand
       usage: '/confirm always|risky|never',
       description: 'what waits for your answer',
       async run(rest, { session, terminal }) {
-        const policy = Object.entries(policies).find(([name]) => name === rest)?.[1]
+        const policy = Object.entries(confirmationPolicies).find(([name]) => name === rest)?.[1]
         if (policy === undefined) return terminal.notify('Say always, risky or never')
         await session.setPolicy(policy)
         terminal.notify(`Confirmation: ${rest}`)
