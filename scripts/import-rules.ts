@@ -145,6 +145,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   'react-markdown': ['console/src/ui/'],
   'remark-gfm': ['console/src/ui/'],
   commander: ['cli/'],
+  '@agentclientprotocol/sdk': ['cli/src/acp/'],
   'cli-table3': ['cli/'],
   '@clack/prompts': ['cli/'],
   '@decimalturn/toml-patch': ['cli/src/context/config-file.ts'],
