@@ -10,16 +10,19 @@ interface SessionDeps extends ConversationDeps {
   readonly selection: ServerSelection
 }
 
-interface SessionFlags {
-  readonly print?: string | true
+interface AgentFlags {
   readonly model?: string
   readonly baseUrl?: string
-  readonly workspace: string
-  readonly screenReader: boolean
   readonly ask: boolean
   readonly allow?: readonly string[]
   readonly askBefore?: readonly string[]
   readonly deny?: readonly string[]
+}
+
+interface SessionFlags extends AgentFlags {
+  readonly print?: string | true
+  readonly workspace: string
+  readonly screenReader: boolean
 }
 
 const screenReaderText = 'print whole lines and draw nothing again (or SLIPWAY_SCREEN_READER=1)'
@@ -50,8 +53,7 @@ export function addSessionCommands(
     .hook('preAction', async () => void (await selection.select(config.dataDirectory, ['agent'], 'session')))
     .action(async ({ print, model, baseUrl, workspace, screenReader, ...flags }: SessionFlags) => {
       const confirmation = { isAsking: flags.ask, rules: commandRules(flags) }
-      const { name, ...rest } = selectModel(config, { model, baseUrl })
-      const selected = name === undefined ? undefined : { ...rest, name }
+      const selected = namedModel(config, { model, baseUrl })
       if (print === undefined && isTerminal()) {
         const { sessionCommand } = await import('../session/session-command.ts')
         await sessionCommand(context(), {
@@ -83,6 +85,7 @@ export function addSessionCommands(
         isPlain: isPlain(screenReader),
       })
     })
+  addAcpCommand(slipway, { config, selection, context })
   slipway
     .command('stop')
     .description('stop the private server of the sessions; runs that continue are paused')
@@ -90,6 +93,43 @@ export function addSessionCommands(
       const { stopCommand } = await import('../session/stop-command.ts')
       await stopCommand(config.env, slipway.opts<{ json: boolean }>().json)
     })
+}
+
+/** Editors start it; its standard output is the protocol's alone. */
+function addAcpCommand(
+  slipway: Command,
+  { config, selection, context }: Pick<SessionDeps, 'config' | 'selection' | 'context'>,
+): void {
+  slipway
+    .command('acp')
+    .description('be the agent of an editor (Agent Client Protocol over standard input and output)')
+    .option('--setup', 'choose a model in the terminal, keep it, and end', false)
+    .option('--model <provider/name>', 'the model of new sessions (or LLM_MODEL); the kept one otherwise')
+    .option('--base-url <address>', 'address of the model (or LLM_BASE_URL)')
+    .option('--ask', 'new sessions ask for confirmation of every action', false)
+    .option('--allow <pattern>', ruleTexts.allow, listFlag)
+    .option('--ask-before <pattern>', ruleTexts.askBefore, listFlag)
+    .option('--deny <pattern>', ruleTexts.deny, listFlag)
+    .hook('preAction', async () => void (await selection.select(config.dataDirectory, ['agent'], 'session')))
+    .action(async ({ setup, model, baseUrl, ...flags }: AgentFlags & { readonly setup: boolean }) => {
+      if (setup) {
+        const { askModel } = await import('../session/choose-model.ts')
+        const { client, signal } = context()
+        await askModel(client, signal)
+        return
+      }
+      const { acpCommand } = await import('../acp/acp-command.ts')
+      await acpCommand(context(), {
+        model: namedModel(config, { model, baseUrl }),
+        confirmation: { isAsking: flags.ask, rules: commandRules(flags) },
+        revive: () => selection.revive(),
+      })
+    })
+}
+
+function namedModel(config: Config, flags: Parameters<typeof selectModel>[1]) {
+  const { name, ...rest } = selectModel(config, flags)
+  return name === undefined ? undefined : { ...rest, name }
 }
 
 /** `slipway` alone, or with flags only, is `slipway session`. */

@@ -1,4 +1,4 @@
-import { execFile, spawnSync } from 'node:child_process'
+import { execFile, spawn, spawnSync } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -245,11 +245,24 @@ export class SessionFixture {
     return screen
   }
 
+  get project(): string {
+    return join(this.home, 'project')
+  }
+
   async runCli(...args: string[]) {
-    return await run(process.execPath, [commandMain, ...args], {
-      cwd: join(this.home, 'project'),
-      env: { ...ownEnvironment(this.home), ...this.modelEnv },
+    return await run(process.execPath, [commandMain, ...args], this.#place)
+  }
+
+  /** Starts the command with pipes, as an editor does. */
+  spawnCli(args: readonly string[], env: Readonly<Record<string, string>> = this.modelEnv) {
+    return spawn(process.execPath, [commandMain, ...args], {
+      cwd: this.project,
+      env: { ...ownEnvironment(this.home), SLIPWAY_LOG_LEVEL: 'error', ...env },
     })
+  }
+
+  get #place() {
+    return { cwd: this.project, env: { ...ownEnvironment(this.home), ...this.modelEnv } }
   }
 
   /** Of the private server. */
