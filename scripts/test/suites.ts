@@ -308,6 +308,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'validators and generators of others: wire-hash.test and the check say when a document changes',
   },
   {
+    file: 'packages/cli/src/acp/acp-faults.process.test.ts',
+    why: 'kills, large messages and second editors: acp.process has the protocol, session.process the private server that dies',
+  },
+  {
     file: 'fuzz/endurance/endure.crash.test.ts',
     why: 'random conversations: the night has 2,000, refused-requests.slow has each kind of refusal',
   },
