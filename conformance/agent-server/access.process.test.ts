@@ -30,12 +30,19 @@ interface Credential {
   readonly headers?: Readonly<Record<string, string>>
   /** Added to the query. */
   readonly query?: string
+  /** It is bound to a conversation: addresses name one that exists, and 404 is a refusal. */
+  readonly isBound?: true
 }
 /** By the name of the column. */
 const kinds: Readonly<Record<string, () => Credential | Promise<Credential>>> = {
   none: () => ({}),
   wrong: () => ({ headers: { 'x-session-api-key': 'wrong' } }),
   'session key': () => ({ headers: { 'x-session-api-key': key } }),
+  'read key': () => scopedKey({ scopes: ['read'] }),
+  'act key': () => scopedKey({ scopes: ['act'] }),
+  'answer key': () => scopedKey({ scopes: ['answer'] }),
+  'key of the conversation': () => scopedKey({ scopes: ['read', 'act'], conversation_id: conversation }),
+  'key of another one': () => scopedKey({ scopes: ['read', 'act'], conversation_id: other }),
   'as bearer': () => ({ headers: { authorization: `Bearer ${key}` } }),
   'in a cookie': () => ({ headers: { cookie: `session_api_key=${key}; x-session-api-key=${key}` } }),
   'page of another origin, with the key': () => ({
@@ -82,6 +89,16 @@ async function ticket(id: string): Promise<Credential> {
   return { query: new URL(url, server.url).search.slice(1) }
 }
 
+async function scopedKey(request: Readonly<Record<string, unknown>>): Promise<Credential> {
+  const response = await fetch(`${server.url}/api/keys`, {
+    method: 'POST',
+    headers: { ...post.headers, 'content-type': 'application/json' },
+    body: JSON.stringify({ name: 'test', ...request }),
+  })
+  const made = (await response.json()) as { key: string }
+  return { headers: { 'x-session-api-key': made.key }, ...(request.conversation_id ? { isBound: true } : {}) }
+}
+
 const files = 'GET /api/conversations/{conversation_id}/workspace/{path*}'
 
 /** Beside the table of routes. */
@@ -102,23 +119,25 @@ const sockets = [
 ]
 
 /** The conversation exists, and nothing else; a JSON body is one that no route takes. */
-function addressOf(path: string): string {
+function addressOf(path: string, { isBound }: Credential): string {
   const isOfFiles = path.includes('/workspace')
   return path
-    .replaceAll('{conversation_id}', isOfFiles || path.startsWith('/sockets') ? conversation : 'x')
+    .replaceAll('{conversation_id}', isBound || isOfFiles || path.startsWith('/sockets') ? conversation : 'x')
     .replace('{path*}', isOfFiles ? 'file.txt' : 'x')
     .replaceAll(/\{\w+\*?\}/g, 'x')
 }
 
-function cell(status: number): string {
-  return status === 401 || status === 403 ? String(status) : 'yes'
+function cell(status: number, { isBound }: Credential): string {
+  const refusals = isBound ? [401, 403, 404] : [401, 403]
+  return refusals.includes(status) ? String(status) : 'yes'
 }
 
 /** By `node:http`, which sends the Host and the address as they are. */
-async function ask(method: string, path: string, { headers, query }: Credential, hasBody: boolean) {
+async function ask(method: string, path: string, credential: Credential, hasBody: boolean) {
+  const { headers, query } = credential
   const { hostname: host, port } = new URL(server.url)
   const call = request({
-    ...{ method, host, port, path: addressOf(path) + (query === undefined ? '' : `?${query}`) },
+    ...{ method, host, port, path: addressOf(path, credential) + (query === undefined ? '' : `?${query}`) },
     headers: { ...headers, ...(hasBody && { 'content-type': 'application/json' }) },
   })
   call.end(hasBody ? '"no body"' : undefined)
@@ -128,10 +147,11 @@ async function ask(method: string, path: string, { headers, query }: Credential,
 }
 
 /** Without a key in its headers a socket is accepted, and its first message has to bring one. */
-function openSocket(path: string, { headers, query }: Credential): Promise<number> {
+function openSocket(path: string, credential: Credential): Promise<number> {
+  const { headers, query } = credential
   const proof = headers?.['x-console-proof']
   const more = [query, proof && `console_proof=${proof}`].filter(Boolean).join('&')
-  const socket = new WebSocket(`${server.url.replace('http', 'ws')}${addressOf(path)}?${more}`, {
+  const socket = new WebSocket(`${server.url.replace('http', 'ws')}${addressOf(path, credential)}?${more}`, {
     ...(headers && { headers }),
   })
   return new Promise((done) => {
@@ -147,7 +167,7 @@ function openSocket(path: string, { headers, query }: Credential): Promise<numbe
 
 async function cells(call: (credential: Credential) => Promise<number>): Promise<string[]> {
   const found: string[] = []
-  for (const credential of credentials) found.push(cell(await call(credential)))
+  for (const credential of credentials) found.push(cell(await call(credential), credential))
   return found
 }
 
@@ -207,6 +227,10 @@ test('who may call what: every route of the agent server with every kind of key'
     ['GET /api/tools', 'session key'],
     ['GET /v1/models', 'as bearer'],
     ['GET /api/tools', 'console session'],
+    ['GET /api/conversations/search', 'read key'],
+    ['POST /api/conversations/{conversation_id}/run', 'act key'],
+    ['POST /api/conversations/{conversation_id}/events/respond_to_confirmation', 'answer key'],
+    ['GET /api/conversations/{conversation_id}', 'key of the conversation'],
     [files, 'ticket of the conversation'],
     [files, 'workspace session'],
   ] as const) {
@@ -217,7 +241,8 @@ test('who may call what: every route of the agent server with every kind of key'
     title: 'Access to the agent server',
     text: `Printed by \`conformance/agent-server/access.process.test.ts\`; do not edit. Each cell is a request that was made: \`yes\` where the
 credential was accepted, otherwise the status of the refusal. Routes that are open to all answer for themselves: \`POST /console/session\` refuses a
-wrong key.`,
+wrong key. With a key that is bound to a conversation the path names the one of the column before it: 404 says that the key does not see it, or that the
+conversation has no such thing.`,
     columns,
     rows,
   })

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import {
   type AppOptions,
+  type AuditCaller,
   ConsoleSite,
   ConsoleTokens,
   consoleHandlers,
@@ -10,6 +11,7 @@ import {
   listen,
   openTelemetry,
   Readiness,
+  type ScopedKey,
   StaticFolder,
 } from '@slipway/http'
 import {
@@ -263,6 +265,9 @@ function openApp(deps: AppDeps) {
     ...deps.telemetry,
     keys: peerKey === undefined ? () => deferredInit.keys : withPeerKey(() => deferredInit.keys, peerKey),
     isSessionKey: (key) => consoleSessions.isSessionKey(key),
+    findScopedKey: async (key) =>
+      deferredInit.state === 'ready' ? await deferredInit.server.findScopedKey(key) : undefined,
+    auditCaller: auditedKey,
     pageCredential: (url, header, peer) =>
       deferredInit.state === 'ready' && !ingress.isHost(header('host') ?? '')
         ? deferredInit.server.authenticatePage(url, header, peer)
@@ -280,6 +285,11 @@ function openApp(deps: AppDeps) {
     readiness,
     clock,
   })
+}
+
+/** A key with scopes in the audit, by its id: the handler of a request with another key gets no caller. */
+function auditedKey(caller: unknown): AuditCaller {
+  return { caller: 'key', via: (caller as ScopedKey).id }
 }
 
 /** Says once which settings have no effect, because what they are for is left out. */

@@ -1,4 +1,4 @@
-import type { Handlers, PageCredential, ProxyRoute, SocketRoute } from '@slipway/http'
+import type { Handlers, PageCredential, ProxyRoute, ScopedKey, SocketRoute } from '@slipway/http'
 import type { agentServerRoutes, Problem, RouteTable } from '@slipway/protocol'
 import type { Metric } from '@slipway/shared/metrics'
 import type { Module, OpenedModule } from './core/module.ts'
@@ -39,6 +39,7 @@ export interface OpenServer extends AsyncDisposable {
   releaseMemory(): Promise<void>
   /** What admits a page without a session key. */
   authenticatePage(...request: Parameters<PageTokens['authenticate']>): PageCredential | Problem | undefined
+  findScopedKey(key: string): Promise<ScopedKey | undefined>
 }
 
 /**
@@ -82,6 +83,7 @@ export async function openServer(options: CoreOptions, modules: readonly Module[
     metrics: [...opening.metrics, ...all.flatMap((one) => one.metrics ?? [])],
     serverInfo: () => Object.assign({}, ...all.map((one) => one.serverInfo?.())),
     releaseMemory: () => core.registry.releaseMemory(),
+    findScopedKey: async (key) => await all.find((one) => one.findScopedKey)?.findScopedKey?.(key),
     authenticatePage: (...request) => findPageTokens()?.authenticate(...request),
     [Symbol.asyncDispose]: () => closing.disposeAsync(),
   }

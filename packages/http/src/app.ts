@@ -158,10 +158,14 @@ export class App {
     }
     const produce: ReplyProducer = (exchange) => {
       const { raw, res, page } = exchange
-      this.#guard.authorize(raw, isOpen || identify !== undefined, route.bearer === true, page)
+      const scopedKey = this.#guard.authorizeRoute(raw, route, {
+        isOpen: isOpen || identify !== undefined,
+        params: exchange.address.params,
+        page,
+      })
       // Read now, because a short body may arrive completely while the caller is looked up.
       const hasBody = hasUnreadBody(raw)
-      const caller = identify?.(route, (name) => getHeader(raw, name))
+      const caller = scopedKey ?? identify?.(route, (name) => getHeader(raw, name))
       if (!(caller instanceof Promise)) return run(exchange, hasBody, caller)
       return caller.then((known: unknown) => {
         if (res.destroyed) throw new ClientDisconnectedError('The client went away')

@@ -1,5 +1,6 @@
 export { type AppOptions, createApp } from './app.ts'
 export { isHostNameOf, isHostOf, type PageCredential } from './auth/guard.ts'
+export { assertOpens, mayAnswer, type ScopedKey, scopedKeyPrefix } from './auth/scoped-key.ts'
 export { isConsoleKey } from './console/console-credential.ts'
 export { type ConsoleAccounts, type ConsoleUser, consoleHandlers } from './console/console-handlers.ts'
 export { ConsoleSite } from './console/console-site.ts'

@@ -179,10 +179,11 @@ export class RequestLifecycle {
 
   /** Ends a stream when its key is not valid any more: a session that ended, a key that was replaced. */
   #endWithKey({ raw, res, clock }: AppExchange): Timer | undefined {
-    const key = this.#guard.sessionKey(raw, true)
-    if (key === undefined) return undefined
-    return repeat(clock, keyCheckMs, () => {
-      if (!this.#guard.isValidKey(key)) this.activeControllers.get(res)?.abort()
+    const isValid = this.#guard.keyCheck(raw)
+    if (isValid === undefined) return undefined
+    return repeat(clock, keyCheckMs, async () => {
+      // A storage that is away ends no stream.
+      if (!(await isValid().catch(() => true))) this.activeControllers.get(res)?.abort()
     })
   }
 

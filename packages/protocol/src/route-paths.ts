@@ -222,6 +222,9 @@ export const agentServerPaths = {
   revokeApplicationSession: 'DELETE /app-backends/{extension_name}/session',
   createApplicationLink: 'POST /api/canvas-extensions/installed/{extension_name}/link',
   discoverAcpModels: 'POST /api/acp/models',
+  listKeys: 'GET /api/keys',
+  createKey: 'POST /api/keys',
+  deleteKey: 'DELETE /api/keys/{key_id}',
 } as const satisfies Readonly<Record<string, RoutePath>>
 
 export const sandboxServerPaths = {

@@ -1,4 +1,4 @@
-import type { Handlers, ProxyRoute, SocketRoute } from '@slipway/http'
+import type { Handlers, ProxyRoute, ScopedKey, SocketRoute } from '@slipway/http'
 import type { LogFunction, RouteTable } from '@slipway/protocol'
 import type { Metric } from '@slipway/shared/metrics'
 import type { Clock } from '@slipway/shared/time'
@@ -68,6 +68,8 @@ export interface OpenedModule<R extends RouteTable, Offer> {
   readonly serverInfo?: () => Readonly<Record<string, unknown>>
   /** Admits pages that have no session key. */
   readonly pageTokens?: PageTokens
+  /** The key with scopes that a text is; undefined when it is none, or has ended. */
+  readonly findScopedKey?: (key: string) => Promise<ScopedKey | undefined>
   /** What modules that need this one get. */
   readonly offer?: Offer
   readonly close?: AsyncDisposable | Disposable

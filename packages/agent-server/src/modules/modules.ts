@@ -7,6 +7,7 @@ import { filesModule } from './files/module.ts'
 import { formatsModule } from './formats/module.ts'
 import { gatewayModule } from './gateway/module.ts'
 import { gitModule } from './git/module.ts'
+import { keysModule } from './keys/module.ts'
 import { llmProfilesModule } from './llm-profiles/module.ts'
 import { maintenanceModule } from './maintenance/module.ts'
 import { mcpModule } from './mcp/module.ts'
@@ -20,6 +21,7 @@ import { workspacePagesModule } from './workspace-pages/module.ts'
 /** What people's own clients need, in the order of opening: a module after those that it needs. */
 export const ownModules: readonly Module[] = [
   settingsModule,
+  keysModule,
   budgetsModule,
   llmProfilesModule,
   mcpModule,

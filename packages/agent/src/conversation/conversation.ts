@@ -161,15 +161,20 @@ export class Conversation implements AsyncDisposable {
    * another message under it is a Problem `conflict`. `run` starts a run, also while another one ends, in the
    * `slot` that was reserved for it, which becomes the conversation's.
    */
-  async send(message: SendMessageRequest, id?: string, slot?: RunSlot): Promise<void> {
-    await this.#track(sendMessage(this.#parts, message, { id, slot }))
+  async send(
+    message: SendMessageRequest,
+    id?: string,
+    slot?: RunSlot,
+    options: { readonly mayAnswer?: boolean } = {},
+  ): Promise<void> {
+    await this.#track(sendMessage(this.#parts, message, { id, slot, ...options }))
   }
 
   /**
    * Starts a run unless it is finished. Problems: `conflict` while one is active; `too_many` when no run slot
    * is free, unless it `waitsForSlot`.
    */
-  async run(options: { readonly waitsForSlot?: boolean } = {}): Promise<void> {
+  async run(options: { readonly waitsForSlot?: boolean; readonly mayAnswer?: boolean } = {}): Promise<void> {
     await this.#parts.runs.run(options)
   }
 

@@ -12,6 +12,7 @@ import type { ConversationParts } from './conversation-parts.ts'
 import { stateUpdate, statusUpdate } from './events/event-drafts.ts'
 import { assertCanStartGoal, endGoalEvents, goalUpdateEvent } from './loop/goal.ts'
 import { closeAbandonedActions } from './navigate.ts'
+import { assertNothingWaits } from './run-control.ts'
 import { type RunSlot, runLimitProblem } from './runtime/deps.ts'
 import { promptOfMessage } from './runtime/server-prompts.ts'
 import { type ConversationState, planModeKey } from './state/state.ts'
@@ -25,6 +26,8 @@ interface SendOptions {
   readonly goal?: GoalState
   /** Reserved by the caller for the run of this message. */
   readonly slot?: RunSlot | undefined
+  /** False: a Problem `forbidden` while something waits for an answer, which a message would give. */
+  readonly mayAnswer?: boolean | undefined
 }
 
 const savedText = 'Message saved, but the conversation run limit was reached. Retry the run request later.'
@@ -63,7 +66,7 @@ function hasChangedSince({ statusSince }: ConversationState, { instant }: Stored
 async function storeMessage(
   { context, runtimes, runs }: ConversationParts,
   message: SendMessageRequest,
-  { id: requestedId, goal }: SendOptions,
+  { id: requestedId, goal, mayAnswer = true }: SendOptions,
 ): Promise<StoredEvent | undefined> {
   const { id: conversation, deps, settings, secrets, closing, append } = context
   const runtime = await runtimes.open().catch(() => undefined)
@@ -87,6 +90,7 @@ async function storeMessage(
   await append(async (now) => {
     earlier = await findStored()
     if (goal !== undefined) assertCanStartGoal(now)
+    if (!mayAnswer) assertNothingWaits(now)
     const draft = userMessageEvent(withPrompt(message, prompt), {
       id,
       skills: runtime?.skills,

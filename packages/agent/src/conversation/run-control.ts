@@ -100,6 +100,12 @@ function assertAnswersPending(state: ConversationState, answer: ConfirmationAnsw
     )
 }
 
+/** A Problem `forbidden` when something waits for an answer: a message rejects it, and a run approves it. */
+export function assertNothingWaits({ status }: ConversationState): void {
+  if (status === 'waiting_for_confirmation')
+    throw new Problem('forbidden', 'The conversation waits for an answer, which this key may not give')
+}
+
 /** Starts and stops the agent loop, and does other work that excludes a run. */
 export class RunControl {
   readonly #context: ConversationContext
@@ -166,12 +172,20 @@ export class RunControl {
   }
 
   /** `waitsForSlot`: the run waits for its turn where other requests are refused. */
-  async run({ waitsForSlot = false }: { readonly waitsForSlot?: boolean } = {}): Promise<void> {
+  async run({
+    waitsForSlot = false,
+    mayAnswer = true,
+  }: {
+    readonly waitsForSlot?: boolean
+    /** False: a Problem `forbidden` while something waits for an answer, which a run would give. */
+    readonly mayAnswer?: boolean
+  } = {}): Promise<void> {
     const context = this.#context
     // Its last run ended without being able to write a status.
     if (context.state.status === 'running' && !this.isActive) return this.start()
     await this.startWith(waitsForSlot ? 'none' : this.reserveSlot(), () =>
       context.append((now) => {
+        if (!mayAnswer) assertNothingWaits(now)
         const status = transition(now.status, 'run')
         return status === undefined ? [] : [...closeAbandonedActions(now), statusUpdate(status)]
       }),

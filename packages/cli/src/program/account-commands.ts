@@ -1,12 +1,18 @@
+import type { KeyScope } from '@slipway/protocol'
 import { type Command, Option } from 'commander'
 import type { LimitFlags } from '../commands/sandboxes/accounts.ts'
 import type { UsageFlags } from '../commands/sandboxes/operate.ts'
 import type { SandboxServerContext } from '../context/command-context.ts'
-import { ageFlag, limitFlag, timeFlag } from './flags.ts'
+import { ageFlag, limitFlag, scopesFlag, timeFlag } from './flags.ts'
+import type { ConversationDeps } from './server-selection.ts'
 
 type RunWithClient = (work: (context: SandboxServerContext) => Promise<unknown>) => Promise<void>
+/** Runs a command of an agent server. */
+export type RunOnAgentServer = (work: (deps: ConversationDeps) => Promise<unknown>) => Promise<void>
 
 const load = () => import('../commands/sandboxes/accounts.ts')
+const loadScoped = () => import('../commands/settings/keys.ts')
+const agentText = 'a key with scopes of an agent server'
 const perDay = limitFlag(1_000_000)
 const amount = limitFlag(1_000_000_000)
 const ofUserText = 'of this user, by id or name; administrators may'
@@ -22,7 +28,7 @@ function limitOptions(command: Command): Command {
 }
 
 /** Users, keys and quotas of a sandbox server. */
-export function addAccountCommands(slipway: Command, run: RunWithClient): void {
+export function addAccountCommands(slipway: Command, run: RunWithClient, runOnAgent: RunOnAgentServer): void {
   const users = slipway.command('users').description('list, add and remove users of a sandbox server')
   users
     .command('ls', { isDefault: true })
@@ -82,7 +88,7 @@ export function addAccountCommands(slipway: Command, run: RunWithClient): void {
     .action((id: string, flags: { yes: boolean }) =>
       run(async (context) => (await load()).eraseUserCommand(context, id, flags)),
     )
-  addKeyCommands(slipway, run)
+  addKeyCommands(slipway, run, runOnAgent)
   const quotas = slipway.command('quotas').description('show and set limits of a sandbox server')
   quotas
     .command('show', { isDefault: true })
@@ -98,16 +104,28 @@ export function addAccountCommands(slipway: Command, run: RunWithClient): void {
   )
 }
 
-function addKeyCommands(slipway: Command, run: RunWithClient): void {
+interface AddKeyFlags {
+  readonly readOnly: boolean
+  readonly expires?: string
+  readonly user?: string
+  readonly org?: string
+  readonly scope?: readonly KeyScope[]
+  readonly conversation?: string
+}
+
+function addKeyCommands(slipway: Command, run: RunWithClient, runOnAgent: RunOnAgentServer): void {
   const keys = slipway
     .command('keys')
-    .description('list, add, replace and revoke API keys of a sandbox server')
+    .description('list, add, replace and revoke API keys of a sandbox server, or of an agent server')
   keys
     .command('ls', { isDefault: true })
     .description('list your keys, when each was used, and when it ends')
     .option('--user <user>', ofUserText)
-    .action((flags: { user?: string }) =>
-      run(async (context) => (await load()).listKeysCommand(context, flags)),
+    .option('--agent', 'the keys with scopes of an agent server', false)
+    .action((flags: { user?: string; agent: boolean }) =>
+      flags.agent
+        ? runOnAgent(async ({ context }) => (await loadScoped()).listScopedKeysCommand(context()))
+        : run(async (context) => (await load()).listKeysCommand(context, flags)),
     )
   keys
     .command('add')
@@ -117,16 +135,29 @@ function addKeyCommands(slipway: Command, run: RunWithClient): void {
     .option('--expires <time>', 'when it ends, as a date or a time', timeFlag)
     .option('--user <user>', ofUserText)
     .option('--org <org>', 'bind it to this organisation, by id or name')
-    .action((name: string, flags: { readOnly: boolean; expires?: string; user?: string; org?: string }) =>
-      run(async (context) => (await load()).addKeyCommand(context, name, flags)),
-    )
+    .option('--scope <scopes>', `${agentText}: read, act and answer, separated by commas`, scopesFlag)
+    .option('--conversation <id>', `${agentText}: bind it to this conversation`)
+    .action(async (name: string, flags: AddKeyFlags, command: Command) => {
+      const { scope: scopes = ['read'], conversation, expires } = flags
+      if (flags.scope === undefined && conversation === undefined)
+        return await run(async (context) => (await load()).addKeyCommand(context, name, flags))
+      if (flags.readOnly || flags.user !== undefined || flags.org !== undefined)
+        command.error('--read-only, --user and --org are for keys of a sandbox server.')
+      await runOnAgent(async ({ context, find }) => {
+        const id = conversation === undefined ? undefined : (await find(conversation)).id
+        await (await loadScoped()).addScopedKeyCommand(context(), name, { scopes, conversation: id, expires })
+      })
+    })
   keys
     .command('rm')
     .description('revoke a key')
     .argument('<key>', 'id of the key')
     .option('--user <user>', ofUserText)
-    .action((id: string, flags: { user?: string }) =>
-      run(async (context) => (await load()).removeKeyCommand(context, id, flags)),
+    .option('--agent', agentText, false)
+    .action((id: string, flags: { user?: string; agent: boolean }) =>
+      flags.agent
+        ? runOnAgent(async ({ context }) => (await loadScoped()).removeScopedKeyCommand(context(), id))
+        : run(async (context) => (await load()).removeKeyCommand(context, id, flags)),
     )
   keys
     .command('rotate')

@@ -1,4 +1,4 @@
-import type { CommandRule } from '@slipway/protocol'
+import type { CommandRule, KeyScope } from '@slipway/protocol'
 import { InvalidArgumentError } from 'commander'
 import { parseTime } from '../output/relative-time.ts'
 import { type Limit, parseLimit } from '../parsing/limit.ts'
@@ -30,6 +30,15 @@ export function cursorFlag(text: string): string {
 /** Adds a flag's text to those before it. */
 export function listFlag(text: string, previous: readonly string[] = []): readonly string[] {
   return [...previous, text]
+}
+
+/** Reads scopes of a key: `read,act`. */
+export function scopesFlag(text: string): readonly KeyScope[] {
+  const known = { read: true, act: true, answer: true } satisfies Record<KeyScope, true>
+  const names = text.split(',').map((name) => name.trim())
+  const scopes = names.filter((name): name is KeyScope => Object.hasOwn(known, name))
+  if (scopes.length === names.length) return scopes
+  throw new InvalidArgumentError('Expected read, act and answer, separated by commas.')
 }
 
 /** Reads a number above zero in a flag. */

@@ -44,7 +44,10 @@ export function addSandboxServerCommands(
   addServerCommand(slipway, config, signal)
   addSandboxCommands(slipway, run)
   addAppCommands(slipway, run, config)
-  addAccountCommands(slipway, run)
+  addAccountCommands(slipway, run, async (work) => {
+    await selection.select(config.dataDirectory, ['agent'])
+    await work(selection.deps(outcome))
+  })
   addBudgetCommands(slipway, run)
   addOrganizationCommands(slipway, run, config)
   addAuditCommands(slipway, run)

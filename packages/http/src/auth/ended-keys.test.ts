@@ -8,7 +8,7 @@ import type { Handlers, SocketRoute } from '../core/handler.ts'
 import { TestServer } from '../testing/test-server.ts'
 
 const routes = {
-  stream: { method: 'GET', path: '/stream', tag: 'test', summary: 'test', responses: {} },
+  stream: { method: 'GET', path: '/stream', tag: 'test', summary: 'test', scope: 'read', responses: {} },
 } as const satisfies Record<string, Route>
 
 async function* beats(signal: AbortSignal): AsyncGenerator<string> {
@@ -32,6 +32,8 @@ async function openServer() {
   const server = await TestServer.start(routes, handlers, {
     keys: [new Secret('k')],
     isSessionKey: (key) => hasSession && key === 'session',
+    findScopedKey: async () =>
+      hasSession ? { id: 'x', scopes: ['read'] as const, conversation: null } : undefined,
     sockets: [{ path: '/socket', accepts: () => true, serve }],
     clock,
   })
@@ -70,10 +72,12 @@ test('a silent socket and a stream end seconds after their key; those of a valid
   await using _ = server
   const [ended, kept] = [await connect('session'), await connect('k')]
   const [endedStream, keptStream] = [await stream('session'), await stream('k')]
+  const scopedStream = await stream('sk-slipway-x')
   signOut()
   await clock.advance(5_000)
   expect(await ended.closed).toBe(4001)
   expect(await endedStream?.read()).toMatchObject({ done: true })
+  expect(await scopedStream?.read()).toMatchObject({ done: true })
   expect(kept.ws.readyState).toBe(WebSocket.OPEN)
   await keptStream?.cancel()
   kept.ws.terminate()

@@ -1,9 +1,10 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import { Problem } from '@slipway/protocol'
+import { Problem, type Route } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
 import { isBrowserLoopback, isLoopback } from '@slipway/shared/url'
+import { assertOpens, type ScopedKey, scopedKeyPrefix } from './scoped-key.ts'
 
 export interface GuardOptions {
   /**
@@ -13,6 +14,8 @@ export interface GuardOptions {
   readonly keys?: readonly Secret[] | (() => readonly Secret[] | undefined)
   /** Whether a key is one of the server's own sessions, besides `keys`. */
   isSessionKey?(key: string): boolean
+  /** The key with scopes that this is; undefined when it is none, or has ended. */
+  findScopedKey?(key: string): Promise<ScopedKey | undefined>
   /**
    * Called first for every request and upgrade except preflights, with the path (without base path and
    * query). Throws a Problem to refuse, `unavailable` while the server is not ready for this path.
@@ -117,14 +120,57 @@ export class Guard {
    * With `allowBearer` the key may also come as `Authorization: Bearer`.
    */
   authorize(raw: IncomingMessage, isOpen: boolean, allowBearer = false, page?: PageRequest): void {
+    if (!this.#admits(raw, isOpen, allowBearer, page)) throw unauthorizedProblem()
+  }
+
+  /**
+   * Like `authorize`, for a route, which a key with scopes may open too: then a promise of that key. It
+   * rejects with a Problem when the key does not open the route with these parameters of the path.
+   */
+  authorizeRoute(
+    raw: IncomingMessage,
+    route: Pick<Route, 'bearer' | 'scope' | 'params'>,
+    request: { readonly isOpen: boolean; readonly params: unknown; readonly page: PageRequest | undefined },
+  ): Promise<ScopedKey> | undefined {
+    const allowBearer = route.bearer === true
+    if (this.#admits(raw, request.isOpen, allowBearer, request.page)) return undefined
+    return this.findScopedKey(offeredKey(raw.headers, allowBearer)).then((key) => {
+      if (key === undefined) throw unauthorizedProblem()
+      assertOpens(key, route, request.params)
+      return key
+    })
+  }
+
+  async findScopedKey(candidate: string | string[] | undefined): Promise<ScopedKey | undefined> {
+    if (typeof candidate !== 'string' || !candidate.startsWith(scopedKeyPrefix)) return undefined
+    return await this.#options.findScopedKey?.(candidate)
+  }
+
+  /** Whether a request needs no key, or has a valid one. Throws for a foreign host or page. */
+  #admits(
+    raw: IncomingMessage,
+    isOpen: boolean,
+    allowBearer: boolean,
+    page: PageRequest | undefined,
+  ): boolean {
     const { method, headers } = raw
     this.#checkHost(raw)
     if (page?.credential instanceof Problem) throw page.credential
     this.#checkPage(method, headers, page)
-    if (page?.credential !== undefined) return
-    if (!isOpen && this.hasKeys && !this.isValidKey(offeredKey(headers, allowBearer))) {
-      throw new Problem('unauthorized', 'Unauthorized')
-    }
+    if (page?.credential !== undefined) return true
+    return isOpen || !this.hasKeys || this.isValidKey(offeredKey(headers, allowBearer))
+  }
+
+  /**
+   * Whether the key of a request is still valid, of a session or with scopes: for streams that outlive it.
+   * Undefined for a request without a key.
+   */
+  keyCheck({ headers }: IncomingMessage): (() => Promise<boolean>) | undefined {
+    const key = offeredKey(headers, true)
+    if (typeof key !== 'string' || !this.hasKeys) return undefined
+    const isSession = this.isValidKey(key)
+    if (!isSession && !key.startsWith(scopedKeyPrefix)) return undefined
+    return async () => (isSession ? this.isValidKey(key) : (await this.findScopedKey(key)) !== undefined)
   }
 
   /** The valid key of a request, if it has one. */
@@ -276,6 +322,10 @@ function offeredKey(headers: IncomingHttpHeaders, allowBearer: boolean): string 
   const headerKey = headers['x-session-api-key']
   if (headerKey !== undefined || !allowBearer) return headerKey
   return /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
+}
+
+function unauthorizedProblem(): Problem {
+  return new Problem('unauthorized', 'Unauthorized')
 }
 
 function foreignPageProblem(): Problem {

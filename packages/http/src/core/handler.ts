@@ -24,7 +24,9 @@ export interface Request<R extends Route> {
   readonly method: string
   /** The body as it arrived, decompressed; empty for routes with `stream` or `upload`. */
   readonly rawBody: Buffer
-  /** The result of `identify` (see `FallbackOptions`); undefined on an open route and without `identify`. */
+  /**
+   * The result of `identify` (see `FallbackOptions`), or the `ScopedKey` of the request; otherwise undefined.
+   */
   readonly caller: unknown
   /** Aborts when the client disconnects, or shortly before a stopping server cuts what is left. */
   readonly signal: AbortSignal

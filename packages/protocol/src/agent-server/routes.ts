@@ -17,6 +17,7 @@ import { gatewayRoutes } from './gateway/routes.ts'
 import { gitRoutes } from './git/routes.ts'
 import { healthRoutes } from './health-routes.ts'
 import { initRoutes } from './init/routes.ts'
+import { keyRoutes } from './keys/routes.ts'
 import { llmCatalogueRoutes } from './llm/catalogue-routes.ts'
 import { providerConnectionRoutes } from './llm/provider-connection-routes.ts'
 import { maintenanceRoutes } from './maintenance/routes.ts'
@@ -68,4 +69,5 @@ export const agentServerRoutes = {
   ...applicationBridgeRoutes,
   ...applicationLinkRoutes,
   ...acpRoutes,
+  ...keyRoutes,
 } satisfies RouteTable

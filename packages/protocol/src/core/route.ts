@@ -38,6 +38,10 @@ export const auditTargetTypes = [
 ] as const
 type AuditTargetType = (typeof auditTargetTypes)[number]
 
+/** What a key of an agent server may do that is no session key. */
+export const keyScopes = ['read', 'act', 'answer'] as const
+export type KeyScope = (typeof keyScopes)[number]
+
 /**
  * One operation: the source of validation, OpenAPI, handler type and client call. Unknown query parameters
  * are ignored; unknown body members depend on the body schema.
@@ -56,6 +60,11 @@ export interface Route {
    * member whose role in the organisation allows it), or of a sandbox.
    */
   readonly access?: 'user' | 'operate' | 'organization' | 'admin' | 'server' | 'sandbox'
+  /**
+   * The scope of the keys that open it besides session keys, on an agent server; without one none do. `any`:
+   * each of them, and the handler holds the key to the routes that it calls.
+   */
+  readonly scope?: KeyScope | 'any'
   /** Needs no session key. Its body is at most 4 KiB long, unless `maxBodyBytes` says otherwise. */
   readonly open?: true
   /**

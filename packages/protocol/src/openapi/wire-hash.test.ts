@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '849f82ef3df18dc79b2b5d4edb514cec7e4507abf5d7501c91962e04fb865ae5'
+const expectedHash = '7d83df6445903bc3983dc175ba1c2bda85a780450a167a8c3becd00244c32392'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

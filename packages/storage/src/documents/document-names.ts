@@ -7,6 +7,7 @@ export const documentNames: readonly string[] = [
   'agent-profiles.sealed',
   'credential-bindings.json',
   'export-key.sealed',
+  'keys.sealed',
   'meta-profiles.json',
   'provider-connections.sealed',
   'repository-consents.sealed',

@@ -18,6 +18,7 @@ import { createCounter } from '@slipway/shared/metrics'
 import type { Secret } from '@slipway/shared/redaction'
 import { type Clock, repeat } from '@slipway/shared/time'
 import { type ConversationLeases, HeldElsewhereError } from '@slipway/storage'
+import { answersQuestions, noAnswerHeader } from './no-answer.ts'
 import { ownedConversation } from './owner-routes.ts'
 import { type PageTokens, peerTokenHeader } from './page-tokens.ts'
 
@@ -135,6 +136,7 @@ export class Peers {
       const value = request.header(name)
       return value === undefined ? [] : [[name, value] as const]
     })
+    if (!answersQuestions(request)) headers.push([noAnswerHeader, '1'])
     const { method, rawBody, signal } = request
     const common = { path, method, signal, token: this.#tokenOf(route, request) }
     if (route === uploadRoute) {

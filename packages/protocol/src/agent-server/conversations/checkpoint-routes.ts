@@ -32,6 +32,7 @@ const failures = {
 
 export const checkpointRoutes = defineRoutes('checkpoints', {
   listCheckpoints: route.get('/api/conversations/{conversation_id}/checkpoints', {
+    scope: 'read',
     summary: 'List the checkpoints of the workspace',
     description:
       'The newest 1,000, oldest first. A checkpoint has the files of the workspace as they were before a step of the agent. There are none unless the server is set so.',
@@ -48,6 +49,7 @@ export const checkpointRoutes = defineRoutes('checkpoints', {
     },
   }),
   getCheckpointDiff: route.get('/api/conversations/{conversation_id}/checkpoints/{checkpoint_id}/diff', {
+    scope: 'read',
     summary: 'Get what changed after a checkpoint',
     description: 'Up to the next checkpoint, or up to now for the newest.',
     params: checkpointParams,

@@ -23,6 +23,7 @@ const eventIds = z.array(z.string()).optional().meta({ description: 'Ids of even
 export const eventRoutes = defineRoutes('events', {
   searchEvents: route.get('/api/conversations/{conversation_id}/events/search', {
     compressed: true,
+    scope: 'read',
     summary: 'Search the events of a conversation',
     params: conversationParams,
     query: eventSearchQuery,
@@ -30,12 +31,14 @@ export const eventRoutes = defineRoutes('events', {
     responses: cachedPageResponses(eventPage),
   }),
   countEvents: route.get('/api/conversations/{conversation_id}/events/count', {
+    scope: 'read',
     summary: 'Count the events of a conversation',
     params: conversationParams,
     query: eventFilter,
     responses: countResponses,
   }),
   streamEvents: route.get('/api/conversations/{conversation_id}/events/stream', {
+    scope: 'read',
     summary: 'Follow the events of a conversation',
     description:
       'Server-sent events: id is the cursor, <position>.<digest>, and data the event. Each event once, in order, from the one after the given cursor, first what is stored, then what comes. Last-Event-ID goes before after. A cursor of another history of the log is answered by an event named resync, and by everything after the position that it names.',
@@ -57,6 +60,7 @@ export const eventRoutes = defineRoutes('events', {
   }),
   getEvents: route.get('/api/conversations/{conversation_id}/events', {
     compressed: true,
+    scope: 'read',
     summary: 'Get events by id',
     description:
       'Ids come in the query, or as a JSON array in the body for clients that can send one with GET.',
@@ -66,6 +70,7 @@ export const eventRoutes = defineRoutes('events', {
     responses: listed(event),
   }),
   sendMessage: route.post('/api/conversations/{conversation_id}/events', {
+    scope: 'act',
     summary: 'Send a message to a conversation',
     description:
       'Answers when the message is durable. With an Idempotency-Key header a repeat is stored once.',
@@ -80,6 +85,7 @@ export const eventRoutes = defineRoutes('events', {
     example: { content: [{ type: 'text', text: 'Now fix what you found' }], run: true },
   }),
   respondToConfirmation: route.post('/api/conversations/{conversation_id}/events/respond_to_confirmation', {
+    scope: 'answer',
     summary: 'Accept or reject the actions that wait',
     description: 'An answer where nothing waits changes nothing, unless it names actions or their digest.',
     params: conversationParams,
@@ -92,6 +98,7 @@ export const eventRoutes = defineRoutes('events', {
     example: { accept: false, reason: 'Nothing may be deleted.' },
   }),
   getEvent: route.get('/api/conversations/{conversation_id}/events/{event_id}', {
+    scope: 'read',
     summary: 'Get an event',
     params: conversationParams.extend({ event_id: z.string() }),
     responses: ok('The event.', event),

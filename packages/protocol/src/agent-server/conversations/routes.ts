@@ -33,11 +33,13 @@ const noAgentResponses = { 409: { description: 'It has no agent that could.' } }
 
 export const conversationRoutes = defineRoutes('conversations', {
   searchConversations: route.get('/api/conversations/search', {
+    scope: 'read',
     summary: 'List conversations in pages',
     query: conversationSearchQuery.extend(skillsQuery.shape),
     responses: ok('One page.', pageOf(conversationInfo).meta({ id: 'ConversationPage' })),
   }),
   countConversations: route.get('/api/conversations/count', {
+    scope: 'read',
     summary: 'Count conversations',
     query: conversationFilter,
     responses: countResponses,
@@ -85,6 +87,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     },
   }),
   getConversations: route.get('/api/conversations', {
+    scope: 'read',
     summary: 'Get conversations by id',
     query: skillsQuery.extend({
       ids: z.array(conversationId).min(1).max(99).meta({ description: 'Ids of conversations, repeated.' }),
@@ -92,6 +95,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     responses: listed(conversationInfo),
   }),
   getConversation: route.get('/api/conversations/{conversation_id}', {
+    scope: 'read',
     summary: 'Get a conversation',
     params: conversationParams,
     query: skillsQuery,
@@ -109,6 +113,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     responses: successResponses,
   }),
   runConversation: route.post('/api/conversations/{conversation_id}/run', {
+    scope: 'act',
     summary: 'Run a conversation',
     description: 'Answers at once; the run continues behind.',
     params: conversationParams,
@@ -119,6 +124,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     },
   }),
   pauseConversation: route.post('/api/conversations/{conversation_id}/pause', {
+    scope: 'act',
     summary: 'Pause a conversation',
     description:
       'The run ends at the next point where nothing is lost. An idle conversation is paused too, with a PauseEvent; one that has ended stays as it is.',
@@ -126,6 +132,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     responses: successResponses,
   }),
   interruptConversation: route.post('/api/conversations/{conversation_id}/interrupt', {
+    scope: 'act',
     summary: 'Interrupt a conversation',
     description: 'Like pause, but the call of the model and the tools that are under way are cancelled.',
     params: conversationParams,
@@ -165,6 +172,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     responses: { ...successResponses, 409: { description: 'It has no agent or no condenser that could.' } },
   }),
   finalResponse: route.get('/api/conversations/{conversation_id}/agent_final_response', {
+    scope: 'read',
     summary: 'Get the last answer of the agent',
     description:
       'The message of the last finish, or the last message of the agent; empty when there is none.',
@@ -273,6 +281,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     },
   }),
   exportConversation: route.get('/api/conversations/{conversation_id}/export', {
+    scope: 'read',
     summary: 'Export the log of a conversation',
     description: `As ${exportFormats.map(({ name, description }) => `${name}: ${description}`).join('. ')}.`,
     params: conversationParams,

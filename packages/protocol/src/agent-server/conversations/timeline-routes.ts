@@ -36,18 +36,22 @@ const modelView = component('ModelView', {
 /** Parts of long logs by position, and the texts of many logs. */
 export const timelineRoutes = defineRoutes('timeline', {
   readEventRange: route.get('/api/conversations/{conversation_id}/events/range', {
+    scope: 'read',
     ...eventRange,
     params: conversationParams,
   }),
   eventsOverview: route.get('/api/conversations/{conversation_id}/events/overview', {
+    scope: 'read',
     ...eventsOverview,
     params: conversationParams,
   }),
   findEvents: route.get('/api/conversations/{conversation_id}/events/find', {
+    scope: 'read',
     ...findEvents,
     params: conversationParams,
   }),
   getModelView: route.get('/api/conversations/{conversation_id}/view', {
+    scope: 'read',
     summary: 'Get what the model sees',
     description:
       'Which events of the active branch the model still sees, and the summaries that stand for the others.',
@@ -56,6 +60,7 @@ export const timelineRoutes = defineRoutes('timeline', {
   }),
   searchConversationTexts: route.get('/api/conversations/search_text', {
     compressed: true,
+    scope: 'read',
     summary: 'Search the texts of all conversations',
     description: textSearchDescription,
     query: conversationFilter.extend({

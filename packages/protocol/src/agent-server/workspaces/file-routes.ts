@@ -37,6 +37,7 @@ const fileRoute = {
   description:
     'With the type that its name says; a directory is its index.html. Instead of the key, the cookie of /api/auth/workspace-session or a ticket opens it. One range may be asked for. Pages are shown in a sandbox.',
   pages: 'pass',
+  scope: 'read',
   query: z.object({
     ticket: queryText.meta({ description: 'A ticket of workspace-ticket; an address that it gives has it.' }),
   }),

@@ -1,7 +1,8 @@
 import type { Conversation } from '@slipway/agent'
-import type { Handlers } from '@slipway/http'
+import type { Handlers, Request } from '@slipway/http'
 import { type agentServerRoutes, type Llm, Problem, profileName } from '@slipway/protocol'
 import type { Cipher, Storage } from '@slipway/storage'
+import { answersQuestions } from '../../peers/no-answer.ts'
 import type { Webhooks } from '../../webhooks/webhooks.ts'
 import { displayedSecrets, getConversationRecord, withNotFoundText } from '../conversation-info.ts'
 import { resolveModel, resolveSecretSources } from '../lifecycle/resolve-llm.ts'
@@ -60,7 +61,9 @@ type Commands = ReturnType<typeof openCommands>
 function runHandlers({ storage, registry, parts, webhooks }: CommandDeps, commands: Commands) {
   const { getConversation, command, stopCommand } = commands
   return {
-    runConversation: command((conversation) => conversation.run()),
+    runConversation: command((conversation, request: Request<typeof agentServerRoutes.runConversation>) =>
+      conversation.run({ mayAnswer: answersQuestions(request) }),
+    ),
     pauseConversation: stopCommand((conversation) => conversation.pause()),
     interruptConversation: stopCommand(async (conversation) => {
       const [before] = await storage.conversations.get([conversation.id])

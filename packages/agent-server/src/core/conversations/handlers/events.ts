@@ -10,6 +10,7 @@ import {
 import { Signal } from '@slipway/shared/async'
 import type { Clock } from '@slipway/shared/time'
 import { checkCursor, eventListBytes, pageBytes, type Storage } from '@slipway/storage'
+import { answersQuestions } from '../../peers/no-answer.ts'
 import { type SseIds, sseEvents, sseResync, withHeartbeat } from '../../streams/event-frames.ts'
 import { SseUpdates } from '../../streams/sse-updates.ts'
 import { getConversationRecord } from '../conversation-info.ts'
@@ -44,10 +45,12 @@ export function eventHandlers(options: {
       if (ids.length === 0) throw invalidInput(['body'], 'Field required', 'missing')
       return { bytes: eventListBytes(await log.get(params.conversation_id, ids)) }
     },
-    async sendMessage({ params, body, header }) {
+    async sendMessage(request) {
+      const { params, body, header } = request
       await sendMessage({ storage, registry }, params.conversation_id, {
         message: body,
         key: header('idempotency-key'),
+        mayAnswer: answersQuestions(request),
       })
       return { json: { success: true } }
     },

@@ -13,9 +13,14 @@ import { shrinkImages } from './message-images.ts'
 export async function sendMessage(
   { storage, registry }: { readonly storage: Storage; readonly registry: ConversationRegistry },
   conversation: string,
-  options: { readonly message: SendMessageRequest; readonly key?: string | undefined },
+  options: {
+    readonly message: SendMessageRequest
+    readonly key?: string | undefined
+    /** See `Conversation.send`. */
+    readonly mayAnswer?: boolean
+  },
 ): Promise<void> {
-  const { key } = options
+  const { key, mayAnswer = true } = options
   if (key !== undefined && (key.length === 0 || key.length > 255)) {
     const issue = 'String should have 1 to 255 characters'
     throw invalidInput(['header', 'idempotency-key'], issue, 'string_length')
@@ -27,7 +32,8 @@ export async function sendMessage(
     loc: ['body'],
   })
   if (loaded !== undefined) {
-    await loaded.send(message, key === undefined ? undefined : deriveEventId(conversation, 'message', key))
+    const id = key === undefined ? undefined : deriveEventId(conversation, 'message', key)
+    await loaded.send(message, id, undefined, { mayAnswer })
     return
   }
   // An existing id is not written again, so a repetition changes nothing.
