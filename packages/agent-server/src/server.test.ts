@@ -13,10 +13,10 @@ import type { Module } from './core/module.ts'
 import { type CoreOptions, coreRoutes } from './core/open-core.ts'
 import { Activity } from './core/server/activity.ts'
 import { Ingress } from './core/server/ingress.ts'
-import { ownModules } from './modules/modules.ts'
+import { doors, ownModules } from './modules/modules.ts'
 import { openServer, routesOf } from './server.ts'
 
-const all = [...ownModules, ...compatModules]
+const all = [...ownModules, ...Object.values(doors), ...compatModules]
 
 let directory: string
 beforeAll(async () => {

@@ -4,7 +4,8 @@ import type { Metric } from '@slipway/shared/metrics'
 import type { Module, OpenedModule } from './core/module.ts'
 import { type CoreOptions, coreRoutes, openCore } from './core/open-core.ts'
 import type { PageTokens } from './core/peers/page-tokens.ts'
-import { ownModules } from './modules/modules.ts'
+import { routeCaller } from './core/server/call-route.ts'
+import { doors, ownModules } from './modules/modules.ts'
 
 /**
  * The agent server is a core (conversations, streams, webhooks, peers) and a list of modules. Modules are
@@ -17,8 +18,12 @@ type AnyHandlers = Partial<Handlers<typeof agentServerRoutes>>
 type AnyOpened = OpenedModule<RouteTable, unknown>
 
 /** The modules that a server is made of; `compat`: also those that only clients of the reference ask for. */
-export async function loadModules({ hasCompat }: { readonly hasCompat: boolean }): Promise<Module[]> {
-  return [...ownModules, ...(hasCompat ? (await import('./compat/modules.ts')).compatModules : [])]
+export async function loadModules(
+  config: Readonly<Record<'hasCompat' | keyof typeof doors, boolean>>,
+): Promise<Module[]> {
+  const opened = Object.entries(doors).filter(([name]) => config[name as keyof typeof doors])
+  const compat = config.hasCompat ? (await import('./compat/modules.ts')).compatModules : []
+  return [...ownModules, ...opened.map(([, door]) => door), ...compat]
 }
 
 /** The routes of the core and of modules. */
@@ -49,8 +54,10 @@ export interface OpenServer extends AsyncDisposable {
 export async function openServer(options: CoreOptions, modules: readonly Module[]): Promise<OpenServer> {
   await using resources = new AsyncDisposableStack()
   const opened = new Map<Module, AnyOpened>()
+  let served: AnyHandlers = {}
   const findPageTokens = () => [...opened.values()].find((one) => one.pageTokens !== undefined)?.pageTokens
-  const opening = await openCore(options, findPageTokens)
+  const call = routeCaller(routesOf(modules), () => served)
+  const opening = await openCore(options, { call, findPageTokens })
   const { core, peers } = opening
   resources.use(opening)
   for (const module of modules) {
@@ -70,11 +77,12 @@ export async function openServer(options: CoreOptions, modules: readonly Module[
   const wrapSocket = (route: SocketRoute) => credentials?.wrapSocket(route) ?? route
   const handlers = Object.assign({ ...opening.handlers }, ...all.map((one) => one.handlers)) as AnyHandlers
   const guarded = credentials?.wrap(handlers) ?? handlers
+  served = peers?.wrap(guarded) ?? guarded
   // Conversations end before what they use does.
   resources.defer(() => opening.stop())
   const closing = resources.move()
   return {
-    handlers: peers?.wrap(guarded) ?? guarded,
+    handlers: served,
     sockets: Object.assign(
       Object.fromEntries(opening.sockets.map((route) => [route.path, wrapSocket(route)])),
       ...all.map((one) => one.sockets),

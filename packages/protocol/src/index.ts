@@ -53,6 +53,8 @@ export {
   workspaceFolder,
 } from './agent-server/mcp/mcp-rules.ts'
 export * from './agent-server/mcp/routes.ts'
+export * from './agent-server/mcp-server/routes.ts'
+export * from './agent-server/mcp-server/tools.ts'
 export * from './agent-server/plugins/routes.ts'
 export * from './agent-server/profiles/agent-profile.ts'
 export * from './agent-server/profiles/agent-profile-routes.ts'

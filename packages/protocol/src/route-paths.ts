@@ -225,6 +225,7 @@ export const agentServerPaths = {
   listKeys: 'GET /api/keys',
   createKey: 'POST /api/keys',
   deleteKey: 'DELETE /api/keys/{key_id}',
+  serveMcp: 'POST /mcp',
 } as const satisfies Readonly<Record<string, RoutePath>>
 
 export const sandboxServerPaths = {

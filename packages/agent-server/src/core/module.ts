@@ -12,6 +12,7 @@ import type { ServerDocuments } from './documents/configured-documents.ts'
 import type { PageTokens } from './peers/page-tokens.ts'
 import type { ServerSecrets } from './secrets/server-secrets.ts'
 import type { Activity } from './server/activity.ts'
+import type { CallRoute } from './server/call-route.ts'
 import type { Ingress } from './server/ingress.ts'
 import type { SocketPath } from './server/lazy-handlers.ts'
 import type { Directories } from './server/tool-user.ts'
@@ -52,6 +53,8 @@ export interface Core {
   readonly webhooks: Webhooks
   readonly parts: ConversationParts
   readonly programs: ProgramSettings
+  /** Calls routes of all modules, once they are open. */
+  readonly call: CallRoute
 }
 
 /** What an opened module adds to the server. It is disposed of when the server closes. */

@@ -109,7 +109,10 @@ async function openDocuments(
 }
 
 /** Opens conversations, their streams and webhooks. Nothing runs before `start`. */
-export async function openCore(options: CoreOptions, findPageTokens: () => PageTokens | undefined) {
+export async function openCore(
+  options: CoreOptions,
+  { call, findPageTokens }: Pick<Core, 'call'> & { readonly findPageTokens: () => PageTokens | undefined },
+) {
   const { config, directory, storage, clock, log, ingress, port, leftoversKilled } = options
   await using resources = new AsyncDisposableStack()
   const now = () => clock.now() * 1000
@@ -152,7 +155,7 @@ export async function openCore(options: CoreOptions, findPageTokens: () => PageT
   const host = { clock, log, activity: options.activity, ingress, port }
   const core: Core = {
     ...{ config, directories, host, storage, documents, cipher, secrets, registry },
-    ...{ creation, infoReader, webhooks, parts, programs },
+    ...{ creation, infoReader, webhooks, parts, programs, call },
   }
   const peers = openPeers(options, registry, findPageTokens)
   if (peers !== undefined) parts.add({ isInUse: (id) => peers.isInUse(id) })

@@ -11,6 +11,7 @@ import { keysModule } from './keys/module.ts'
 import { llmProfilesModule } from './llm-profiles/module.ts'
 import { maintenanceModule } from './maintenance/module.ts'
 import { mcpModule } from './mcp/module.ts'
+import { mcpServerModule } from './mcp-server/module.ts'
 import { repositoryConsentsModule } from './repository-consents/module.ts'
 import { settingsModule } from './settings/module.ts'
 import { subAgentsModule } from './sub-agents/module.ts'
@@ -39,3 +40,6 @@ export const ownModules: readonly Module[] = [
   gatewayModule,
   maintenanceModule,
 ]
+
+/** Doors for other people's tools, opened after those: each by the member of `Config` that switches it on. */
+export const doors = { hasMcpServer: mcpServerModule } as const satisfies Readonly<Record<string, Module>>

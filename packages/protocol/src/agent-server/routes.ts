@@ -22,6 +22,7 @@ import { llmCatalogueRoutes } from './llm/catalogue-routes.ts'
 import { providerConnectionRoutes } from './llm/provider-connection-routes.ts'
 import { maintenanceRoutes } from './maintenance/routes.ts'
 import { mcpRoutes } from './mcp/routes.ts'
+import { mcpServerRoutes } from './mcp-server/routes.ts'
 import { applicationListRoutes, pluginRoutes } from './plugins/routes.ts'
 import { agentProfileRoutes } from './profiles/agent-profile-routes.ts'
 import { llmProfileRoutes } from './profiles/llm-profile-routes.ts'
@@ -70,4 +71,5 @@ export const agentServerRoutes = {
   ...applicationLinkRoutes,
   ...acpRoutes,
   ...keyRoutes,
+  ...mcpServerRoutes,
 } satisfies RouteTable

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '7d83df6445903bc3983dc175ba1c2bda85a780450a167a8c3becd00244c32392'
+const expectedHash = 'd63044c95b615827c5f24e16c1e34b8bf8270102177f999ded8cf707ca247626'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas
