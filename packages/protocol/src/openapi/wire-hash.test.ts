@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'd63044c95b615827c5f24e16c1e34b8bf8270102177f999ded8cf707ca247626'
+const expectedHash = '962c971872e1ebb8b4baf068cd2cdcecb7aaaede777ed952a1d5b02acf26263b'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -53,12 +53,7 @@ export function organizationHandlers({
       const { id } = (await reach.findOrgAs(caller, request.params.org_id, 'admin')).org
       if (request.body.daily_conversation_limit !== undefined && !isServerAdmin(caller))
         throw new Problem('forbidden', 'Only administrators of the server change the daily limit')
-      const { allowed_specs } = request.body
-      const known = (await users.getOrg(id))?.allowed_specs ?? []
-      // One that was configured when it was allowed may stay.
-      const isUnknown = (spec: string) => specs.find(spec) === undefined && !known.includes(spec)
-      const index = allowed_specs?.findIndex(isUnknown) ?? -1
-      if (index >= 0) throw invalidInput(['body', 'allowed_specs', index], 'There is no such sandbox spec')
+      assertKnownSpecs(specs, request.body.allowed_specs, await users.getOrg(id))
       const row = await users.updateOrg(id, definedMembers(request.body))
       return { json: orgInfo(requireFound(row, 'organisation')) }
     },
@@ -103,4 +98,15 @@ const success = { json: { success: true } }
 
 function orgInfo({ created_at, allowed_models = null, allowed_specs = null, ...row }: OrgRow) {
   return { ...row, allowed_models, allowed_specs, created_at: formatNullableInstant(created_at) }
+}
+
+/** One that was configured when it was allowed may stay. */
+function assertKnownSpecs(
+  specs: Pick<SandboxSpecs, 'find'>,
+  wanted: readonly string[] | null | undefined,
+  org: OrgRow | undefined,
+): void {
+  const isUnknown = (spec: string) => specs.find(spec) === undefined && !org?.allowed_specs?.includes(spec)
+  const index = wanted?.findIndex(isUnknown) ?? -1
+  if (index >= 0) throw invalidInput(['body', 'allowed_specs', index], 'There is no such sandbox spec')
 }
