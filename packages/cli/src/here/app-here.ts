@@ -5,7 +5,7 @@ import { Problem } from '@slipway/protocol/client'
 import { makeTemporaryFolder, removeTemporaryLeftovers } from '@slipway/shared/tool-files'
 import { exitCodes } from '../commands/conversations/follow-run.ts'
 import { startAppCommand } from '../commands/sandboxes/app-start.ts'
-import { waitUntilStarted } from '../commands/sandboxes/sandboxes.ts'
+import { reasonLines, waitUntilStarted } from '../commands/sandboxes/sandboxes.ts'
 import type { SandboxServerContext } from '../context/command-context.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
 import { sandboxSource } from '../conversation/source/sandbox-source.ts'
@@ -53,8 +53,8 @@ export async function startHereCommand(
     const info = await waitUntilStarted(context, id)
     const url = info.exposed_urls?.find(({ name }) => name === 'AGENT_SERVER')?.url
     if (info.status !== 'RUNNING' || url === undefined || info.session_api_key === null) {
-      const reason = sanitizeLine(info.status_detail ?? '') || 'the server does not say why.'
-      throw new Problem('bad_gateway', `The sandbox did not start: ${reason}`)
+      const why = reasonLines(info) || 'The server does not say why.'
+      throw new Problem('bad_gateway', `The sandbox did not start.\n${why}`)
     }
     const conversation = randomUUID()
     const settings = await client.call('getSettings', { signal })

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '962c971872e1ebb8b4baf068cd2cdcecb7aaaede777ed952a1d5b02acf26263b'
+const expectedHash = '006fcec8d45bc94e3a8016e2b2360170aeda8fcc34e3856cd906458898c5dd4f'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

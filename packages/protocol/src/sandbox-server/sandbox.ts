@@ -42,7 +42,7 @@ export const statusReason = component('SandboxStatusReason', {
   code: z.enum([
     ...['image_missing', 'key_refused', 'disk_full', 'volume_unavailable', 'unschedulable'],
     ...['out_of_memory', 'port_taken', 'not_answering', 'spec_missing', 'archived', 'missing', 'ended'],
-    ...['backend_missing', 'backend_unavailable'],
+    ...['backend_missing', 'backend_unavailable', 'command_missing'],
   ] as const),
   message: z.string(),
   next_command: z.string(),

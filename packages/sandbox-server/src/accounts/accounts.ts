@@ -66,7 +66,7 @@ export class Accounts {
     if (resolved.success) return resolved.data
     throw invalidInput(
       ['body', 'llm_model'],
-      'There is no model: set agent_settings.llm by POST /api/v1/settings, or LLM_MODEL and LLM_API_KEY of the server',
+      'There is no model: set agent_settings.llm in your settings, or LLM_MODEL and LLM_API_KEY of the server',
     )
   }
 

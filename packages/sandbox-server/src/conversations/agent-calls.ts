@@ -215,10 +215,10 @@ export function notRunningProblem(
   sandbox: SandboxRow | undefined,
 ): Problem {
   const status = visibleSandboxStatus(sandbox)
-  const resume = `resume it with POST /api/v1/sandboxes/${id}/resume`
+  const resume = `resume it with: slipway sandbox resume ${id}`
   if (status === 'MISSING')
     return new Problem('gone', 'Its sandbox is MISSING: start the conversation again to give it a new one.')
-  if (status === 'ERROR') return new Problem('unavailable', `Its sandbox is in ERROR: ${resume}.`)
-  if (status === 'PAUSED') return new Problem('conflict', `Its sandbox is PAUSED: ${resume} and try again.`)
+  if (status === 'ERROR') return new Problem('unavailable', `Its sandbox is in ERROR: ${resume}`)
+  if (status === 'PAUSED') return new Problem('conflict', `Its sandbox is PAUSED: ${resume}`)
   return new Problem('conflict', `Its sandbox is ${status}: wait until it is RUNNING and try again.`)
 }

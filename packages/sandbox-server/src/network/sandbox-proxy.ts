@@ -140,9 +140,9 @@ function notRunningProblem({ id, status, wanted }: SandboxRow): Problem {
       ? 'it is on its way; try again in a moment'
       : status === 'MISSING'
         ? 'nothing is left of it; start another one'
-        : `resume it with POST /api/v1/sandboxes/${id}/resume`
+        : `resume it with: slipway sandbox resume ${id}`
   const displayedStatus = status === 'RUNNING' && wanted === 'paused' ? 'PAUSED' : status
-  return new Problem('conflict', `The sandbox does not run (${displayedStatus}): ${advice}.`, undefined, {
+  return new Problem('conflict', `The sandbox does not run (${displayedStatus}): ${advice}`, undefined, {
     sandbox_status: displayedStatus,
   })
 }

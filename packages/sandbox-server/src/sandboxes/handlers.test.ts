@@ -276,7 +276,7 @@ test('the proxy refuses other names, resumes no sandbox, and explains what to do
   const refused = await call('ann', 'GET', `/sandboxes/${info.id}/agent/alive`)
   expect(refused.status).toBe(409)
   expect(refused.body.detail).toMatchObject({ sandbox_status: 'PAUSED' })
-  expect(refused.body.detail.message).toContain(`POST /api/v1/sandboxes/${info.id}/resume`)
+  expect(refused.body.detail.message).toContain(`slipway sandbox resume ${info.id}`)
   expect((await sandboxes.find([info.id]))[0]).toMatchObject({ wanted: 'paused', status: 'PAUSED' })
   backend.vanish(other.id)
   await eventually(async () => {

@@ -113,7 +113,7 @@ test('a start passes every status in order, its conversation runs, and its event
   })
   const refused = await stage.call('POST', `/app-conversations/${id}/send-message`, { content: 'More.' })
   expect(refused.status).toBe(409)
-  expect(refused.json.detail).toContain('/api/v1/sandboxes/sb-1/resume')
+  expect(refused.json.detail).toContain('slipway sandbox resume sb-1')
   expect(await ours()).toBe(exported[0])
   expect((await stage.start({ conversation_id: id })).status).toBe('READY')
   const sent = await stage.call('POST', `/app-conversations/${id}/send-message`, { content: 'More.' })
@@ -153,7 +153,7 @@ test('a failed, a foreign and an unknown sandbox end the start with an explanati
   await using stage = await openTestServer()
   stage.sandboxes.next = { status: 'ERROR', detail: 'Failed to pull image x' }
   const broken = await stage.start()
-  expect(broken.detail).toContain('Its image is not available')
+  expect(broken.detail).toContain('The image of its spec is missing')
   expect(broken.detail).toContain('Sandbox sb-1')
   const foreign = await stage.start({ sandbox_id: 'sb-1' }, { 'x-user': 'ada' })
   expect(foreign.status).toBe('ERROR')

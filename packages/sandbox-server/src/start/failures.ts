@@ -1,7 +1,7 @@
 import { CallError, ConnectionError } from '@slipway/client'
-import { Problem } from '@slipway/protocol'
+import { Problem, type SandboxInfo } from '@slipway/protocol'
 import { isRecord, parseJson } from '@slipway/shared/json'
-import type { SandboxRow, StartTaskRow } from '@slipway/storage/control-plane'
+import type { StartTaskRow } from '@slipway/storage/control-plane'
 import { PrepareError } from './prepare-workspace.ts'
 
 /** Whether a task copies a conversation; see `fork.ts`. */
@@ -28,34 +28,22 @@ export function interruptedError(row: Pick<StartTaskRow, 'status' | 'request'>):
   )
 }
 
-/** Classes of sandbox failures (wire 3.11) by patterns of the detail; the first match counts. */
-const failureClasses: readonly (readonly [words: string, RegExp])[] = [
-  ['Its image is not available', /\bimage|\bpull(?:ing)?\b|manifest|registry/i],
-  [
-    'There is not enough memory or disk space',
-    /no space|out of memory|cannot allocate|insufficient|\bENOSPC\b|\bENOMEM\b|\bOOM/i,
-  ],
-  ['No node matches its requirements', /no matching node|taint|unschedulable|affinity/i],
-  ['A device that it needs is missing', /\/dev\/(?:kvm|fuse)|no such device/i],
-  [
-    'Its configuration is invalid',
-    /config|invalid (?:mount|argument|option)|no such file|ENOENT|permission/i,
-  ],
-  ['It crashed', /exit(?:ed)? (?:code|with|status)|crash|signal|killed/i],
-  ['It cannot be reached', /\bDNS\b|\bTLS\b|timed? ?out|connect|did not answer|ECONN/i],
-]
+/** What of a sandbox says why it does not run. */
+export type SandboxFailure = Pick<SandboxInfo, 'id' | 'status' | 'status_detail' | 'status_reason'>
 
-/** Explains a sandbox in ERROR or MISSING to its owner. */
-export function sandboxError(row: Pick<SandboxRow, 'id' | 'status' | 'detail'>): StartError {
-  const { id, status, detail } = row
+/** Explains a sandbox in ERROR or MISSING to its owner, in the words of its `status_reason`. */
+export function sandboxError({ id, status, status_detail, status_reason }: SandboxFailure): StartError {
   if (status === 'MISSING')
     return new StartError(`The sandbox ${id} is MISSING. Start the conversation in another one.`)
-  const failureClass = failureClasses.find(([, pattern]) => pattern.test(detail ?? ''))
-  const reason = failureClass === undefined ? 'It could not be started, or exited' : failureClass[0]
-  const detailText = detail === null || detail === '' ? '' : ` Detail: ${detail}.`
+  const detail = status_detail === null ? '' : ` Detail: ${endSentence(status_detail)}`
+  const next = status_reason === null ? '' : ` Try next: ${status_reason.next_command}, or another sandbox.`
   return new StartError(
-    `The sandbox is in ERROR. ${reason}.${detailText} Resume it to try again, or start in another one. Sandbox ${id}.`,
+    `The sandbox is in ERROR. ${status_reason?.message ?? ''}${detail}${next} Sandbox ${id}.`,
   )
+}
+
+function endSentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`
 }
 
 /** The detail of a failed start; undefined for an internal error. May contain secrets. */

@@ -9,7 +9,7 @@ import { visibleSandboxStatus } from '../conversations/records/conversation-info
 import type { OrganizationLimits } from '../organizations/organizations.ts'
 import { ignoreProblem } from '../sandboxes/desired-state.ts'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
-import { StartError, sandboxError } from './failures.ts'
+import { type SandboxFailure, StartError, sandboxError } from './failures.ts'
 import { chooseByStrategy, isGroupingStrategy } from './grouping.ts'
 
 export type StartSandboxes = Pick<
@@ -24,7 +24,7 @@ export type StartSandboxes = Pick<
   | 'waitSettled'
   | 'getConnection'
   | 'touch'
->
+> & { getInfo(row: SandboxRow): Promise<SandboxFailure> }
 
 const pollMs = 20
 
@@ -109,7 +109,7 @@ export async function waitUntilRunning(
     for (let row = choice; ; row = await sandboxes.waitSettled(row.id, signal)) {
       signal.throwIfAborted()
       const status = visibleSandboxStatus(row)
-      if (status === 'ERROR' || status === 'MISSING') throw sandboxError({ ...row, status })
+      if (status === 'ERROR' || status === 'MISSING') throw sandboxError(await sandboxes.getInfo(row))
       const connection = status === 'RUNNING' ? sandboxes.getConnection(row) : undefined
       if (connection !== undefined) return connection
       if (row.wanted !== 'paused') {

@@ -15,6 +15,7 @@ import {
   llm,
   Problem,
   type RepositoryTrust,
+  sandboxStatus,
   scriptConsentRoutes,
   userSettings,
   webhookRoutes,
@@ -51,6 +52,7 @@ import { EventPull } from '../ingest/event-pull.ts'
 import { webhookHandlers } from '../ingest/handlers.ts'
 import { Organizations } from '../organizations/organizations.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
+import { findStatusReason } from '../sandboxes/state/status-reason.ts'
 import { ConversationStarter } from '../start/conversation-starter.ts'
 import { startTaskHandlers } from '../start/handlers.ts'
 import type { CheckModelAddress } from '../start/model-address.ts'
@@ -138,6 +140,12 @@ export class TestSandboxes implements AsyncDisposable {
 
   async find(ids: readonly string[]): Promise<(SandboxRow | undefined)[]> {
     return ids.map((id) => this.entries.get(id)?.row)
+  }
+
+  async getInfo({ detail, ...row }: SandboxRow) {
+    const status = sandboxStatus.parse(row.status)
+    const status_reason = findStatusReason({ ...row, status, detail, spec: {} })
+    return { id: row.id, status, status_detail: detail, status_reason }
   }
 
   async search(scope: Scope) {

@@ -108,20 +108,37 @@ export async function showSandboxCommand(context: SandboxServerContext, id: stri
 
 /** One line a member, without its key. */
 export function sandboxLines(info: SandboxInfo): string {
-  const { status_reason: reason, status_detail, exposed_urls, deletes_at } = info
-  const rows: [string, string | null | undefined][] = [
+  const { exposed_urls, deletes_at } = info
+  return labelledLines([
     ['Sandbox', info.id],
     ['Status', info.status],
-    ['Why', reason?.message],
-    ['Next', reason?.next_command],
-    ['Detail', status_detail],
+    ...reasonRows(info),
     ['Spec', info.sandbox_spec_id],
     ['Isolation', info.isolation.kind],
     ['Created', info.created_at.slice(0, 19).replace('T', ' ')],
     ['Deleted', deletes_at?.slice(0, 19).replace('T', ' ')],
     ['Folder', info.working_dir],
-    ...(exposed_urls ?? []).map(({ name, url }): [string, string] => [name, url]),
+    ...(exposed_urls ?? []).map(({ name, url }): Row => [name, url]),
+  ])
+}
+
+type Row = readonly [label: string, value: string | null | undefined]
+
+/** Why it does not run, and the next command. */
+function reasonRows({ status_reason: reason, status_detail }: SandboxInfo): Row[] {
+  return [
+    ['Why', reason?.message],
+    ['Next', reason?.next_command],
+    ['Detail', status_detail],
   ]
+}
+
+/** The same for an error; empty where nothing is known. */
+export function reasonLines(info: SandboxInfo): string {
+  return labelledLines(reasonRows(info))
+}
+
+function labelledLines(rows: readonly Row[]): string {
   const shown = rows.filter(([, value]) => value)
   return shown.map(([name, value]) => `${`${name}:`.padEnd(14)}${sanitizeText(value ?? '')}`).join('\n')
 }
@@ -238,14 +255,11 @@ export async function waitAndReport(context: SandboxServerContext, id: string): 
   const { isJson } = context
   if (!isJson) printNote(`Sandbox ${sanitizeLine(id)}`)
   const info = await waitUntilStarted(context, id)
-  const { status, status_detail, status_reason: reason, exposed_urls } = info
+  const { status, exposed_urls } = info
   const urls = (exposed_urls ?? []).map(({ url }) => sanitizeLine(url))
   await printResult(isJson, info, [status, ...urls].join('  '))
   if (status === 'RUNNING') return 0
-  printNote(sanitizeLine(status_detail ?? '') || 'The server does not say why.')
-  if (reason !== null) printNote(sanitizeLine(reason.message))
-  if (status === 'ERROR')
-    printNote(`Try next: ${sanitizeLine(reason?.next_command ?? `slipway sandbox resume ${id}`)}`)
+  printNote(reasonLines(info) || 'The server does not say why.')
   return 1
 }
 

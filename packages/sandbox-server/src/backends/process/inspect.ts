@@ -49,6 +49,6 @@ async function describeStop(paths: SandboxPaths, record: SandboxRecord): Promise
   const kills = await countOomKills(record.groups)
   const how = exit === undefined ? 'It was ended from outside' : describeExitCode(exit.code)
   const memory = kills === 0 ? '' : ` after it had used up its memory (${kills} processes ended for that)`
-  const lastOutput = exit?.message || (await readLastOutput(paths.root))
+  const lastOutput = exit?.message || (await readLastOutput(paths.root, record.outputStart))
   return `${how}${memory}${lastOutput === '' ? '' : `:\n${lastOutput}`}`
 }

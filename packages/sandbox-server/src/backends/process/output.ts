@@ -1,4 +1,4 @@
-import { open } from 'node:fs/promises'
+import { open, stat } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
@@ -12,10 +12,21 @@ const maxLines = 20
 const maxCharacters = 2_000
 const tailBytes = 16_384
 
-/** The last lines that a sandbox printed, as plain text: no colours, no control characters. */
-export async function readLastOutput(root: string): Promise<string> {
-  const lines = (await readOutput(root, tailBytes)).split('\n').slice(-maxLines)
+/**
+ * The last lines that a sandbox printed, as plain text: no colours, no control characters. `from`: where the
+ * newest start began, unless a new file was begun since.
+ */
+export async function readLastOutput(root: string, from = 0): Promise<string> {
+  const size = await outputSize(root)
+  const maxBytes = size < from ? tailBytes : Math.min(tailBytes, size - from)
+  if (from > 0 && maxBytes === 0) return ''
+  const lines = (await readOutput(root, from > 0 ? maxBytes : tailBytes)).split('\n').slice(-maxLines)
   return lastChars(lines.join('\n'), maxCharacters).trim()
+}
+
+/** Of the file that is written. */
+export async function outputSize(root: string): Promise<number> {
+  return (await ignoreErrors(['ENOENT'], stat(join(root, 'output'))))?.size ?? 0
 }
 
 /** The end of what it printed, likewise. */

@@ -5,6 +5,7 @@ import { cgroupPaths, createCgroups, removeCgroups } from './cgroups/sandbox-cgr
 import { readBootId } from './host/processes.ts'
 import { removeFiles } from './host/remove-files.ts'
 import type { HostCapabilities } from './host-capabilities.ts'
+import { outputSize } from './output.ts'
 import {
   buildLaunch,
   type PreparationDeps,
@@ -89,6 +90,7 @@ export class SandboxLauncher {
       startedAtMs: Date.now(),
       bootId: await readBootId(),
       place,
+      outputStart: await outputSize(sandboxPaths(records.directory, id).root),
       network: resolveNetwork(config, capabilities),
       hasSocket: true,
       user: jail?.setpriv === undefined ? null : hostUserId(ledgerId, id),

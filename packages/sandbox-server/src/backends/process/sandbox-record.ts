@@ -32,6 +32,8 @@ function newRecord(ledger: string, id: string) {
     isJailed: false,
     workingDir: '',
     groups: [] as readonly string[],
+    /** Size of its output at the newest start; records of earlier versions have none. */
+    outputStart: 0,
     /** Size of its own file system; null: it has none. */
     diskBytes: null as number | null,
     /** Why it could not be started. */

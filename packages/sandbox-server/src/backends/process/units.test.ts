@@ -1,10 +1,13 @@
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { isWithin } from '@slipway/shared/fs'
 import fc from 'fast-check'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { workingDirMount } from './bubblewrap/arguments.ts'
 import { cgroupLimits, parseCgroupMounts } from './cgroups/cgroups.ts'
 import { findProcess, listDescendants, listProcesses, parseProcStat, sendSignal } from './host/processes.ts'
-import { describeExitCode, stripControlCharacters } from './output.ts'
+import { describeExitCode, outputSize, readLastOutput, stripControlCharacters } from './output.ts'
 import { hostUserId, idPattern } from './sandbox-paths.ts'
 
 test('text of a program is shown without anything that acts on the reader', () => {
@@ -160,4 +163,17 @@ test('users of the host are stable and in the unused range', () => {
       expect(user).toBeLessThan(1_917_000_000)
     }),
   )
+})
+
+test('the last output is that of the newest start, also when a new file was begun since', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'slipway-output-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  writeFileSync(join(folder, 'output'), 'not found\n')
+  const from = await outputSize(folder)
+  expect(await readLastOutput(folder, from)).toBe('')
+  appendFileSync(join(folder, 'output'), 'not found again\n')
+  expect(await readLastOutput(folder)).toBe('not found\nnot found again')
+  expect(await readLastOutput(folder, from)).toBe('not found again')
+  writeFileSync(join(folder, 'output'), 'end\n')
+  expect(await readLastOutput(folder, from)).toBe('end')
 })

@@ -116,7 +116,19 @@ const details: readonly (readonly [backend: string, detail: string, code: string
   ['docker', `${again} connect ECONNREFUSED /run/podman/podman.sock`, 'backend_unavailable', 'docker info'],
   ['kubernetes', `${again} connect ECONNREFUSED 10.0.0.1:443`, 'backend_unavailable', 'kubectl cluster-info'],
   ['process', `${again} EACCES: permission denied, mkdir '/x'`, 'backend_unavailable', 'slipway doctor'],
-  ['process', 'It ended with exit code 127:\n/nothing: not found', 'ended', 'slipway sandbox resume sb-1'],
+  [
+    'process',
+    'It ended with exit code 127:\n/nothing: not found',
+    'command_missing',
+    'slipway sandbox rm sb-1',
+  ],
+  [
+    'docker',
+    'The container engine could not start it: exec: "/nothing": stat /nothing: no such file or directory',
+    'command_missing',
+    'slipway sandbox rm sb-1',
+  ],
+  ['process', 'It ended with exit code 1', 'ended', 'slipway sandbox resume sb-1'],
 ]
 
 test.each(details)('%s: %s', (backend, detail, code, next) => {

@@ -40,7 +40,7 @@ const causes: readonly Cause[] = [
   {
     code: 'image_missing',
     pattern:
-      /^The image .* (is missing|cannot be used)|^Its image .* cannot be pulled|^The name of its image is invalid|^Its container cannot be started: .*(pull image|ImagePull)/,
+      /^The image .* (is missing|cannot be used)|^Its image .* cannot be pulled|^Failed to pull image|^The name of its image is invalid|^Its container cannot be started: .*(pull image|ImagePull)/,
     words: 'The image of its spec is missing or cannot be pulled.',
     next: { docker: 'docker pull {image}', kubernetes: describePod },
   },
@@ -88,6 +88,14 @@ const causes: readonly Cause[] = [
     pattern: /EADDRINUSE|address already in use|port is already allocated/i,
     words: 'Another program has the port that it listens on.',
     next: { process: resume, docker: 'docker ps', kubernetes: describePod },
+  },
+  {
+    code: 'command_missing',
+    pattern:
+      /^It ended with exit code 12[67]\b|executable file not found|exec[^\n]*: no such file or directory/,
+    words:
+      'The command of its spec is missing in it or cannot be run: correct the spec, and start another sandbox.',
+    next: 'slipway sandbox rm {id}',
   },
   {
     code: 'not_answering',
