@@ -52,10 +52,14 @@ export interface ModelDelta {
   readonly reasoning_content?: string
 }
 
-/** Codes of ConversationErrorEvent that come from a model (wire 3.5). */
+/**
+ * Codes of ConversationErrorEvent that come from a model (wire 3.5); `BudgetExceeded` is ours: a budget of the
+ * control plane does not allow the request.
+ */
 export const modelFailureCodes = [
   'LLMAuthenticationError',
   'LLMRateLimitError',
+  'BudgetExceeded',
   'LLMTimeoutError',
   'LLMServiceUnavailableError',
   'LLMBadRequestError',

@@ -36,7 +36,7 @@ export interface CallReservation {
 }
 
 export interface CallRefusal {
-  readonly code: 'LLMRateLimitError' | 'LLMServiceUnavailableError'
+  readonly code: 'BudgetExceeded' | 'LLMServiceUnavailableError'
   /** Shown to the user. */
   readonly refusal: string
 }

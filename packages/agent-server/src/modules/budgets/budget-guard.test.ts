@@ -76,7 +76,7 @@ test('a call is reserved with what it may cost, and settled with what it did und
 
 test('a refusal is what the sandbox server says, and the next call asks again', async () => {
   const { guard, sent, answer } = open(refused)
-  expect(await guard.reserve(estimate, never)).toEqual({ code: 'LLMRateLimitError', refusal: 'Ask Ada' })
+  expect(await guard.reserve(estimate, never)).toEqual({ code: 'BudgetExceeded', refusal: 'Ask Ada' })
   answer(granted)
   expect(await guard.reserve(estimate, never)).toMatchObject({ maxOutputTokens: 40 })
   expect(sent).toHaveLength(2)

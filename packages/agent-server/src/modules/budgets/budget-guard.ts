@@ -103,7 +103,7 @@ export class BudgetGuard implements SpendingGuard, AsyncDisposable {
     this.#unlimitedUntil = undefined
     if (reservation?.status !== 'granted')
       return {
-        code: 'LLMRateLimitError',
+        code: 'BudgetExceeded',
         refusal: reservation?.message ?? `The sandbox server refuses this call (HTTP ${answer.status}).`,
       }
     return {

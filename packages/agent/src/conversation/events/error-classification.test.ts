@@ -9,6 +9,7 @@ test.each([
   ['LLMMalformedConversationHistoryError', '', 'agent_action', true, 'retry'],
   ['MaxIterationsReached', 'limit (5)', 'agent_action', false, 'none'],
   ['MaxBudgetReached', '', 'quota', false, 'settings'],
+  ['BudgetExceeded', '', 'quota', false, 'settings'],
   ['TypeError', 'timeout', 'internal', false, 'none'],
   ['LLMError', 'Incorrect API key provided: ***', 'auth', false, 'settings'],
   ['LLMError', 'You exceeded your current quota', 'quota', false, 'settings'],

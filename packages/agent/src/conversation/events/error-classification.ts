@@ -16,7 +16,7 @@ type Rule = readonly [pattern: RegExp, is: ErrorClassification]
 const byCode: readonly Rule[] = [
   [/^(LLMAuthenticationError|ACPAuthRequired)$/, auth],
   [/^LLMRateLimitError$/, rateLimit],
-  [/^MaxBudgetReached$/, quota],
+  [/^(MaxBudgetReached|BudgetExceeded)$/, quota],
   [/^(LLMBadRequestError|ACPInitError|ACPSpawnError|InvalidSettings)$/, config],
   [/^LLM(ContextWindowExceed|ContextWindowTooSmall|MalformedConversationHistory)Error$/, toolCallFailure],
   [/^MaxOutputTokensReached$/, config],

@@ -166,6 +166,12 @@ function open(options: SourceOptions): ModelSource | ProviderFailure {
 
 /** Another model may succeed when this one is missing, busy or refuses access; not an invalid request. */
 function canFallBack({ code, isRetryable }: ProviderFailure): boolean {
-  const others = ['LLMAuthenticationError', 'LLMRateLimitError', 'LLMServiceUnavailableError']
+  const others = [
+    'LLMAuthenticationError',
+    'LLMRateLimitError',
+    'LLMServiceUnavailableError',
+    // It may be cheaper.
+    'BudgetExceeded',
+  ]
   return isRetryable || others.includes(code)
 }

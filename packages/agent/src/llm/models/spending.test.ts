@@ -98,8 +98,8 @@ test('a model without a price says so before and after', async () => {
 })
 
 test('a refusal is the failure, and nothing is sent', async () => {
-  const { uses, result } = ask({ code: 'LLMRateLimitError', refusal: 'Ask Ada' }, { num_retries: 3 })
-  expect(await result).toEqual({ kind: 'failure', code: 'LLMRateLimitError', detail: 'Ask Ada' })
+  const { uses, result } = ask({ code: 'BudgetExceeded', refusal: 'Ask Ada' }, { num_retries: 3 })
+  expect(await result).toEqual({ kind: 'failure', code: 'BudgetExceeded', detail: 'Ask Ada' })
   expect([bodies, uses]).toEqual([[], []])
 })
 

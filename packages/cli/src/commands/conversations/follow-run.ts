@@ -205,6 +205,7 @@ const errorAdvice: ReadonlyMap<string, string> = new Map([
   ['LLMBadRequestError', 'Check the name of the model (--model) and the address (--base-url).'],
   ['LLMServiceUnavailableError', 'Check the address (--base-url), or try again in a moment.'],
   ['LLMRateLimitError', 'Try again in a moment.'],
+  ['BudgetExceeded', 'Ask for more: slipway budgets request AMOUNT --reason TEXT'],
   ['MaxCostReached', 'Continue with a higher --max-cost.'],
   ['MaxTokensReached', 'Continue with a higher --max-tokens.'],
   ['MaxTimeReached', 'Continue with a higher --max-time.'],
