@@ -75,8 +75,8 @@ export class ServerSelection {
   }
 
   /**
-   * The flag `--url`, else `--context` or `SLIPWAY_CONTEXT`, else the variable of the address, else the
-   * current context, else the server of this machine: the one of `data`, or of this directory, when that
+   * The flag `--url`, else `--context` or `SLIPWAY_CONTEXT`, else the variable of the address of a server of
+   * the kind that the command, or the current context, is about, else the current context, else the server of this machine: the one of `data`, or of this directory, when that
    * exists and is not the directory of the private one, at the address that it has written there; else the
    * private one of the sessions, which is started as `start` says. `kinds`: those that the command can use,
    * the first by default.
@@ -189,6 +189,7 @@ export class ServerSelection {
     const name = flags.context ?? config.own.context
     const ownUrl = kind === 'agent' ? config.own.url : config.own.sandboxUrl
     if (!name && ownUrl !== undefined) return await withKey(ownUrl)
+    if (!name && (await this.#isOverridden(kinds))) return await this.#find(data, ['sandbox'], start)
     const defaultUrl = kind === 'agent' ? config.url : config.sandboxUrl
     const contexts = await readContexts(contextsPath(config.env))
     const local = name !== undefined && isLocal(contexts, name)
@@ -218,6 +219,14 @@ export class ServerSelection {
     }
     const found = kind === 'agent' ? await findServer(await here(), this.#signal) : undefined
     return await withKey(found ?? (local ? usualUrls[kind] : defaultUrl))
+  }
+
+  /** Whether the variable of an address overrides the current context, which the command would use. */
+  async #isOverridden(kinds: readonly ServerKind[]): Promise<boolean> {
+    if (kinds[0] === 'sandbox' || !kinds.includes('sandbox')) return false
+    if (this.#config.own.sandboxUrl === undefined) return false
+    const contexts = await readContexts(contextsPath(this.#config.env))
+    return contexts.current !== undefined && contexts.servers.get(contexts.current)?.kind === 'sandbox'
   }
 
   /** The kind of a named server; the usual one of the command where no Slipway server answers. */
