@@ -144,7 +144,8 @@ export async function openServices(options: ServicesOptions) {
   const disposables = resources.move()
   return {
     ...{ config, common, auditLog, cipher, specs, quota, pendingMessages, starter, conversations },
-    ...{ ingest, eventPull, lookupSecrets, now, budgets: new Budgets({ controlPlane, now }) },
+    ...{ ingest, eventPull, lookupSecrets, now },
+    budgets: new Budgets({ controlPlane, defaultPrice: config.defaultPrice, now }),
     [Symbol.asyncDispose]: () => disposables.disposeAsync(),
   }
 }

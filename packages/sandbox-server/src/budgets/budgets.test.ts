@@ -24,7 +24,7 @@ async function open({ defaultPrice }: { readonly defaultPrice?: { input: number;
   await users.addOrg({ id: 'o', name: 'Org', daily_conversation_limit: null, created_at: 1 })
   await users.addMember('o', 'ann')
   const now = () => at
-  const budgets = new Budgets({ controlPlane, now })
+  const budgets = new Budgets({ controlPlane, defaultPrice, now })
   const handlers = {
     ...budgetHandlers({ controlPlane, budgets, now }),
     ...ownBudgetHandlers({ controlPlane, budgets, now }),
@@ -172,4 +172,19 @@ test('a new budget counts what was used in its month before', async () => {
   expect(await server.set('user', 'ann', 2)).toMatchObject({ spent: 1.25, left: 0.75 })
   expect(await server.set('organization', 'o', 1)).toMatchObject({ spent: 1.25, left: 0, state: 'exhausted' })
   expect(await server.set('user', 'ben', 1)).toMatchObject({ spent: 0 })
+})
+
+test('a new budget counts models without a price at the default price', async () => {
+  const server = await open({ defaultPrice: { input: 2, output: 10 } })
+  const { conversations } = server.controlPlane
+  const row = { parent: null, title: null, status: null, members: '{}', created_at: 1, updated_at: 1 }
+  const accumulated_token_usage = { prompt_tokens: 300_000, completion_tokens: 40_000 }
+  for (const [id, cost] of Object.entries({ priced: 0.5, unpriced: 0 })) {
+    await conversations.add({ ...row, id, owner: 'ann', org: 'o', sandbox: 's' })
+    const metrics = { accumulated_cost: cost, accumulated_token_usage }
+    await conversations.update(id, { members: JSON.stringify({ llm_model: `x/${id}`, metrics }) })
+  }
+  expect(await server.set('organization', 'o', 5)).toMatchObject({ spent: 1.5 })
+  expect(await server.set('user', 'ann', 5)).toMatchObject({ spent: 1.5 })
+  expect(await server.set('user', 'ben', 5)).toMatchObject({ spent: 0 })
 })

@@ -7,8 +7,20 @@ import {
   type ControlPlaneStore,
 } from '@slipway/storage/control-plane'
 
+/** Millionths of a dollar for one token. */
+export interface TokenPrice {
+  readonly input: number
+  readonly output: number
+}
+
+export function priceTokens(price: TokenPrice, input: number, output: number): TokenPrice {
+  return { input: price.input * input, output: price.output * output }
+}
+
 interface BudgetsDeps {
   readonly controlPlane: Pick<ControlPlaneStore, 'budgets' | 'usage' | 'users'>
+  /** Of models without a known price. */
+  readonly defaultPrice: TokenPrice | undefined
   readonly now: () => Instant
 }
 
@@ -37,15 +49,22 @@ export class Budgets {
     return this.#deps.controlPlane.budgets.list(this.month, ids)
   }
 
-  /** What is known to be used in this month, in millionths of a dollar. */
+  /**
+   * What was used in this month, in millionths of a dollar. Reports have no price: a model that has cost
+   * nothing counts at the default price, as its calls do from now on.
+   */
   async usedThisMonth(scope: BudgetScope, target: string): Promise<number> {
     const { month } = this
-    const rows = await this.#deps.controlPlane.usage.sum({
-      by: scope,
-      from: `${month}-01`,
-      to: `${month}-31`,
+    const { controlPlane, defaultPrice } = this.#deps
+    const days = { from: `${month}-01`, to: `${month}-31` }
+    const of = scope === 'user' ? { user: target } : { org: target }
+    const rows = await controlPlane.usage.sum({ by: 'model', ...days, ...of })
+    const costs = rows.map(({ cost, prompt_tokens, completion_tokens }) => {
+      if (cost > 0 || defaultPrice === undefined) return cost
+      const { input, output } = priceTokens(defaultPrice, prompt_tokens, completion_tokens)
+      return Math.ceil(input + output)
     })
-    return rows.find(({ key }) => key === target)?.cost ?? 0
+    return costs.reduce((sum, cost) => sum + cost, 0)
   }
 
   async describe(status: BudgetStatus): Promise<Budget> {

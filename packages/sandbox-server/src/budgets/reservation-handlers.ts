@@ -8,13 +8,7 @@ import {
 } from '@slipway/protocol'
 import type { ControlPlaneStore, SandboxRow } from '@slipway/storage/control-plane'
 import { getCallingSandbox } from '../auth/authenticator.ts'
-import type { Budgets } from './budgets.ts'
-
-/** Millionths of a dollar for one token. */
-interface TokenPrice {
-  readonly input: number
-  readonly output: number
-}
+import { type Budgets, priceTokens, type TokenPrice } from './budgets.ts'
 
 interface ReservationDeps {
   readonly controlPlane: Pick<ControlPlaneStore, 'budgets'>
@@ -99,8 +93,4 @@ function costOf(
   const { input_cost_micros: input, output_cost_micros: output, input_tokens, max_output_tokens } = body
   if (input !== null && output !== null) return { input, output }
   return defaultPrice && priceTokens(defaultPrice, input_tokens, max_output_tokens)
-}
-
-function priceTokens(price: TokenPrice, input: number, output: number): TokenPrice {
-  return { input: price.input * input, output: price.output * output }
 }

@@ -15,11 +15,12 @@ export type UsageAmounts = Readonly<Record<(typeof usageAmounts)[number], number
 export const usageGroups = ['user', 'organization', 'model', 'day'] as const
 export type UsageGroup = (typeof usageGroups)[number]
 
-/** UTC days as `2026-01-31`, both included; of one organisation if it is set. */
+/** UTC days as `2026-01-31`, both included; of one user and one organisation if they are set. */
 export interface UsageQuery {
   readonly by: UsageGroup
   readonly from: string
   readonly to: string
+  readonly user?: string | undefined
   readonly org?: string | undefined
 }
 

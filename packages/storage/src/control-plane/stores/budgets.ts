@@ -129,7 +129,7 @@ export class BudgetStore implements BudgetRows {
     const { monthly_limit, set_by, updated_at } = row
     if (!isNew) yield* this.#budgets.update(row.id, { monthly_limit, set_by, updated_at })
     const status = yield* this.#status(row.id, month)
-    const more = isNew ? Math.max(0, usedBefore - status.spent) : 0
+    const more = isNew ? Math.max(0, Math.min(usedBefore, mostSpent) - status.spent) : 0
     if (more > 0) yield* execute(addSql, row.id, month, 0, more, 0)
     return { ...status, spent: status.spent + more }
   }

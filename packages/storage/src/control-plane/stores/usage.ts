@@ -34,15 +34,19 @@ const columns: Readonly<Record<UsageGroup, string>> = {
   day: 'day',
 }
 
-export function usageSql({ by, org }: UsageQuery): string {
-  const sums = usageAmounts.map((name) => `CAST(sum(${name}) AS bigint)`).join(', ')
-  return `SELECT ${columns[by]}, count(DISTINCT conversation), ${sums} FROM conversation_usage
-    WHERE day >= ? AND day <= ?${org === undefined ? '' : ' AND org = ?'} GROUP BY 1 ORDER BY 1`
+function conditionsOf({ user, org }: Pick<UsageQuery, 'user' | 'org'>): string {
+  return `${user === undefined ? '' : ' AND "user" = ?'}${org === undefined ? '' : ' AND org = ?'}`
 }
 
-export function sandboxTimeSql({ by, org }: UsageQuery): string {
+export function usageSql({ by, ...of }: UsageQuery): string {
+  const sums = usageAmounts.map((name) => `CAST(sum(${name}) AS bigint)`).join(', ')
+  return `SELECT ${columns[by]}, count(DISTINCT conversation), ${sums} FROM conversation_usage
+    WHERE day >= ? AND day <= ?${conditionsOf(of)} GROUP BY 1 ORDER BY 1`
+}
+
+export function sandboxTimeSql({ by, ...of }: UsageQuery): string {
   return `SELECT ${columns[by]}, CAST(sum(micros) AS bigint) FROM sandbox_usage
-    WHERE day >= ? AND day <= ?${org === undefined ? '' : ' AND org = ?'} GROUP BY 1 ORDER BY 1`
+    WHERE day >= ? AND day <= ?${conditionsOf(of)} GROUP BY 1 ORDER BY 1`
 }
 
 /**
@@ -80,7 +84,10 @@ export function* addSandboxTime(
 }
 
 export function usageRows(session: RowSession): UsageRows {
-  const values = ({ from, to, org }: UsageQuery): Value[] => [from, to, ...(org === undefined ? [] : [org])]
+  const values = ({ from, to, user, org }: UsageQuery): Value[] => [
+    ...[from, to],
+    ...[user, org].filter((id) => id !== undefined),
+  ]
   return {
     sum: (wanted) => session.read(readSums(usageSql(wanted), values(wanted))),
     async sumSandboxTime(wanted) {
