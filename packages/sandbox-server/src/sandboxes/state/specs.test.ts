@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { sandboxSpec } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { readConfig } from '../../config/config.ts'
@@ -64,4 +65,12 @@ test.each([
     { id: 'b', ...members },
   ])
   expect(() => readConfig({ SLIPWAY_SANDBOX_SPECS: specs })).toThrow(`SLIPWAY_SANDBOX_SPECS: ${place}:`)
+})
+
+test('docs/sandboxes.md has each member of a spec', () => {
+  const page = readFileSync(new URL('../../../../../docs/sandboxes.md', import.meta.url), 'utf8')
+  const [, table = ''] = /\| member of a spec \|.*\n\|---\|---\|\n((?:\|.*\n)+)/.exec(page) ?? []
+  const cells = table.split('\n').map((line) => line.split(' | ')[0] ?? '')
+  const names = cells.flatMap((cell) => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name))
+  expect(names.toSorted()).toEqual(Object.keys(sandboxSpec.shape).toSorted())
 })
