@@ -16,6 +16,7 @@ import { openSessionKey } from '../core/config/session-key.ts'
 import { ServerSecrets } from '../core/secrets/server-secrets.ts'
 import { ConsoleSessions } from '../core/server/console-sessions.ts'
 import { InstalledExtensions } from '../modules/extensions/installed-extensions.ts'
+import { ExportKey } from '../modules/formats/export-key.ts'
 import { LlmProfiles } from '../modules/llm-profiles/llm-profiles.ts'
 import { SubscriptionLogin } from '../modules/llm-profiles/subscription-login.ts'
 import { RepositoryConsents } from '../modules/repository-consents/repository-consents.ts'
@@ -183,6 +184,7 @@ function profileDocuments(documents: DocumentStore, cipher: Cipher, put: Fill): 
       modelsUrl: 'http://127.0.0.1:9',
     },
   })
+  const readExportKey = async () => await (await ExportKey.open({ documents, cipher })).get()
   const tokens = { access_token: 'a', refresh_token: 'r', expires_at: 4_000_000_000_000 }
   const connection = { display_name: 'd', provider: 'openai', api_key: 'k', base_url: null }
   return [
@@ -192,6 +194,12 @@ function profileDocuments(documents: DocumentStore, cipher: Cipher, put: Fill): 
       fill: () => profiles.save('one', llm.parse({ model: 'openai/a', api_key: 'k' })),
       read: () => profiles.get('one'),
       write: () => profiles.activate('one'),
+    },
+    {
+      path: 'export-key.sealed',
+      source: 'agent-server/src/modules/formats/export-key.ts',
+      fill: readExportKey,
+      read: readExportKey,
     },
     {
       path: 'provider-connections.sealed',

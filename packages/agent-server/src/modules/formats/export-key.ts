@@ -1,5 +1,5 @@
 import { isRecord } from '@slipway/shared/json'
-import { createSigningKey, publicKeyText, type SigningKey } from '@slipway/shared/signed-log'
+import { createSigningKey, isPublicKeyText, publicKeyText, type SigningKey } from '@slipway/shared/signed-log'
 import type { Cipher } from '@slipway/storage'
 import type { ServerDocuments } from '../../core/documents/configured-documents.ts'
 import { openDocument } from '../../core/documents/document.ts'
@@ -56,6 +56,7 @@ function openKey({ documents, cipher }: { readonly documents: ServerDocuments; r
       if (!isRecord(value)) throw new Error('not a key')
       const { private_key, public_key } = value
       if (typeof private_key !== 'string' || typeof public_key !== 'string') throw new Error('not a key')
+      if (!isPublicKeyText(publicKeyText({ public_key }))) throw new Error('not a key')
       return { private_key, public_key }
     },
   })
