@@ -9,11 +9,11 @@ const folder = resolve(import.meta.dirname, '../clients/python')
 
 /**
  * The interpreter of the environment that `.ci/python` has made for the present requirements (`.ci/python
- * openapi`, `model`, `vllm` and `automation` for those of that name); undefined when it has not run, or could
+ * openapi`, `model`, `vllm`, `automation` and `atif` for those of that name); undefined when it has not run, or could
  * not reach a package index.
  */
 export function findPython(
-  name?: 'openai' | 'openapi' | 'model' | 'vllm' | 'automation',
+  name?: 'openai' | 'openapi' | 'model' | 'vllm' | 'automation' | 'atif',
 ): string | undefined {
   const list = `${name === undefined ? '' : `${name}-`}requirements.txt`
   const environment = builtFolder('python', join(folder, list))

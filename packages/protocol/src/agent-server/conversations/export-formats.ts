@@ -30,6 +30,12 @@ export const exportFormats = [
       'the folder of an OpenHands conversation as a zip file, a file for each event; secrets are redacted, and an import takes it',
   },
   {
+    name: 'atif',
+    extension: 'atif.json',
+    contentType: 'application/json',
+    description: 'a trajectory in ATIF 1.8, the format of Harbor; secrets are redacted',
+  },
+  {
     name: 'markdown',
     extension: 'md',
     contentType: 'text/markdown; charset=utf-8',

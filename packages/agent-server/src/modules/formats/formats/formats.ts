@@ -1,5 +1,6 @@
 import type { ExportFormatName } from '@slipway/protocol/client'
 import { writeArchive } from './archive.ts'
+import { writeAtif } from './atif.ts'
 import type { WriteFormat } from './format.ts'
 import { writeHtml } from './html.ts'
 import { writeJsonLines } from './jsonl.ts'
@@ -11,6 +12,7 @@ export const formatWriters: Readonly<Record<ExportFormatName, WriteFormat>> = {
   jsonl: writeJsonLines,
   verifiable: writeVerifiable,
   archive: writeArchive,
+  atif: writeAtif,
   markdown: writeMarkdown,
   html: writeHtml,
 }

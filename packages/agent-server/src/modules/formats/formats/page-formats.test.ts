@@ -1,5 +1,6 @@
 import type { StoredEvent } from '@slipway/storage'
 import { expect, test } from 'vitest'
+import { writeAtif } from './atif.ts'
 import type { ExportSource, WriteFormat } from './format.ts'
 import { writeHtml } from './html.ts'
 import { writeMarkdown } from './markdown.ts'
@@ -39,9 +40,16 @@ async function write(
   async function* batches() {
     yield stored as unknown as StoredEvent[]
   }
+  const infoReader = {
+    readInfo: async () => ({
+      agent: { llm: { model: 'example/model' } },
+      metrics: { accumulated_cost: 0.5, accumulated_token_usage: { prompt_tokens: 9, completion_tokens: 2 } },
+    }),
+  }
   const record = { id: '7f3c1de2-52a4-4b1e-9a54-0c2f6a3b9d10', head: log.length, title, tags: {} }
   let text = ''
-  for await (const chunk of format({ record, batches: batches() } as unknown as ExportSource)) text += chunk
+  for await (const chunk of format({ record, infoReader, batches: batches() } as unknown as ExportSource))
+    text += chunk
   return text
 }
 
@@ -79,4 +87,54 @@ test('outputs of Markdown cannot leave their fence, names are one line, secrets 
 test('an empty conversation is a page and a text', async () => {
   expect(await write(writeHtml, [])).toContain('0 events')
   expect(await write(writeMarkdown, [], 'A\ntitle')).toContain('# A …')
+})
+
+test('the calls of one reply are one step of ATIF, with their results; other events are counted', async () => {
+  const call = (id: string, response: string, more: object = {}) => ({
+    kind: 'ActionEvent',
+    source: 'agent',
+    timestamp: '2026-01-01T00:00:00',
+    ...{ tool_name: 'terminal', tool_call_id: id, llm_response_id: response, thought: [{ text: id }] },
+    ...{ tool_call: { arguments: '{"command":"ls"}' }, ...more },
+  })
+  const result = (id: string, exit_code: number) => ({
+    kind: 'ObservationEvent',
+    tool_call_id: id,
+    observation: { content: [{ text: 'out' }], exit_code },
+  })
+  const log = [
+    { kind: 'MessageEvent', source: 'user', timestamp: 'noon', llm_message: { content: 'Go' } },
+    ...[call('a', 'r1', { reasoning_content: 'why' }), call('b', 'r1'), result('a', 0), result('b', 1)],
+    ...[call('c', 'r2', { tool_call: {}, action: { kind: 'X', path: 'p' } }), call('d', 'r3')],
+    ...[result('c', 0), { kind: 'PauseEvent' }, { kind: 'PauseEvent' }],
+  ]
+  const { steps, ...rest } = JSON.parse(await write(writeAtif, log, 'T'))
+  const ok = { extra: { exit_code: 0 } }
+  expect(steps).toMatchObject([
+    { step_id: 1, source: 'user', message: 'Go' },
+    {
+      ...{ step_id: 2, source: 'agent', message: 'a', reasoning_content: 'why' },
+      timestamp: '2026-01-01T00:00:00.000000Z',
+      tool_calls: [{ tool_call_id: 'a', arguments: { command: 'ls' } }, { tool_call_id: 'b' }],
+      observation: {
+        results: [
+          { source_call_id: 'a', content: 'out', ...ok },
+          { source_call_id: 'b', extra: { exit_code: 1, is_error: true } },
+        ],
+      },
+    },
+    { step_id: 3, tool_calls: [{ tool_call_id: 'c', arguments: { path: 'p' } }] },
+    { step_id: 4, tool_calls: [{ tool_call_id: 'd' }] },
+    { step_id: 5, source: 'system', observation: { results: [{ extra: { tool_call_id: 'c' } }] } },
+  ])
+  expect(steps[0].timestamp).toBeUndefined()
+  expect(rest).toMatchObject({
+    schema_version: 'ATIF-v1.8',
+    agent: { name: 'slipway', model_name: 'example/model' },
+    final_metrics: { total_prompt_tokens: 9, total_cost_usd: 0.5, total_steps: 5 },
+    notes: 'Events without a step: 2 PauseEvent.',
+    extra: { title: 'T' },
+  })
+  expect(JSON.parse(await write(writeAtif, [])).steps).toHaveLength(1)
+  expect(await write(writeAtif, events)).not.toContain('sk-secret')
 })
