@@ -11,11 +11,15 @@ interface AddFlags {
 }
 
 /** The commands for the MCP servers in the settings of an agent server. */
-export function addMcpCommands(slipway: Command, { env }: Config, { context }: ConversationDeps): void {
+export function addMcpCommands(
+  slipway: Command,
+  { env }: Config,
+  { context, agentServer }: ConversationDeps,
+): void {
   const load = () => import('../commands/settings/mcp.ts')
   const group = slipway
     .command('mcp')
-    .description('manage the MCP servers that "run" and sessions give to agents')
+    .description('manage the MCP servers that "run" and sessions give to agents; serve as one')
   group
     .command('ls', { isDefault: true })
     .description('list the MCP servers; secrets are not shown')
@@ -50,4 +54,12 @@ export function addMcpCommands(slipway: Command, { env }: Config, { context }: C
     .description('start an MCP server of the settings and list its tools')
     .argument('<name>', 'name of the MCP server')
     .action(async (name: string) => (await load()).testMcpCommand(context(), name))
+  group
+    .command('serve')
+    .description('serve the conversations of the server to MCP clients that start programs, by stdio')
+    .action(async () => {
+      const { serveMcpCommand } = await import('../commands/mcp/serve.ts')
+      const { url, key, signal } = agentServer()
+      await serveMcpCommand({ url, key }, signal)
+    })
 }

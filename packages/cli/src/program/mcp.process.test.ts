@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { Client, type JSONRPCMessage, type Transport } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { runCommand, spawnCommand } from '../testing/command-process.ts'
 
@@ -131,3 +132,54 @@ test('an address has its token from the environment; secrets on the command line
   expect(shown.stderr).not.toContain(canary)
   expect(await runCli(['add', 'x'])).toMatchObject({ code: 2 })
 })
+
+test('the conversations of the server are served by stdio, as far as the key allows', async () => {
+  const env = { HOME: directory, SLIPWAY_URL: url }
+  const made = await runCommand(['keys', 'add', 'x', '--scope', 'read', '--json'], { cwd: directory, env })
+  const { key } = JSON.parse(made.stdout) as { key: string }
+  const names = async (sessionKey: Readonly<Record<string, string>>, mode: 'auto' | 'legacy') => {
+    const child = spawnCommand(['mcp', 'serve'], { cwd: directory, env: { ...env, ...sessionKey } })
+    const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } })
+    const transport = new PipeTransport(child)
+    await client.connect(transport)
+    const { tools } = await client.listTools()
+    const { content, isError } = await client.callTool({ name: 'list_conversations', arguments: {} })
+    expect([isError ?? false, JSON.stringify(content)]).toEqual([
+      false,
+      expect.stringContaining('conversations'),
+    ])
+    expect((await client.listResourceTemplates()).resourceTemplates).toHaveLength(3)
+    await client.close()
+    expect(await transport.exitCode).toBe(0)
+    return tools.map(({ name }) => name)
+  }
+  expect(await names({}, 'auto')).toContain('answer_question')
+  expect(await names({ SLIPWAY_SESSION_API_KEY: key }, 'legacy')).not.toContain('send_message')
+})
+
+/** Messages of a program that was started, one a line. */
+class PipeTransport implements Transport {
+  readonly #child: ReturnType<typeof spawnCommand>
+  readonly exitCode: Promise<number | null>
+  onclose?: () => void
+  onmessage?: (message: JSONRPCMessage) => void
+
+  constructor(child: ReturnType<typeof spawnCommand>) {
+    this.#child = child
+    this.exitCode = once(child, 'close').then(([code]) => code)
+  }
+
+  async start(): Promise<void> {
+    this.#child.stderr.resume()
+    createInterface({ input: this.#child.stdout }).on('line', (line) => this.onmessage?.(JSON.parse(line)))
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    this.#child.stdin.write(`${JSON.stringify(message)}\n`)
+  }
+
+  async close(): Promise<void> {
+    this.#child.stdin.end()
+    this.onclose?.()
+  }
+}

@@ -43,6 +43,8 @@ export interface ConversationDeps {
   /** An agent server; a Problem when the context names a sandbox server. */
   context(): CommandContext
   source(): SourceContext
+  /** The address of the agent server; a Problem when the context names a sandbox server. */
+  agentServer(): Pick<SelectedServer, 'url' | 'key'> & { readonly signal: AbortSignal }
   /** The whole id of what a text names, and the agent server that runs the conversation. */
   conversation(text: string): Promise<{ readonly context: CommandContext; readonly id: string }>
   /** The whole id of what a text names; `titles`: whether a part of a title does. */
@@ -148,6 +150,7 @@ export class ServerSelection {
     return {
       outcome,
       context: () => this.#agentContext(),
+      agentServer: () => ({ ...this.#agentServer(), signal: this.#signal }),
       source,
       conversation: async (text) => {
         const context = source()
@@ -260,11 +263,14 @@ export class ServerSelection {
     )
   }
 
+  #agentServer(): SelectedServer {
+    const server = this.#server()
+    if (server.kind === 'agent') return server
+    throw new Problem('bad_request', 'The current context is a sandbox server; this needs an agent server.')
+  }
+
   #agentContext(): CommandContext {
-    const { url, kind, key } = this.#server()
-    if (kind !== 'agent') {
-      throw new Problem('bad_request', 'The current context is a sandbox server; this needs an agent server.')
-    }
+    const { url, key } = this.#agentServer()
     const { isJson } = this.#output()
     return { client: new Client({ url, sessionApiKey: key }), isJson, signal: this.#signal }
   }
