@@ -137,6 +137,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'one server on PostgreSQL: several-servers.pg and takeover.crash.pg have more of them, faults.pg the lost database',
   },
   {
+    file: 'conformance/agent-server/mcp-conformance.process.test.ts',
+    why: 'the official suites and the Inspector, 30 s; mcp-server.test has the official client in both eras',
+  },
+  {
     file: 'packages/agent/src/tools/browser/hostile-pages.browser.test.ts',
     why: 'pages that keep a processor busy, for minutes of its time: tools.browser has those that hang, lie and close themselves',
   },
