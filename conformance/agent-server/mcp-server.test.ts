@@ -222,6 +222,12 @@ test('long events are cut, and an answer stays within its bound', async () => {
   expect(JSON.stringify(answer).length).toBeLessThan(70_000)
   expect(answer.events.length).toBeGreaterThan(10)
   expect(JSON.stringify(answer.events[0])).toContain('more characters')
+  const found = await user.call('search', { conversation_id: id, text: 'XXX', limit: 50 })
+  expect(found.hits).toHaveLength(40)
+  expect(found.hits[0]).toMatchObject({ position: 40, event_id: 'e39', source: 'user' })
+  const log = await user.read(`slipway://conversations/${id}/log`)
+  expect(log.length).toBeLessThan(70_000)
+  expect(JSON.parse(log.trim().split('\n').at(-1) ?? '')).toMatchObject({ position: 40 })
 })
 
 test('what is no message of the protocol is refused by its rules, never by 500', async () => {

@@ -16,22 +16,29 @@ export function cutTexts(value: unknown, maxLength: number): unknown {
 }
 
 /**
- * The first items of a list whose JSON is at most `maxAnswerLength` long, each with texts cut as far as it
- * needs; at least one, which is cut as text when nothing else helps.
+ * The first items of a list whose JSON is at most `maxAnswerLength` long, and how many are left out; texts are
+ * cut before an item is. The first one is always there, as a cut text when nothing else helps.
  */
-export function fitItems<T>(items: readonly T[]): readonly unknown[] {
+export function fitItems(items: readonly unknown[]): { readonly items: unknown[]; readonly omitted: number } {
   for (const maxLength of textLengths) {
     const cut = items.map((item) => cutTexts(item, maxLength))
-    if (JSON.stringify(cut).length <= maxAnswerLength) return cut
+    if (JSON.stringify(cut).length <= maxAnswerLength) return { items: cut, omitted: 0 }
   }
   const fitted: unknown[] = []
   let length = 0
   for (const item of items) {
     const cut = cutTexts(item, 250)
     const text = JSON.stringify(cut)
-    length += text.length
+    length += text.length + 1
     if (length > maxAnswerLength && fitted.length > 0) break
     fitted.push(text.length > maxAnswerLength ? cutTexts(text, maxAnswerLength) : cut)
   }
-  return fitted
+  return { items: fitted, omitted: items.length - fitted.length }
+}
+
+/** The same as a member of an answer, which says when items do not fit. */
+export function fitMember<N extends string>(name: N, list: readonly unknown[]) {
+  const { items, omitted } = fitItems(list)
+  const note = omitted === 0 ? {} : { omitted, note: `${omitted} more do not fit: ask for fewer at a time` }
+  return { [name]: items, ...note } as { readonly [K in N]: unknown[] } & typeof note
 }

@@ -1,10 +1,12 @@
-import type { Event, McpServerToolInput } from '@slipway/protocol'
+import { setImmediate } from 'node:timers/promises'
+import { agentServerRoutes, type Event, type McpServerToolInput, parseOrThrow } from '@slipway/protocol'
 import { actionsDigest, PendingActions } from '@slipway/protocol/confirmation'
-import { isRecord, parseJson } from '@slipway/shared/json'
-import type { Storage } from '@slipway/storage'
-import { fitItems } from './bounded-json.ts'
+import { messageTexts } from '@slipway/protocol/message-texts'
+import { definedMembers, isRecord, parseJson } from '@slipway/shared/json'
+import type { PagedEvent, Storage } from '@slipway/storage'
+import { cutTexts, fitItems, fitMember, maxAnswerLength } from './bounded-json.ts'
 import type { Door } from './door.ts'
-import { searchOutputs } from './search-outputs.ts'
+import { searchOutputs, snippetAround } from './search-outputs.ts'
 
 /** The tools of the scope `read`. Each answer takes bounded time and room. */
 
@@ -25,7 +27,7 @@ async function listConversations(
   const query = { status, tag: tags, limit: String(limit), page_id: cursor, sort_order: 'UPDATED_AT_DESC' }
   const { json } = await door.call('searchConversations', { query, signal })
   const { items, next_page_id } = json as { items: unknown[]; next_page_id: string | null }
-  return { conversations: fitItems(items.map(describeConversation)), next_cursor: next_page_id }
+  return { ...fitMember('conversations', items.map(describeConversation)), next_cursor: next_page_id }
 }
 
 async function search(door: Door, input: McpServerToolInput<'search'>, signal: AbortSignal) {
@@ -37,24 +39,22 @@ async function search(door: Door, input: McpServerToolInput<'search'>, signal: A
     const record = conversation === undefined ? undefined : await door.getRecord(conversation)
     const found = { text, failed, tool, since, until, status, tags, limit, cursor, conversation: record?.id }
     const { hits, next_cursor } = await searchOutputs(door.storage, found, signal)
-    return { hits: fitItems(hits), next_cursor }
+    return { ...fitMember('hits', hits), next_cursor }
   }
   if (conversation !== undefined) {
-    const params = { conversation_id: (await door.getRecord(conversation)).id }
+    const { id } = await door.getRecord(conversation)
     const times = { timestamp__gte: since, timestamp__lt: until }
-    const query = {
+    const given = {
       ...times,
       body: text,
       limit: String(limit),
       page_id: cursor,
       sort_order: 'TIMESTAMP_DESC',
     }
-    const { json } = await door.call('searchEvents', { params, query, signal })
-    const { items, next_page_id } = json as { items: unknown[]; next_page_id: string | null }
-    const ids = items.map((event) => String(isRecord(event) ? event.id : ''))
-    const stored = await door.storage.log.get(params.conversation_id, ids)
-    const hits = items.map((event, at) => ({ position: stored[at]?.position, event }))
-    return { hits: fitItems(hits), next_cursor: next_page_id }
+    const query = parseOrThrow(agentServerRoutes.searchEvents.query, definedMembers(given), ['query'])
+    const { items, next_page_id } = await door.storage.log.search(id, query)
+    const hits = items.map((event) => ({ conversation_id: id, ...toMessageHit(event, text) }))
+    return { ...fitMember('hits', hits), next_cursor: next_page_id }
   }
   const times = { timestamp__gte: since, timestamp__lt: until }
   const query = { ...times, body: text, status, tag: tags, limit: String(limit), page_id: cursor }
@@ -63,14 +63,22 @@ async function search(door: Door, input: McpServerToolInput<'search'>, signal: A
     signal,
   })
   const { items, next_page_id } = json as { items: unknown[]; next_page_id: string | null }
-  return { conversations: fitItems(items), next_cursor: next_page_id }
+  return { ...fitMember('conversations', items), next_cursor: next_page_id }
+}
+
+function toMessageHit({ position, bytes }: PagedEvent, needle: string) {
+  const event = parseJson(bytes.toString())
+  const { id, timestamp, source } = Object(event)
+  const texts = isRecord(event) ? messageTexts(event) : []
+  const found = texts.map((one) => snippetAround(one, needle)).find((one) => one !== undefined)
+  return { position, event_id: id, timestamp, source, snippet: found ?? '' }
 }
 
 async function readEvents(door: Door, { conversation_id, first, limit }: McpServerToolInput<'read_events'>) {
   const { id, head } = await door.getRecord(conversation_id)
   const stored = first > head ? [] : await door.storage.log.read(id, first - 1, limit, maxEventBytes)
   const events = stored.map(({ position, bytes }) => ({ position, event: parseJson(bytes.toString()) }))
-  const fitted = fitItems(events)
+  const { items: fitted } = fitItems(events)
   const next = first + fitted.length
   return { head, events: fitted, next_first: next > head ? null : next }
 }
@@ -89,6 +97,8 @@ async function summarizeUsage(
   const infos: unknown[] = []
   let page_id: string | undefined
   do {
+    await setImmediate()
+    signal.throwIfAborted()
     const query = { limit: '100', page_id, sort_order: 'UPDATED_AT_DESC' }
     const { json } = await door.call('searchConversations', { query, signal })
     const { items, next_page_id } = json as { items: { updated_at: string }[]; next_page_id: string | null }
@@ -120,7 +130,7 @@ async function listQuestions(
       ...(await readQuestion(door.storage, id)),
     })),
   )
-  return { questions: fitItems(questions), next_cursor: next_page_id }
+  return { ...fitMember('questions', questions), next_cursor: next_page_id }
 }
 
 /** The actions that wait, as far as they are among the last events; a message rejects those before it. */
@@ -177,7 +187,7 @@ async function wait(
   const { id, head, status } = record
   const { json } = await door.call('finalResponse', { params: { conversation_id: id }, signal })
   const answer = isRecord(json) ? json.response : ''
-  return fitItems([{ conversation_id: id, status, head, last_answer: answer }])[0]
+  return { conversation_id: id, status, head, last_answer: cutTexts(answer, maxAnswerLength / 2) }
 }
 
 /** What a list shows of a conversation. */

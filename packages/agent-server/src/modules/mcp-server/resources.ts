@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import type { StoredEvent } from '@slipway/storage'
 import { readStoredRequest } from '../../core/conversations/stored-request.ts'
 import { cutTexts, fitItems } from './bounded-json.ts'
 import type { Door } from './door.ts'
@@ -23,6 +24,7 @@ export interface ResourceKind {
 
 const scheme = 'slipway://conversations'
 const maxLogEvents = 200
+const maxLogBytes = 8 * 1024 ** 2
 const maxFileBytes = 512 * 1024
 const maxDiffs = 20
 const maxSideLength = 8_000
@@ -57,12 +59,15 @@ async function readLog(
   { conversation_id = '' }: Readonly<Record<string, string>>,
 ): Promise<Contents> {
   const { id, head } = await door.getRecord(conversation_id)
-  const events = await door.storage.log.read(id, Math.max(0, head - maxLogEvents), maxLogEvents)
+  let events: readonly StoredEvent[] = []
+  // Fewer when they are large: the newest have to be among them.
+  for (const count of [maxLogEvents, 20, 1]) {
+    events = await door.storage.log.read(id, Math.max(0, head - count), count, maxLogBytes)
+    if (events.at(-1)?.position === head) break
+  }
   const newest = events.map(({ position, bytes }) => ({ position, event: parseJson(bytes.toString()) }))
-  const lines = fitItems(newest.reverse())
-    .toReversed()
-    .map((one) => `${JSON.stringify(one)}\n`)
-  return { mimeType: 'application/x-ndjson', text: lines.join('') }
+  const lines = fitItems(newest.reverse()).items.map((one) => `${JSON.stringify(one)}\n`)
+  return { mimeType: 'application/x-ndjson', text: lines.reverse().join('') }
 }
 
 async function readWorkspaceFile(
@@ -104,6 +109,10 @@ async function readDiff(
   const rest = changes.slice(maxDiffs, 500)
   return {
     mimeType: 'application/json',
-    text: JSON.stringify({ total: changes.length, files: fitItems(files), more: fitItems(rest) }),
+    text: JSON.stringify({
+      total: changes.length,
+      files: fitItems(files).items,
+      more: fitItems(rest).items,
+    }),
   }
 }

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { agentServerRoutes, invalidInput, Problem, parseOrThrow } from '@slipway/protocol'
 import { definedMembers, isRecord, parseJson } from '@slipway/shared/json'
 import { firstChars, lastChars } from '@slipway/shared/text'
@@ -48,6 +49,8 @@ export async function searchOutputs(
       const { id, title } = list.items[index] as (typeof list.items)[number]
       let events: string | undefined = index === place.index ? place.events : undefined
       do {
+        // Reads of a local log do not wait, so other requests would.
+        await setImmediate()
         signal.throwIfAborted()
         const found = await searchPage(log, id, search, events)
         hits.push(...found.hits.map((hit) => ({ conversation_id: id, title, ...hit })))
@@ -113,14 +116,13 @@ export function matchOutput(
   if (tool !== undefined && event.tool_name !== tool) return undefined
   const output = event.kind === 'AgentErrorEvent' ? String(event.error ?? '') : textOf(observation.content)
   const title = typeof command === 'string' ? command : ''
-  const needle = text?.toLowerCase() ?? ''
-  const at = output.toLowerCase().indexOf(needle)
-  if (needle !== '' && at < 0 && !title.toLowerCase().includes(needle)) return undefined
+  const found = text === undefined ? undefined : snippetAround(output, text)
+  if (text !== undefined && found === undefined && !title.toLowerCase().includes(text.toLowerCase()))
+    return undefined
   return {
     ...{ position, timestamp: String(event.timestamp ?? ''), tool: String(event.tool_name ?? '') },
     ...{ command: firstChars(title, 300), exit_code: exitCode, is_error: isFailed },
-    snippet:
-      needle === '' || at < 0 ? lastChars(output.trim(), snippetLength) : around(output, at, needle.length),
+    snippet: found ?? lastChars(output.trim(), snippetLength),
   }
 }
 
@@ -129,9 +131,12 @@ function textOf(content: unknown): string {
   return content.map((part) => (isRecord(part) && typeof part.text === 'string' ? part.text : '')).join('\n')
 }
 
-function around(text: string, at: number, length: number): string {
+/** The part of a text around a needle, in any case; undefined without one. */
+export function snippetAround(text: string, needle: string): string | undefined {
+  const at = text.toLowerCase().indexOf(needle.toLowerCase())
+  if (at < 0) return undefined
   const begin = lastChars(text.slice(0, at), snippetLength / 2)
-  return begin + firstChars(text.slice(at), length + snippetLength / 2)
+  return begin + firstChars(text.slice(at), needle.length + snippetLength / 2)
 }
 
 function writeCursor(place: Place): string {
