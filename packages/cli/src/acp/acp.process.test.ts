@@ -166,6 +166,20 @@ test('modes and models are set by the editor and by other screens', async () => 
   )
 })
 
+test('MCP servers of the editor are those of the conversation', async () => {
+  const editor = await fixture.open()
+  const { sessionId } = await editor.newSession(fixture.project, [
+    { name: 'local', command: 'true', args: ['x'], env: [{ name: 'A', value: 'b' }] },
+    { type: 'http', name: 'far', url: 'http://127.0.0.1:9/mcp', headers: [] },
+  ])
+  const params = { conversation_id: sessionId }
+  const { agent } = await (await fixture.screen()).call('getConversation', { params })
+  expect(agent.mcp_config).toMatchObject({
+    local: { command: 'true', args: ['x'] },
+    far: { transport: 'http' },
+  })
+})
+
 test('without a model the next step is said, by an error that asks for a sign-in', async () => {
   const editor = await fixture.open({})
   await expect(editor.newSession(fixture.project)).rejects.toMatchObject({
