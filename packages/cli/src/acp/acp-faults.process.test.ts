@@ -9,7 +9,7 @@ const end = { stopReason: 'end_turn' }
 const cancelled = { stopReason: 'cancelled' }
 
 afterEach(async () => {
-  for (const code of await fixture.quit()) expect(code).toBe(0)
+  for (const end of await fixture.quit()) expect(end).toEqual({ code: 0, faults: [] })
 })
 afterAll(() => fixture.dispose())
 

@@ -9,13 +9,15 @@ const end = { stopReason: 'end_turn' }
 const cancelled = { stopReason: 'cancelled' }
 
 afterEach(async () => {
-  for (const code of await fixture.quit()) expect(code).toBe(0)
+  for (const end of await fixture.quit()) expect(end).toEqual({ code: 0, faults: [] })
 })
 afterAll(() => fixture.dispose())
 
 test('a prompt is answered by streamed text and the end of its turn', async () => {
   const { editor, sessionId, modes, configOptions } = await fixture.openSession()
   expect(modes?.currentModeId).toBe('risky')
+  // What is about a session comes after its id.
+  expect(editor.updates).toEqual([])
   expect(configOptions).toMatchObject([{ category: 'mode' }, { category: 'model' }])
   expect(await editor.prompt(sessionId, 'hello')).toEqual(end)
   expect(editor.text()).toMatch(/^I heard \d+ characters\.\s*$/)
@@ -80,6 +82,8 @@ test('a cancellation ends a prompt in each of its states', async () => {
   const { editor, sessionId } = await fixture.openSession()
   await editor.cancel(sessionId)
   await editor.cancel('no-session')
+  const params = { conversation_id: sessionId }
+  expect((await (await fixture.screen()).call('getConversation', { params })).execution_status).toBe('idle')
   // Before its message is stored.
   const early = editor.prompt(sessionId, 'slow and early')
   await editor.cancel(sessionId)

@@ -25,6 +25,8 @@ const modes: readonly SessionMode[] = [
 
 const modeOption = 'mode'
 const modelOption = 'model'
+/** Of a conversation whose agent is a program with its own model. */
+const noModel = 'other'
 
 /** The modes and models of a conversation, and which are chosen. */
 export async function readChoices(
@@ -38,7 +40,8 @@ export async function readChoices(
   const named = profiles.filter((profile) => profile.model !== null)
   const current = named.find((profile) => profile.model === model && profile.base_url === (base_url ?? null))
   // The model of this conversation may be none of the saved ones.
-  const own = current === undefined ? [{ value: '', name: asString(model) || 'its own' }] : []
+  const ownName = asString(model) || noModel
+  const own = current === undefined ? [{ value: ownName, name: ownName }] : []
   const options = named.map(({ name, model }) => ({
     value: name,
     name: `${model}`,
@@ -59,7 +62,7 @@ export async function readChoices(
       },
       {
         ...{ id: modelOption, name: 'Model', category: 'model', type: 'select' },
-        ...{ currentValue: current?.name ?? '', options: [...own, ...options] },
+        ...{ currentValue: current?.name ?? ownName, options: [...own, ...options] },
       },
     ],
   }
@@ -78,7 +81,7 @@ export async function setChoice(
   if (typeof value !== 'string') throw new RequestError(-32602, `The value of ${option} is a text.`)
   if (option === modeOption) await setMode(client, info, value, signal)
   else if (option !== modelOption) throw new RequestError(-32602, `There is no option ${option}.`)
-  else if (value !== '') {
+  else if (value !== asString(asObject(asObject(info.agent).llm).model)) {
     const params = { conversation_id: info.id }
     await client.call('switchProfile', { params, body: { profile_name: value }, signal })
   }

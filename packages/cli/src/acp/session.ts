@@ -94,9 +94,11 @@ export class EditorSession {
       this.#turns.fail(toRequestError(error))
     })
     await caughtUp.promise
+    this.#isLive = true
+    const choices = await readChoices(this.#link.client, info, this.#signal)
     // After the answer to the request, with which the editor learns the id.
     setImmediate(() => this.#begin(info))
-    return await readChoices(this.#link.client, info, this.#signal)
+    return choices
   }
 
   async prompt(blocks: readonly ContentBlock[]): Promise<PromptResponse> {
@@ -130,8 +132,10 @@ export class EditorSession {
   /** Ends what runs; prompts that wait are answered within `cancelMs`. */
   async cancel(): Promise<void> {
     this.#command?.abort()
-    this.#turns.cancel()
     const isWaiting = this.#status === 'waiting_for_confirmation'
+    // To interrupt what rests would pause it.
+    if (this.#turns.isEmpty && !isWaiting && this.#status !== 'running') return
+    this.#turns.cancel()
     this.#endQuestion()
     const stopping = (isWaiting ? this.#reject('Cancelled in the editor.') : this.#interrupt()).catch(
       () => {},
@@ -165,10 +169,9 @@ export class EditorSession {
   }
 
   #begin(info: ConversationInfo): void {
-    this.#isLive = true
     this.#send({ sessionUpdate: 'available_commands_update', availableCommands })
     for (const update of usageUpdates(asObject(info.metrics))) this.#send(update)
-    if (this.#status === 'waiting_for_confirmation') void this.#ask()
+    if (this.#status === 'waiting_for_confirmation' && this.#question === undefined) void this.#ask()
   }
 
   async #read(after: number, head: number, onCaughtUp: () => void): Promise<void> {

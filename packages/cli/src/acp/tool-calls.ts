@@ -57,7 +57,7 @@ export function toToolCall(event: JsonObject): ToolCall {
 
 /** The outcome of a call, from its ObservationEvent. */
 export function toToolResult(toolCallId: string, observation: JsonObject): ToolCallUpdate {
-  const { old_content, new_content, path, ...rawOutput } = observation
+  const { old_content, new_content, path, content: _, ...rawOutput } = observation
   const isFailed = observation.is_error === true
   const isEdit = typeof path === 'string' && typeof new_content === 'string' && !isFailed
   const output = truncate(contentTexts(observation.content).join('\n'), maxOutputCharacters)

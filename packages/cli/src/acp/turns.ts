@@ -29,6 +29,10 @@ export class Turns {
   /** Their run has failed; the next event says why. */
   #failed: readonly Turn[] = []
 
+  get isEmpty(): boolean {
+    return this.#open.size === 0
+  }
+
   begin(texts: readonly string[]): Turn {
     const done = Promise.withResolvers<StopReason>()
     // A turn that fails while its message is being sent is awaited later.

@@ -43,9 +43,12 @@ export class EditorFixture {
     return new Client({ url: server?.url ?? '', sessionApiKey: server?.key })
   }
 
-  /** Closes the editors; returns the exit codes of their programs. */
-  async quit(): Promise<(number | null)[]> {
-    return await Promise.all(this.#editors.splice(0).map((editor) => editor.quit()))
+  /** Closes the editors; returns the exit codes of their programs, and what the protocol's schema refuses. */
+  async quit(): Promise<{ readonly code: number | null; readonly faults: readonly unknown[] }[]> {
+    const editors = this.#editors.splice(0)
+    return await Promise.all(
+      editors.map(async (editor) => ({ code: await editor.quit(), faults: editor.faults })),
+    )
   }
 
   async dispose(): Promise<void> {

@@ -1,5 +1,6 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { Readable, Writable } from 'node:stream'
 import {
   type ClientCapabilities,
@@ -12,7 +13,9 @@ import {
   type PermissionOptionKind,
   type RequestPermissionRequest,
   type SessionUpdate,
+  type Stream,
 } from '@agentclientprotocol/sdk/unstable'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 
 /** How a question is answered: by an option of this kind, by nobody, or as a cancelled one. */
 type Answer = PermissionOptionKind | 'silence' | 'cancelled'
@@ -27,6 +30,8 @@ export class Editor {
   withdrawn = 0
   answer: Answer = 'allow_once'
   stderr = ''
+  /** Messages of the agent that are not as the protocol's schema says. */
+  readonly faults: unknown[] = []
   #changed = Promise.withResolvers<void>()
 
   constructor(process: ChildProcessWithoutNullStreams) {
@@ -55,7 +60,7 @@ export class Editor {
           ? { outcome: { outcome: 'cancelled' } }
           : { outcome: { outcome: 'selected', optionId: option.optionId } }
       })
-      .connect(ndJsonStream(Writable.toWeb(process.stdin), output))
+      .connect(checkMessages(ndJsonStream(Writable.toWeb(process.stdin), output), this.faults))
   }
 
   get agent() {
@@ -123,4 +128,46 @@ export class Editor {
     this.#changed.resolve()
     this.#changed = Promise.withResolvers()
   }
+}
+
+const schemaFile = import.meta.resolve('@agentclientprotocol/sdk/schema/v1/schema.unstable.json')
+const schema = JSON.parse(readFileSync(new URL(schemaFile), 'utf8'))
+const ajv = new Ajv2020({ strict: false, validateFormats: false })
+ajv.addSchema(schema, 'acp')
+
+/** The definitions of parameters and results, by the methods that they say they are of. */
+function definition(method: string, end: 'Request' | 'Response' | 'Notification'): string | undefined {
+  const entries: [string, Record<string, unknown>][] = Object.entries(schema.$defs)
+  return entries.find(([name, one]) => one['x-method'] === method && name.endsWith(end))?.[0]
+}
+
+function faultsOf(name: string | undefined, value: unknown): unknown {
+  if (name === undefined) return 'no definition'
+  const validate = ajv.getSchema(`acp#/$defs/${name}`)
+  return validate?.(value) === true ? undefined : (validate?.errors ?? 'no schema')
+}
+
+/** Compares what the agent sends with the schema of the protocol, which the library reads more kindly. */
+function checkMessages(stream: Stream, faults: unknown[]): Stream {
+  const asked = new Map<unknown, string>()
+  const sent = new TransformStream({
+    transform(message, controller) {
+      if ('id' in message && 'method' in message) asked.set(message.id, message.method)
+      controller.enqueue(message)
+    },
+  })
+  void sent.readable.pipeTo(stream.writable).catch(() => {})
+  const received = new TransformStream({
+    transform(message, controller) {
+      const { id, method, params, result } = message
+      const isUnknown = method?.startsWith('$/') || (method === undefined && result === undefined)
+      const end = id === undefined ? 'Notification' : 'Request'
+      const name =
+        method === undefined ? definition(asked.get(id) ?? '', 'Response') : definition(method, end)
+      const fault = isUnknown ? undefined : faultsOf(name, params ?? result)
+      if (fault !== undefined) faults.push({ message, fault })
+      controller.enqueue(message)
+    },
+  })
+  return { writable: sent.writable, readable: stream.readable.pipeThrough(received) }
 }
