@@ -7,13 +7,13 @@ import { afterAll, expect, test } from 'vitest'
 import { openAgentFixture } from '../support/agent-fixture.ts'
 import { messageLine, toJsonLines } from '../support/agent-server-api.ts'
 import { runProgram } from '../support/npm-packages.ts'
-import { installOpenapiTools } from '../support/openapi-tools.ts'
+import { installNpmTools } from '../support/npm-tools.ts'
 
 /** The OpenAPI documents, read by other people's linter and generators. */
 const root = resolve(import.meta.dirname, '../..')
 const names = ['agent-server', 'sandbox-server'] as const
 const documentOf = (name: string) => join(root, `openapi/${name}.json`)
-const tools = await installOpenapiTools()
+const tools = await installNpmTools('openapi-tools')
 const skipReason = typeof tools === 'string' ? tools : undefined
 if (skipReason !== undefined) console.warn(`SKIPPED: ${skipReason}`)
 const folder = await realpath(await mkdtemp(join(tmpdir(), 'openapi-')))

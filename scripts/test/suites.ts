@@ -312,6 +312,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'validators and generators of others: wire-hash.test and the check say when a document changes',
   },
   {
+    file: 'conformance/clients/acpx.process.test.ts',
+    why: 'a published client that starts itself for each step: acp.process has the client of the library',
+  },
+  {
     file: 'packages/cli/src/acp/acp-faults.process.test.ts',
     why: 'kills, large messages and second editors: acp.process has the protocol, session.process the private server that dies',
   },

@@ -4,23 +4,25 @@ import { dirname, join, resolve } from 'node:path'
 import { builtFolder } from './built-folder.ts'
 import { registryUnreachable, runProgram } from './npm-packages.ts'
 
-const manifest = resolve(import.meta.dirname, '../clients/openapi-tools')
-
 /**
- * The folder of the programs of `conformance/clients/openapi-tools`, installed once for each set of versions
+ * The folder of the programs of a folder of `conformance/clients`, installed once for each set of versions
  * into the cache of CI. Returns a reason where npm reaches no registry.
  */
-export async function installOpenapiTools(): Promise<{ readonly directory: string } | string> {
+export async function installNpmTools(
+  name: 'acp-tools' | 'openapi-tools',
+): Promise<{ readonly directory: string } | string> {
+  const manifest = resolve(import.meta.dirname, '../clients', name)
   const directory = builtFolder('npm', join(manifest, 'package-lock.json'))
   if (existsSync(directory)) return { directory }
   await mkdir(dirname(directory), { recursive: true })
   const installing = await mkdtemp(`${directory}-`)
   await cp(manifest, installing, { recursive: true })
   const flags = ['--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund', '--fetch-retries=1']
-  const { code, output } = await runProgram('npm', ['ci', ...flags], { cwd: installing })
+  // Not `ci`, which refuses a lock without optional packages for other platforms that a registry lacks.
+  const { code, output } = await runProgram('npm', ['install', ...flags], { cwd: installing })
   if (code === 0) await rename(installing, directory).catch(() => rm(installing, { recursive: true }))
   else await rm(installing, { recursive: true })
   if (code === 0) return { directory }
-  if (!registryUnreachable.test(output)) throw new Error(`npm ci ended with ${code}: ${output}`)
+  if (!registryUnreachable.test(output)) throw new Error(`npm install ended with ${code}: ${output}`)
   return `npm could not install: ${registryUnreachable.exec(output)?.[0]}`
 }
