@@ -9,7 +9,7 @@ import { registryUnreachable, runProgram } from './npm-packages.ts'
  * into the cache of CI. Returns a reason where npm reaches no registry.
  */
 export async function installNpmTools(
-  name: 'acp-tools' | 'openapi-tools',
+  name: 'acp-tools' | 'mcp-tools' | 'openapi-tools',
 ): Promise<{ readonly directory: string } | string> {
   const manifest = resolve(import.meta.dirname, '../clients', name)
   const directory = builtFolder('npm', join(manifest, 'package-lock.json'))
