@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { createApp, type Listening, listen } from '@slipway/http'
+import { createApp, type Listening, listen, type ScopedKey } from '@slipway/http'
 import { agentServerOpenApi, conversationWorkspaceRoutes, Problem, workspaceRoutes } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
 import { systemClock } from '@slipway/shared/time'
@@ -15,6 +15,11 @@ const id = '2d3fd2a6-5b1f-4e0a-9d3c-7c1f7a8f0f11'
 const below = `/api/conversations/${id}`
 const peersKey = 'the key of the peers'
 const ownKey = 'the session key of this server'
+const scopedKeys: Readonly<Record<string, ScopedKey>> = {
+  'sk-slipway-read': { id: 'r', scopes: ['read'], conversation: null },
+  'sk-slipway-answer': { id: 'a', scopes: ['read', 'answer'], conversation: null },
+  'sk-slipway-bound': { id: 'b', scopes: ['read', 'answer'], conversation: id },
+}
 const { getConversationBashEvent, downloadConversationFile } = conversationWorkspaceRoutes
 const { workspaceFile } = workspaceRoutes
 const routes = { workspaceFile, getConversationBashEvent, downloadConversationFile }
@@ -52,6 +57,7 @@ beforeEach(async () => {
     openapi: agentServerOpenApi,
     log: () => {},
     keys: [new Secret(ownKey)],
+    findScopedKey: async (key) => scopedKeys[key],
     pageCredential: (url, header, peer) => tickets.authenticate(url, header, peer),
   })
   server = await listen(app, { host: '127.0.0.1', port: 0 })
@@ -108,6 +114,17 @@ test.for([
   expect([answer.status, answer.text]).toEqual([200, '"of the owner"'])
   expect(received.map(({ url }) => url)).toEqual([below + passed])
   expect(received[0]?.headers).toMatchObject({ 'x-session-api-key': peersKey, 'x-slipway-peer': '1' })
+})
+
+test.for([
+  [ownKey, undefined],
+  ['sk-slipway-answer', undefined],
+  ['sk-slipway-read', '1'],
+  ['sk-slipway-bound', '1'],
+] as const)('the owner is told whether the key %s may answer what waits: %s', async ([key, header]) => {
+  expect((await call('/workspace/a', { 'x-session-api-key': key })).status).toBe(200)
+  expect(received[0]?.headers['x-slipway-no-answer']).toBe(header)
+  expect(JSON.stringify(received[0]?.headers)).not.toContain(key)
 })
 
 test('what a ticket or cookie opens is passed on without the key of the peers', async () => {
