@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'e01fd3df804793f6715ac44b4b901bc201c7e6c09592e8712df6451aae202bd2'
+const expectedHash = '8d1cc11c26d1f34eb9d1bda29590a4cd9fbce5ca47b4bd8d73d0ca05f973c86a'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

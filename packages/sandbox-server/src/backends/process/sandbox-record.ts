@@ -20,7 +20,7 @@ function newRecord(ledger: string, id: string) {
     epoch: '',
     startedAtMs: 0,
     bootId: '',
-    /** Device and number of its folder at the newest start; records of earlier versions have none. */
+    /** Device and number of its folder at the newest start; empty in records of earlier versions. */
     place: '',
     /** It was restored from a backup, or copied: what ran then is the other folder's. */
     isCopy: false,
@@ -32,7 +32,7 @@ function newRecord(ledger: string, id: string) {
     isJailed: false,
     workingDir: '',
     groups: [] as readonly string[],
-    /** Size of its output at the newest start; records of earlier versions have none. */
+    /** Size of its output at the newest start; 0 in records of earlier versions. */
     outputStart: 0,
     /** Size of its own file system; null: it has none. */
     diskBytes: null as number | null,
