@@ -110,17 +110,16 @@ export class EditorSession {
     const key = randomUUID()
     const body = { content, run: true, ...(this.#sender === undefined ? {} : { sender: this.#sender }) }
     const headers = { 'Idempotency-Key': key }
+    const params = { conversation_id: this.id }
     const sending = this.#link
-      .call((client) =>
-        client.call('sendMessage', {
-          params: { conversation_id: this.id },
-          headers,
-          body,
-          signal: this.#signal,
-        }),
-      )
+      .call(async (client) => {
+        // The server was away when it was cancelled.
+        if (turn.isCancelled) return false
+        await client.call('sendMessage', { params, headers, body, signal: this.#signal })
+        return true
+      })
       // It arrived after the cancellation.
-      .then(() => (turn.isCancelled ? this.#interrupt() : undefined))
+      .then((isSent) => (isSent && turn.isCancelled ? this.#interrupt() : undefined))
     sending.catch((error: unknown) => turn.done.reject(toRequestError(error)))
     try {
       return { stopReason: await turn.done.promise }
