@@ -28,7 +28,7 @@ for (const [name, text] of Object.entries(pages)) {
 
 function formatsPage(): string {
   const formats = exportFormats.map(({ name, extension, description }) =>
-    row(`\`${name}\``, `\`.${extension}\``, description),
+    row(`\`${name}\``, `.${extension}`, description),
   )
   return `# Formats
 

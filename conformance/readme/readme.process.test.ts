@@ -24,6 +24,7 @@ const programs = new Map(
 /** Shell blocks, by their first words, that no test here runs, and why. */
 const otherShellBlocks: Readonly<Record<string, string>> = {
   'slipway backup /backups/agent': 'maintenance/backup.process.test.ts runs these commands',
+  'slipway export 7f3c1de2 --verifiable': 'verifiable-export.process.test.ts runs these commands',
   'slipway documents ls': 'packages/cli/src/program/local-data.process.test.ts runs these commands',
   'slipway audit --refused': 'sandboxes/sandboxes.sandbox.test.ts runs these commands',
   'slipway accept-log --data': 'events/accept-log.process.test.ts runs these commands',

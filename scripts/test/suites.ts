@@ -233,6 +233,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'what Helm renders of twelve sets of values: chart-schema.test has the schema of the values',
   },
   {
+    file: 'conformance/clients/atif.python.test.ts',
+    why: 'two validators of ATIF, whose environment takes minutes: the tests of the format have its members',
+  },
+  {
     file: 'conformance/clients/openapi-documents.python.test.ts',
     why: 'a second generator of clients, of the documents that openapi-documents.process reads',
   },
