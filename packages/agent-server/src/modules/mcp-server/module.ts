@@ -31,12 +31,16 @@ export const mcpServerModule = defineModule({
     }
     return {
       handlers: mcpServerHandlers(() => {
-        opened ??= open()
+        // One that failed is tried again by the next request.
+        opened ??= open().catch((error: unknown) => {
+          opened = undefined
+          throw error
+        })
         return opened
       }),
       close: {
         [Symbol.asyncDispose]: async () => {
-          await (await opened)?.close()
+          await (await opened?.catch(() => undefined))?.close()
         },
       },
     }
