@@ -226,6 +226,11 @@ export const agentServerPaths = {
   createKey: 'POST /api/keys',
   deleteKey: 'DELETE /api/keys/{key_id}',
   serveMcp: 'POST /mcp',
+  appendSessionEntries: 'POST /api/session-store/entries',
+  loadSessionEntries: 'GET /api/session-store/entries',
+  deleteSession: 'DELETE /api/session-store/entries',
+  listStoredSessions: 'GET /api/session-store/sessions',
+  listSessionSubpaths: 'GET /api/session-store/subpaths',
 } as const satisfies Readonly<Record<string, RoutePath>>
 
 export const sandboxServerPaths = {

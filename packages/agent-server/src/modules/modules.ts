@@ -13,6 +13,7 @@ import { maintenanceModule } from './maintenance/module.ts'
 import { mcpModule } from './mcp/module.ts'
 import { mcpServerModule } from './mcp-server/module.ts'
 import { repositoryConsentsModule } from './repository-consents/module.ts'
+import { sessionStoreModule } from './session-store/module.ts'
 import { settingsModule } from './settings/module.ts'
 import { subAgentsModule } from './sub-agents/module.ts'
 import { timelineModule } from './timeline/module.ts'
@@ -42,4 +43,7 @@ export const ownModules: readonly Module[] = [
 ]
 
 /** Doors for other people's tools, opened after those: each by the member of `Config` that switches it on. */
-export const doors = { hasMcpServer: mcpServerModule } as const satisfies Readonly<Record<string, Module>>
+export const doors = {
+  hasMcpServer: mcpServerModule,
+  hasSessionStore: sessionStoreModule,
+} as const satisfies Readonly<Record<string, Module>>

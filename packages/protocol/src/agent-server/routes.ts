@@ -28,6 +28,7 @@ import { agentProfileRoutes } from './profiles/agent-profile-routes.ts'
 import { llmProfileRoutes } from './profiles/llm-profile-routes.ts'
 import { metaProfileRoutes } from './profiles/meta-profile-routes.ts'
 import { repositoryConsentRoutes } from './repositories/consent-routes.ts'
+import { sessionStoreRoutes } from './session-store/routes.ts'
 import { settingsRoutes } from './settings/routes.ts'
 import { skillRoutes } from './skills/routes.ts'
 import { workspaceRoutes } from './workspaces/file-routes.ts'
@@ -72,4 +73,5 @@ export const agentServerRoutes = {
   ...acpRoutes,
   ...keyRoutes,
   ...mcpServerRoutes,
+  ...sessionStoreRoutes,
 } satisfies RouteTable

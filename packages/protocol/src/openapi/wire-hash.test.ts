@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '8d1cc11c26d1f34eb9d1bda29590a4cd9fbce5ca47b4bd8d73d0ca05f973c86a'
+const expectedHash = '865b20820f48ee4ebe22c4c2502c0f047e151c9cfb392687a20a8091f834f5bc'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

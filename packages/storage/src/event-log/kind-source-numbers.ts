@@ -1,4 +1,4 @@
-import { leafEventIdKey } from '@slipway/protocol'
+import { hasMessageTexts, leafEventIdKey } from '@slipway/protocol'
 
 const stateUpdateKind = 'ConversationStateUpdateEvent'
 const leafUpdateKind = `${stateUpdateKind}\0${leafEventIdKey}`
@@ -7,7 +7,7 @@ const leafUpdateKind = `${stateUpdateKind}\0${leafEventIdKey}`
 export type KindSource = readonly [number: number, kind: string, source: string]
 
 /**
- * Numbers of the pairs of kind and source that events have; those of messages are odd. State updates that
+ * Numbers of the pairs of kind and source that events have; those of kinds with message texts are odd. State updates that
  * move the leaf have their own numbers, so that the few of a long log are found at once: in the table
  * their kind contains the key.
  */
@@ -36,7 +36,7 @@ export class KindSourceNumbers {
     const kind = key === leafEventIdKey && eventKind === stateUpdateKind ? leafUpdateKind : eventKind
     const existing = this.#numbers.get(pairKey(kind, source))
     if (existing !== undefined) return existing
-    const number = this.#chooseNumber() * 2 + (kind === 'MessageEvent' ? 1 : 0)
+    const number = this.#chooseNumber() * 2 + (hasMessageTexts(kind) ? 1 : 0)
     insert([number, kind, source])
     this.#add(number, kind, source)
     return number

@@ -1,5 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type EventFilter, firstInstant, type Instant, type LogFunction, Problem } from '@slipway/protocol'
+import {
+  type EventFilter,
+  firstInstant,
+  hasMessageTexts,
+  type Instant,
+  type LogFunction,
+  Problem,
+} from '@slipway/protocol'
 import { Waiter } from '@slipway/shared/async'
 import type { ImportLocks } from '../../conversations/import-locks.ts'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
@@ -239,7 +246,7 @@ export class SqliteEventLog implements EventLog {
           liveTail.push(newEvents.map(({ event }) => event))
           liveTail.signal.notify()
         }
-        if (newEvents.some(({ kind }) => kind === 'MessageEvent')) text.scheduleIndexing(head.ordinal)
+        if (newEvents.some(({ kind }) => hasMessageTexts(kind))) text.scheduleIndexing(head.ordinal)
         if (!isNoChange) deliveries.markChanged(conversation)
         return [...results]
       },
