@@ -171,6 +171,8 @@ export const bodyReaders: readonly string[] = [
   'shared/src/network/public-fetch.ts',
   // A separate form.
   'sandbox-server/src/sandboxes/sandbox-exec.ts',
+  // A package without dependencies, in programs of others: a transcript is as long as it is.
+  'session-store/index.js',
 ]
 
 /** `process.env` is read here and nowhere else. */

@@ -13,7 +13,7 @@ const folder = resolve(import.meta.dirname, '../clients/python')
  * not reach a package index.
  */
 export function findPython(
-  name?: 'openai' | 'openapi' | 'model' | 'vllm' | 'automation' | 'atif',
+  name?: 'openai' | 'openapi' | 'model' | 'vllm' | 'automation' | 'atif' | 'session-store',
 ): string | undefined {
   const list = `${name === undefined ? '' : `${name}-`}requirements.txt`
   const environment = builtFolder('python', join(folder, list))

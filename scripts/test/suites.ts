@@ -304,6 +304,10 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'Python clients of `/v1`, which import for minutes: openai-clients.test has two of npm, responses.test the interface',
   },
   {
+    file: 'conformance/clients/session-store.python.test.ts',
+    why: 'a suite of others in Python, which imports for many seconds: session-store.test has the suite for TypeScript',
+  },
+  {
     file: 'conformance/clients/automation.python.test.ts',
     why: 'a scheduler that waits for the next minute: service-keys.test and settings-handlers.test have what it asks',
   },
