@@ -41,8 +41,10 @@ import { sessionSocket } from './streams/session-socket.ts'
 import { stateUpdateEvent } from './streams/transient-buffer.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
 
+/** Conversations as files are of the module `formats`. */
+const { importConversation: _in, exportConversation: _out, ...ownRoutes } = conversationRoutes
 /** Routes and sockets that the core answers once it is open. */
-export const coreRoutes = { ...conversationRoutes, ...eventRoutes, ...runtimeRoutes }
+export const coreRoutes = { ...ownRoutes, ...eventRoutes, ...runtimeRoutes }
 export const coreSockets: readonly SocketPath[] = [
   { path: '/sockets/events/{conversation_id}' },
   { path: '/sockets/session/{conversation_id}', takesBinary: true },
