@@ -218,7 +218,7 @@ describe('a message', () => {
     await ann.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/pause`)
     const refused = await ann.sendMessage(id, 'Too early.')
     expect(refused.status).toBe(409)
-    expect(refused.body.detail).toContain(`/api/v1/sandboxes/${sandbox_id}/resume`)
+    expect(refused.body.detail).toContain(`slipway sandbox resume ${sandbox_id}`)
     const paused = await ann.getConversation(id)
     expect(paused).toMatchObject({
       sandbox_status: 'PAUSED',

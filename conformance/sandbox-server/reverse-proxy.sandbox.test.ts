@@ -80,7 +80,7 @@ test.each([
     await user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox.id}/pause`)
     const paused = await fetch(`${url}/alive`, { headers: key })
     expect(paused.status).toBe(409)
-    expect(await paused.text()).toContain('/resume')
+    expect(await paused.text()).toContain('slipway sandbox resume ')
     expect((await user.getSandbox(sandbox.id))?.status).toBe('PAUSED')
     await user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox.id}/resume`)
     await user.waitForSandbox(sandbox.id, 'RUNNING')
