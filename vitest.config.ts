@@ -30,6 +30,7 @@ export default defineConfig({
     // They end what hangs: beside a load a test takes many times longer.
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    expect: { poll: { timeout: 60_000 } },
     projects: [
       {
         // Files share a process and its modules.

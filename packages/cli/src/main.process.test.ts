@@ -127,7 +127,7 @@ test('a bad line is told with file, line and place, and nothing is imported', as
 
 test.concurrent.each([
   ['a file that is missing', ['import', 'nowhere.jsonl'], '', 'slipway: Cannot read nowhere.jsonl: '],
-  ['a directory', ['import', '.'], '', 'slipway: Cannot read .: it is a directory'],
+  ['a directory', ['import', '.'], '', 'slipway: Cannot read .: it has no events/event-NUMBER-ID.json'],
   ['a damaged gzip file', ['import', '-'], gzipSync(sample).subarray(0, 900), 'slipway: Cannot read -: '],
   [
     'an id to import under that is none',

@@ -4,6 +4,7 @@ import type { RepositoryCode } from '@slipway/agent'
 import { llm } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
 import { Secret } from '@slipway/shared/redaction'
+import { systemClock } from '@slipway/shared/time'
 import { Cipher, type DocumentStore } from '@slipway/storage'
 import { AgentProfiles } from '../compat/agent-profiles/agent-profiles.ts'
 import { ApplicationBackends } from '../compat/applications/application-backends.ts'
@@ -17,6 +18,7 @@ import { ServerSecrets } from '../core/secrets/server-secrets.ts'
 import { ConsoleSessions } from '../core/server/console-sessions.ts'
 import { InstalledExtensions } from '../modules/extensions/installed-extensions.ts'
 import { ExportKey } from '../modules/formats/export-key.ts'
+import { ScopedKeys } from '../modules/keys/scoped-keys.ts'
 import { LlmProfiles } from '../modules/llm-profiles/llm-profiles.ts'
 import { SubscriptionLogin } from '../modules/llm-profiles/subscription-login.ts'
 import { RepositoryConsents } from '../modules/repository-consents/repository-consents.ts'
@@ -185,6 +187,9 @@ function profileDocuments(documents: DocumentStore, cipher: Cipher, put: Fill): 
     },
   })
   const readExportKey = async () => await (await ExportKey.open({ documents, cipher })).get()
+  const keys = new ScopedKeys({ documents, cipher, clock: systemClock })
+  const addKey = () =>
+    keys.create({ name: 'one', scopes: ['read'], conversation_id: undefined, expires_at: undefined })
   const tokens = { access_token: 'a', refresh_token: 'r', expires_at: 4_000_000_000_000 }
   const connection = { display_name: 'd', provider: 'openai', api_key: 'k', base_url: null }
   return [
@@ -200,6 +205,13 @@ function profileDocuments(documents: DocumentStore, cipher: Cipher, put: Fill): 
       source: 'agent-server/src/modules/formats/export-key.ts',
       fill: readExportKey,
       read: readExportKey,
+    },
+    {
+      path: 'keys.sealed',
+      source: 'agent-server/src/modules/keys/scoped-keys.ts',
+      fill: addKey,
+      read: () => keys.list(),
+      write: addKey,
     },
     {
       path: 'provider-connections.sealed',

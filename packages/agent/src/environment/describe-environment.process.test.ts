@@ -139,12 +139,13 @@ test('a git that does not end, and a broken repository, leave the other lines', 
   writeFileSync(join(directory, 'go.mod'), 'module x\n')
   const programs = join(root, 'slow-programs')
   mkdirSync(programs)
-  writeFileSync(join(programs, 'git'), `#!/bin/sh\ntouch ${root}/started\nexec sleep 600\n`)
+  // The other lines, which the end of the time would take too, have two seconds.
+  writeFileSync(join(programs, 'git'), `#!/bin/sh\nsleep 2\ntouch ${root}/started\nexec sleep 600\n`)
   chmodSync(join(programs, 'git'), 0o755)
   const rest = ['- Top level: go.mod', '- Commands: go test ./..., go build ./...']
   const stop = new AbortController()
   const described = describe(directory, { env: { PATH: `${programs}:${PATH}` }, signal: stop.signal })
-  await expect.poll(() => execFileSync('ls', [root]).toString()).toContain('started')
+  await expect.poll(() => execFileSync('ls', [root]).toString(), { timeout: 30_000 }).toContain('started')
   stop.abort()
   expect(linesOf(await described).slice(1)).toEqual(rest)
   writeFileSync(join(directory, '.git/config'), '[broken')

@@ -91,7 +91,10 @@ async function toEventFiles(
     for (const { name } of states) folders.add(name.slice(0, name.length - basename(name).length))
   const [folder, another] = folders
   if (folder === undefined)
-    throw new Problem('bad_request', `Cannot read ${place}: it has no events/event-NUMBER-ID.json`)
+    throw new Problem(
+      'bad_request',
+      `Cannot read ${place}: it has no events/event-NUMBER-ID.json, as the folder of a conversation has`,
+    )
   if (another !== undefined)
     throw new Problem('bad_request', `Cannot read ${place}: it holds several conversations`)
   const own = stateNames.flatMap((name) => states.find((file) => file.name === `${folder}${name}`) ?? [])
