@@ -141,6 +141,34 @@ export const nightlyFiles: readonly NightlyFile[] = [
     why: 'the official suites and the Inspector, 30 s; mcp-server.test has the official client in both eras',
   },
   {
+    file: 'conformance/console/panels.browser.test.ts',
+    why: 'the panels of a conversation: conversation.browser has the pages that open them',
+  },
+  {
+    file: 'packages/storage/src/postgres/shared-storage.pg.test.ts',
+    why: 'the contract of storage.pg once more, on a shared database: several-servers.pg and leases.pg have what sharing changes',
+  },
+  {
+    file: 'conformance/map/extensions/f28-applications.process.test.ts',
+    why: 'applications by the names of the map: applications.process has them',
+  },
+  {
+    file: 'conformance/map/extensions/f29-application-bridge.process.test.ts',
+    why: 'applications by the names of the map: applications.browser has their walls',
+  },
+  {
+    file: 'conformance/sandbox-server/repositories.sandbox.test.ts',
+    why: 'repositories in sandboxes: prepare-workspace.process has clones and tokens, git/handlers.test the providers',
+  },
+  {
+    file: 'conformance/sandbox-server/quota.sandbox.test.ts',
+    why: 'quotas of whole servers: quota.test has the rules',
+  },
+  {
+    file: 'packages/agent/src/tools/mcp/probe.process.test.ts',
+    why: 'trials of MCP servers: mcp/servers.process has the connections, f19-mcp the route',
+  },
+  {
     file: 'packages/agent/src/tools/browser/hostile-pages.browser.test.ts',
     why: 'pages that keep a processor busy, for minutes of its time: tools.browser has those that hang, lie and close themselves',
   },
