@@ -458,3 +458,9 @@ test('a response is the answer of a new conversation, with the tokens of its run
   ] as const)
     expect([more, (await send(more)).status]).toEqual([more, status])
 })
+
+test('a server whose setting switches it off has no such routes', async () => {
+  await using off = await OwnAgentServer.open({ isInProcess: true, env: { SLIPWAY_GATEWAY: 'false' } })
+  for (const path of ['/v1/models', '/v1/chat/completions', '/v1/responses'])
+    expect((await off.api.fetch(path, { method: path === '/v1/models' ? 'GET' : 'POST' })).status).toBe(404)
+})

@@ -38,12 +38,12 @@ export const ownModules: readonly Module[] = [
   checkpointsModule,
   timelineModule,
   formatsModule,
-  gatewayModule,
   maintenanceModule,
 ]
 
 /** Doors for other people's tools, opened after those: each by the member of `Config` that switches it on. */
 export const doors = {
+  hasGateway: gatewayModule,
   hasMcpServer: mcpServerModule,
   hasSessionStore: sessionStoreModule,
 } as const satisfies Readonly<Record<string, Module>>
