@@ -6,6 +6,7 @@ import type {
   ToolKind,
 } from '@agentclientprotocol/sdk/unstable'
 import { shownAction } from '@slipway/protocol/confirmation'
+import { fence } from '@slipway/protocol/event-text'
 import { visibleText } from '@slipway/protocol/visible-text'
 import { actionText, asObject, asString, type JsonObject } from '../output/action-text.ts'
 import { truncate } from '../output/sanitize.ts'
@@ -48,9 +49,7 @@ export function toToolCall(event: JsonObject): ToolCall {
     locations: locationsOf(action),
     content: [
       ...(diff === undefined ? [] : [diff]),
-      ...(rest.length === 0 || (isCommand && rest.length === 1)
-        ? []
-        : [textContent(fenced(rest.join('\n')))]),
+      ...(rest.length === 0 || (isCommand && rest.length === 1) ? [] : [textContent(fence(rest.join('\n')))]),
     ],
   }
 }
@@ -62,7 +61,8 @@ export function toToolResult(toolCallId: string, observation: JsonObject): ToolC
   const isEdit = typeof path === 'string' && typeof new_content === 'string' && !isFailed
   const output = truncate(contentTexts(observation.content).join('\n'), maxOutputCharacters)
   const isCommand = asString(observation.kind).endsWith('TerminalObservation')
-  const texts = output.trim() === '' ? [] : [textContent(isCommand ? fenced(output) : output)]
+  const texts =
+    output.trim() === '' ? [] : [textContent(isCommand ? fence(output.replace(/\n$/, '')) : output)]
   const content: ToolCallContent[] = isEdit
     ? [
         {
@@ -107,11 +107,4 @@ function locationsOf({ path, file_path, dir_path, view_range, insert_line }: Jso
   if (typeof place !== 'string') return []
   const line = Array.isArray(view_range) ? view_range[0] : insert_line
   return [{ path: place, ...(typeof line === 'number' && line >= 1 ? { line } : {}) }]
-}
-
-/** A block of Markdown whose fence is longer than any in it. */
-function fenced(text: string): string {
-  const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map(({ length }) => length))
-  const fence = '`'.repeat(longest + 1)
-  return `${fence}\n${text.replace(/\n$/, '')}\n${fence}`
 }

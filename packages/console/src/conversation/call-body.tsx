@@ -1,4 +1,4 @@
-import { recordOf, textOf } from '@slipway/protocol/event-text'
+import { jsonText, recordOf, textOf } from '@slipway/protocol/event-text'
 import type { WireEvent } from '../api/log.ts'
 import { Diff } from '../ui/diff.tsx'
 import { LongText } from '../ui/long-text.tsx'
@@ -65,7 +65,7 @@ export function Members({ value }: { readonly value: unknown }) {
           <dt className="mono">{name}</dt>
           <dd>
             <LongText
-              text={typeof member === 'string' ? member : JSON.stringify(member, undefined, 2)}
+              text={typeof member === 'string' ? member : jsonText(member)}
               render={(text) => <pre className="output flat">{text}</pre>}
             />
           </dd>

@@ -171,7 +171,7 @@ function MessageRow({ item, isExpanded }: { readonly item: LogEvent; readonly is
       <EntryHead
         item={item}
         icon={isUser ? 'user' : 'spark'}
-        label={isUser ? 'You' : event.source === 'agent' ? 'Agent' : String(event.source)}
+        label={isUser ? 'You' : event.source === 'agent' ? 'Agent' : (textOf(event.source) ?? '')}
       >
         {sender && <span className="quiet">{firstChars(sender, 100)}</span>}
       </EntryHead>

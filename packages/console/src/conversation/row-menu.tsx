@@ -1,4 +1,4 @@
-import { toMarkdown } from '@slipway/protocol/event-text'
+import { jsonText, toMarkdown } from '@slipway/protocol/event-text'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { LogEvent } from '../api/log.ts'
@@ -41,7 +41,7 @@ export function RowMenu(props: {
     address.hash = String(first.position)
     return navigator.clipboard.writeText(address.href)
   }
-  const json = events.map(({ event }) => JSON.stringify(event, undefined, 2)).join('\n')
+  const json = events.map(({ event }) => jsonText(event)).join('\n')
   return (
     <div className="row-menu">
       <Menu

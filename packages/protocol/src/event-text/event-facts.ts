@@ -3,6 +3,8 @@ import { firstChars } from '@slipway/shared/text'
 
 export { recordOf }
 
+const maxIndents = 20
+
 /** An event as a server sends it: those of other versions have other members. */
 export interface WireEvent {
   readonly kind: string
@@ -21,6 +23,16 @@ export interface LogEvent {
 /** A text, or undefined for any other value. */
 export function textOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
+}
+
+/** JSON for people; in one line where it is so deep that its indents would be most of it. */
+export function jsonText(value: unknown): string {
+  return JSON.stringify(value, undefined, isDeeperThan(value, maxIndents) ? 0 : 2) ?? ''
+}
+
+function isDeeperThan(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return levels === 0 || Object.values(value).some((member) => isDeeperThan(member, levels - 1))
 }
 
 /** The texts of a list of content parts, joined by empty lines. */
@@ -105,7 +117,7 @@ export function externalCallText(event: WireEvent): string {
   const texts = blocks.map((block) => textOf(recordOf(block.content).text) ?? textOf(block.text))
   const text = texts.filter((one) => one !== undefined).join('\n\n')
   if (text !== '' || event.raw_output === undefined || event.raw_output === null) return text
-  return textOf(event.raw_output) ?? JSON.stringify(event.raw_output, undefined, 2)
+  return textOf(event.raw_output) ?? jsonText(event.raw_output)
 }
 
 /** The changes of files that a call of an external agent shows. */

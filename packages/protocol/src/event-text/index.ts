@@ -1,2 +1,2 @@
 export * from './event-facts.ts'
-export { eventMarkdown, toMarkdown } from './to-markdown.ts'
+export { eventMarkdown, fence, toMarkdown } from './to-markdown.ts'

@@ -5,6 +5,7 @@ import {
   externalCallSummary,
   externalCallText,
   firstLine,
+  jsonText,
   kindName,
   type LogEvent,
   observationText,
@@ -27,13 +28,10 @@ export function eventMarkdown({ position, event }: LogEvent): string {
 function eventBody(event: LogEvent['event']): string {
   switch (event.kind) {
     case 'MessageEvent':
-      return `**${firstLine(String(event.source ?? 'unknown'))}:** ${contentText(recordOf(event.llm_message).content)}`
+      return `**${firstLine(textOf(event.source) ?? 'unknown')}:** ${contentText(recordOf(event.llm_message).content)}`
     case 'ActionEvent': {
       const thought = contentText(event.thought)
-      const call = fence(
-        JSON.stringify(event.action ?? recordOf(event.tool_call).arguments, undefined, 2) ?? '',
-        'json',
-      )
+      const call = fence(jsonText(event.action ?? recordOf(event.tool_call).arguments), 'json')
       return [thought, `\`${firstLine(textOf(event.tool_name) ?? 'tool')}\` ${callSummary(event)}`, call]
         .filter((part) => part !== '')
         .join('\n\n')
@@ -57,13 +55,15 @@ function eventBody(event: LogEvent['event']): string {
     case 'SystemPromptEvent':
       return fence(contentText([event.system_prompt]))
     default:
-      return fence(JSON.stringify(event, undefined, 2), 'json')
+      return fence(jsonText(event), 'json')
   }
 }
 
 /** A code block whose fence is longer than any run of backticks within it. */
-function fence(text: string, language = ''): string {
-  const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length))
+export function fence(text: string, language = ''): string {
+  let longest = 2
+  // Their number has no limit, so they are no arguments of one call.
+  for (const [run] of text.matchAll(/`+/g)) longest = Math.max(longest, run.length)
   const marks = '`'.repeat(longest + 1)
   return `${marks}${language}\n${text}\n${marks}`
 }

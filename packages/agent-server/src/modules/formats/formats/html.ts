@@ -6,6 +6,7 @@ import {
   externalCallSummary,
   externalCallText,
   isFailure,
+  jsonText,
   kindName,
   type LogEvent,
   observationText,
@@ -67,7 +68,7 @@ function eventHtml({ position, event }: LogEvent): string {
   const failed = isFailure(event) ? ' failed' : ''
   const source = event.source === 'user' ? 'user' : 'other'
   const time = event.timestamp === undefined ? '' : ` · ${escapeHtml(String(event.timestamp))}`
-  const who = event.kind === 'MessageEvent' ? ` · ${escapeHtml(String(event.source ?? ''))}` : ''
+  const who = event.kind === 'MessageEvent' ? ` · ${escapeHtml(textOf(event.source) ?? '')}` : ''
   return `<article class="${source}${failed}" id="e${position}">
 <div class="head">#${position} ${escapeHtml(kindName(event.kind))}${who}${time}</div>
 ${eventBody(event)}
@@ -82,7 +83,7 @@ function eventBody(event: WireEvent): string {
       return text(contentText(content)) + images(content)
     }
     case 'ActionEvent': {
-      const call = JSON.stringify(event.action ?? recordOf(event.tool_call).arguments, undefined, 2) ?? ''
+      const call = jsonText(event.action ?? recordOf(event.tool_call).arguments)
       const name = `${textOf(event.tool_name) ?? 'tool'} ${callSummary(event)}`
       return text(contentText(event.thought)) + details(name, call)
     }
@@ -107,7 +108,7 @@ function eventBody(event: WireEvent): string {
     case 'SystemPromptEvent':
       return details('System prompt', contentText([event.system_prompt]))
     default:
-      return details('Event', JSON.stringify(event, undefined, 2))
+      return details('Event', jsonText(event))
   }
 }
 

@@ -138,3 +138,22 @@ test('the calls of one reply are one step of ATIF, with their results; other eve
   expect(JSON.parse(await write(writeAtif, [])).steps).toHaveLength(1)
   expect(await write(writeAtif, events)).not.toContain('sk-secret')
 })
+
+test('no event of an import ends a page: a source without a text, a million fences, deep lists', async () => {
+  const odd = { toString: 1 }
+  let deep: unknown = Array.from({ length: 20_000 }, () => 1)
+  for (let level = 0; level < 400; level++) deep = [deep]
+  const log = [
+    { kind: 'MessageEvent', source: odd, llm_message: { content: [{ type: 'text', text: 'said' }] } },
+    { kind: 'ObservationEvent', source: odd, observation: { output: '` '.repeat(500_000) } },
+    { kind: 'ActionEvent', source: odd, action: { deep } },
+    { kind: 'ACPToolCallEvent', source: odd, raw_output: { deep } },
+    { kind: 'Other', source: odd, deep },
+    { kind: 'PauseEvent', source: 'user' },
+  ]
+  for (const format of [writeHtml, writeMarkdown, writeAtif]) {
+    const page = await write(format, log)
+    expect(page).toContain(format === writeAtif ? 'PauseEvent' : '#6 ')
+    expect(page.length).toBeLessThan(10 * JSON.stringify(log).length)
+  }
+})
