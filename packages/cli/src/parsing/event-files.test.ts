@@ -1,6 +1,7 @@
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Problem } from '@slipway/protocol/client'
 import { makeZip } from 'client-zip'
 import { afterAll, expect, test } from 'vitest'
 import { type EventFiles, isZip, openEventArchive, openEventFolder } from './event-files.ts'
@@ -89,4 +90,15 @@ test('a link in a folder is not followed', async () => {
   const path = await folder({ 'events/event-0-a.json': '{}' })
   await symlink('/etc/hostname', join(path, 'events/event-1-b.json'))
   expect((await read(await openEventFolder(path))).lines).toEqual(['{}'])
+})
+
+test('an entry that cannot be read is the fault of the archive', async () => {
+  const name = `${id}/base_state.json`
+  const path = await archive({ [name]: '{}' })
+  const bytes = await readFile(path)
+  // Its compression, in the entry of the directory: bzip2.
+  bytes.writeUInt16LE(12, bytes.indexOf('PK\u0001\u0002') + 10)
+  await writeFile(path, bytes)
+  await expect(openEventArchive(path)).rejects.toThrow(Problem)
+  await expect(openEventArchive(path)).rejects.toThrow(`Cannot read ${name}: `)
 })

@@ -3,6 +3,7 @@ import { open, readdir, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Problem } from '@slipway/protocol/client'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import { errorText } from '@slipway/shared/text'
 import { type Entry, openPromise, type ZipFile } from 'yauzl'
 
 /**
@@ -148,7 +149,11 @@ async function* entriesOf(zip: ZipFile, file: string): AsyncGenerator<Entry> {
 async function readEntry(zip: ZipFile, entry: Entry): Promise<Buffer> {
   if (entry.uncompressedSize > maxFileBytes) throw tooLong(entry.fileName)
   const chunks: Buffer[] = []
-  for await (const chunk of await zip.openReadStreamPromise(entry)) chunks.push(chunk)
+  try {
+    for await (const chunk of await zip.openReadStreamPromise(entry)) chunks.push(chunk)
+  } catch (error) {
+    throw new Problem('bad_request', `Cannot read ${entry.fileName}: ${errorText(error)}`)
+  }
   return Buffer.concat(chunks)
 }
 

@@ -35,11 +35,23 @@ export async function readAhead(chunks: AsyncIterable<Buffer>, isEnough: (first:
   return { first, rest: { [Symbol.asyncIterator]: () => iterator } }
 }
 
-/** The same bytes, or what a gzip file holds, known by its first two bytes. */
+/**
+ * The same bytes, or what a gzip file holds, known by its first two bytes. zlib leaves out what follows a NUL
+ * behind a member, where other programs read on: such a file is refused.
+ */
 export async function* gunzipIfNeeded(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const { first, rest } = await readAhead(chunks, (bytes) => bytes.length >= 2)
-  if (first[0] !== 0x1f || first[1] !== 0x8b) yield* prepend(first, rest)
-  else yield* pipeline(prepend(first, rest), createGunzip(), () => undefined)
+  if (first[0] !== 0x1f || first[1] !== 0x8b) return yield* prepend(first, rest)
+  let size = 0
+  const counted = async function* () {
+    for await (const chunk of prepend(first, rest)) {
+      size += chunk.length
+      yield chunk
+    }
+  }
+  const gunzip = createGunzip()
+  yield* pipeline(counted(), gunzip, () => undefined)
+  if (gunzip.bytesWritten !== size) throw new Error('there are bytes behind the gzip data')
 }
 
 export async function* prepend(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
