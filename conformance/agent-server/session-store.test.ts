@@ -170,6 +170,13 @@ test('bad lines and keys are refused with their place, and nothing is stored', a
   expect((await post({ ...query, session_id: 'x'.repeat(257) }, '{}')).status).toBe(422)
 })
 
+test('an append of too many entries is refused before they fill the memory, and nothing is stored', async () => {
+  const key = newKey()
+  const query = { project_key: key.projectKey, session_id: key.sessionId }
+  expect((await post(query, '{}\n'.repeat(100_001))).status).toBe(413)
+  expect(await store.load(key)).toBeNull()
+})
+
 test('a session is a conversation: searched, exported, imported, forked and counted by its log', async () => {
   const { projectKey, sessionId } = newKey()
   const key = { projectKey, sessionId }

@@ -50,6 +50,8 @@ const eventHead = new RegExp(
 const maxHeadBytes = 512
 /** Of the entries of one append. */
 const maxAppendBytes = 64 * 1024 * 1024
+/** Of one append: short lines take many times their bytes. */
+const maxAppendEntries = 100_000
 /** Each failed attempt means that another append succeeded. */
 const maxAttempts = 100
 const pageSize = 100
@@ -238,6 +240,8 @@ async function readEntries(stream: AsyncIterable<Buffer>): Promise<Entry[]> {
       for (const line of lines) {
         size += line.bytes.length
         if (size > maxAppendBytes) throw tooLong()
+        if (entries.length === maxAppendEntries)
+          throw new Problem('too_large', `One append has more than ${maxAppendEntries} entries`)
         entries.push(toEntry(line))
       }
   } catch (error) {
