@@ -3,7 +3,7 @@ import { Problem } from '@slipway/protocol/client'
 import { errorCode } from '@slipway/shared/fs'
 import { configDirectory, userDataDirectory } from '@slipway/shared/process'
 import type { ServerKind } from '../context/contexts.ts'
-import { sanitizeLine } from '../output/sanitize.ts'
+import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
 
 /** What is known of the server that was asked. */
 interface AskedServer {
@@ -40,7 +40,7 @@ function baseMessage(error: unknown, advice: Advice): string {
   if ('syscall' in error && error.syscall === 'uv_cwd')
     return 'The current directory has been removed. Change to another one.'
   return error instanceof ConnectionError || error instanceof Problem
-    ? error.message
+    ? sanitizeLines(error.message).join('\n')
     : sanitizeLine(error.message)
 }
 
