@@ -26,7 +26,14 @@ export function keyHandlers({
           'A key that is bound to a conversation answers no question: leave out the scope answer',
         )
       if (id !== undefined) await getConversationRecord(conversations, id)
-      return { status: 201, json: await keys.create(body) }
+      const key = await keys.create(body)
+      // One that was removed meanwhile left the key behind, for the next conversation of that id.
+      if (id !== undefined)
+        await getConversationRecord(conversations, id).catch(async (error: unknown) => {
+          await keys.remove(key.id).catch(() => {})
+          throw error
+        })
+      return { status: 201, json: key }
     },
     async deleteKey({ params }) {
       await keys.remove(params.key_id)
