@@ -3,6 +3,7 @@
 export { type ExportFormatName, exportFormats } from './agent-server/conversations/export-formats.ts'
 export { must } from './core/assert.ts'
 export { parseInstant } from './core/instant.ts'
+export { noAnswerHeader } from './core/no-answer-header.ts'
 export { Problem } from './core/problem.ts'
 export { buildRoutePath } from './core/route-path.ts'
 export { parseCursor } from './events/cursor-text.ts'

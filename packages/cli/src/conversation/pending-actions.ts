@@ -1,4 +1,5 @@
 import { CallError, type Client, readPendingActions } from '@slipway/client'
+import { noAnswerHeader } from '@slipway/protocol/client'
 import { visibleText } from '@slipway/protocol/visible-text'
 import { actionText, asObject, asString, type JsonObject, riskMark } from '../output/action-text.ts'
 import { questionLines } from '../output/question.ts'
@@ -86,8 +87,18 @@ export async function answerActions(
     if (error instanceof CallError && error.status === 409) return false
     throw error
   }
-  if (!accept && isContinued) await client.call('runConversation', { params, signal })
+  if (!accept && isContinued) await continueRun(client, id, signal)
   return true
+}
+
+/** Unless another question waits by now, which the run would approve: that one is asked. */
+async function continueRun(client: Client, conversation_id: string, signal: AbortSignal): Promise<void> {
+  const headers = { [noAnswerHeader]: '1' }
+  try {
+    await client.call('runConversation', { params: { conversation_id }, headers, signal })
+  } catch (error) {
+    if (!(error instanceof CallError && error.status === 403)) throw error
+  }
 }
 
 /** Runs this command from now on without a question. */

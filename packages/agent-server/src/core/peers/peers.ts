@@ -12,13 +12,14 @@ import {
   type RouteTable,
   type SendMessageRequest,
 } from '@slipway/protocol'
+import { noAnswerHeader } from '@slipway/protocol/client'
 import { readJson, readLimited } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
 import { createCounter } from '@slipway/shared/metrics'
 import type { Secret } from '@slipway/shared/redaction'
 import { type Clock, repeat } from '@slipway/shared/time'
 import { type ConversationLeases, HeldElsewhereError } from '@slipway/storage'
-import { answersQuestions, noAnswerHeader } from './no-answer.ts'
+import { answersQuestions } from './no-answer.ts'
 import { ownedConversation } from './owner-routes.ts'
 import { type PageTokens, peerTokenHeader } from './page-tokens.ts'
 
