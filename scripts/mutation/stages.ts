@@ -28,6 +28,7 @@ const suites: Readonly<Record<string, readonly string[]>> = {
   console: ['conformance/console'],
   protocol: ['conformance/agent-server'],
   'sandbox-server': ['conformance/sandbox-server'],
+  'session-store': ['conformance/agent-server', 'conformance/clients'],
 }
 
 /** The cheapest first. */
