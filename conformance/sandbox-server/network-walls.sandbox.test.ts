@@ -33,6 +33,10 @@ describe.for(users)('the server runs as %s', ([, uid]) => {
   beforeAll(async () => {
     reason = cannotRunAs(uid)
     if (reason !== '') return
+    const own = Object.entries(networkInterfaces()).flatMap(([name, each = []]) =>
+      /^(?:docker|br-|podman|cni|veth|slipway)/.test(name) ? [] : each,
+    )
+    addresses = own.filter(({ family }) => family === 'IPv4').map(({ address }) => address)
     openPort = await freePort()
     const specs = [{ id: 'walled' }, { id: 'open', host_ports: [openPort] }]
     fixture = await openSandboxServer({
@@ -46,10 +50,6 @@ describe.for(users)('the server runs as %s', ([, uid]) => {
     })
     if (fixture === undefined) return
     server = fixture.server
-    const own = Object.entries(networkInterfaces()).flatMap(([name, each = []]) =>
-      /^(?:docker|br-|podman|cni|veth)/.test(name) ? [] : each,
-    )
-    addresses = own.filter(({ family }) => family === 'IPv4').map(({ address }) => address)
     first = await server.startRunningSandbox()
   }, 180_000)
   afterAll(async () => {

@@ -189,7 +189,7 @@ test('compact gives space back while the server runs, and appends continue meanw
   expect(result.databases).toContainEqual(expect.objectContaining({ name: 'log.db', needs_stop: false }))
   expect(result.freed_bytes).toBeGreaterThan(25 * mib)
   // A reader may hold the checkpoint up, which is tried again.
-  await expect.poll(usage).toBe(0)
+  await expect.poll(usage).toBeLessThan(mib)
   await expect.poll(() => statSync(join(server.data, 'log.db')).size).toBeLessThan(3 * mib)
   expect((await server.api.export(small)).equals(before)).toBe(true)
   expect(await runCli(['compact', '--data', server.data], env)).toMatchObject({
