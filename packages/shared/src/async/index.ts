@@ -1,5 +1,6 @@
 export { ByteBudget, ByteBudgetError, type ByteBudgetOptions, type ByteLease } from './byte-budget.ts'
 export { KeyedMutex, Mutex } from './keyed-mutex.ts'
+export { OpenedOnce } from './opened-once.ts'
 export { raceAbort } from './race-abort.ts'
 export {
   type AnswerEnd,

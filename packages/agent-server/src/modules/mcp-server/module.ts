@@ -1,7 +1,7 @@
 import { join } from 'node:path'
-import type { McpHttpHandler } from '@modelcontextprotocol/server'
 import type { ScopedKey } from '@slipway/http'
 import { mcpServerRoutes } from '@slipway/protocol'
+import { OpenedOnce } from '@slipway/shared/async'
 import { defineModule } from '../../core/module.ts'
 import { settingsModule } from '../settings/module.ts'
 import { Door } from './door.ts'
@@ -17,8 +17,7 @@ export const mcpServerModule = defineModule({
   needs: [settingsModule],
   open({ call, storage, parts, directories, host: { clock, log } }, use) {
     const settings = use(settingsModule)
-    let opened: Promise<McpHttpHandler> | undefined
-    const open = async () => {
+    const server = new OpenedOnce(async () => {
       const { openMcpServer } = await import('./mcp-server.ts')
       const directory = join(directories.files, 'mcp-server')
       return await openMcpServer({
@@ -28,19 +27,12 @@ export const mcpServerModule = defineModule({
           return new Door({ key, call, storage, clock })
         },
       })
-    }
+    })
     return {
-      handlers: mcpServerHandlers(() => {
-        // One that failed is tried again by the next request.
-        opened ??= open().catch((error: unknown) => {
-          opened = undefined
-          throw error
-        })
-        return opened
-      }),
+      handlers: mcpServerHandlers(() => server.get()),
       close: {
         [Symbol.asyncDispose]: async () => {
-          await (await opened?.catch(() => undefined))?.close()
+          await (await server.current?.catch(() => undefined))?.close()
         },
       },
     }

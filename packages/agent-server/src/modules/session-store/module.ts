@@ -1,5 +1,6 @@
 import type { Handlers } from '@slipway/http'
 import { sessionStoreRoutes } from '@slipway/protocol'
+import { OpenedOnce } from '@slipway/shared/async'
 import { defineModule } from '../../core/module.ts'
 import type { SessionStore } from './session-store.ts'
 
@@ -8,17 +9,11 @@ export const sessionStoreModule = defineModule({
   name: 'session-store',
   routes: sessionStoreRoutes,
   open({ storage, call, host: { clock } }) {
-    let opened: Promise<SessionStore> | undefined
-    const open = async () => {
+    const store = new OpenedOnce(async () => {
       const { SessionStore } = await import('./session-store.ts')
       return new SessionStore({ storage, call, clock })
-    }
-    return {
-      handlers: sessionStoreHandlers(() => {
-        opened ??= open()
-        return opened
-      }),
-    }
+    })
+    return { handlers: sessionStoreHandlers(() => store.get()) }
   },
 })
 

@@ -1,3 +1,4 @@
+import { OpenedOnce } from '@slipway/shared/async'
 import { toolUser } from '@slipway/shared/tool-files'
 import type { Browser, BrowserContext } from 'playwright-core'
 import { killProcessGroup } from '../../workspace/processes.ts'
@@ -23,7 +24,8 @@ const viewport = { width: 1280, height: 900 }
 /** Time for the browser to close before it is killed. */
 const closeMs = 5000
 
-let playwright: Promise<typeof import('playwright-core')> | undefined
+/** It may be added while the server runs. */
+const playwright = new OpenedOnce(loadPlaywright)
 
 async function loadPlaywright(): Promise<typeof import('playwright-core')> {
   const loaded = await import('playwright-core').catch((cause: unknown) => {
@@ -49,12 +51,7 @@ export async function launchBrowser(
   if (toolUser() !== undefined || search.isOff) return undefined
   const executablePath = executable ?? (await findBrowser(search))
   if (executablePath === undefined || !(await isExecutable(executablePath))) return undefined
-  playwright ??= loadPlaywright().catch((error: unknown) => {
-    // It may be added while the server runs.
-    playwright = undefined
-    throw error
-  })
-  const { chromium, errors } = await playwright
+  const { chromium, errors } = await playwright.get()
   const browser = await chromium.launch({
     executablePath,
     env: { ...workspace.env },
