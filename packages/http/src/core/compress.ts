@@ -51,8 +51,8 @@ export class ReplyEncoding {
     if (known !== undefined) headers['if-none-match'] = known.replaceAll(tagEnd, '"')
     this.#isWanted =
       method !== 'HEAD' &&
-      acceptsEncoding(headers['accept-encoding'], 'gzip') &&
-      (compression === 'all' || isRemote(raw))
+      (compression === 'all' || isRemote(raw)) &&
+      acceptsEncoding(headers['accept-encoding'], 'gzip')
   }
 
   /** A promise only where bytes are compressed. */

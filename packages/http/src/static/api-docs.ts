@@ -34,17 +34,27 @@ export async function apiDocsReply(
   const file = /^\/static\/([\w.-]+)$/.exec(name)?.[1]
   const resolved = file === undefined ? undefined : await resolveWithin(await filesDirectory(), file)
   if (resolved?.kind !== 'file') throw new Problem('not_found', 'Not Found')
-  const bytes = files.get(resolved.path) ?? (await readFile(resolved.path))
-  files.set(resolved.path, bytes)
-  const etag = `"${hash('sha256', bytes, 'base64url').slice(0, 27)}"`
+  const { bytes, etag } = files.get(resolved.path) ?? (await readDocsFile(resolved.path))
   const headers = { 'cache-control': 'no-cache', etag, 'x-content-type-options': 'nosniff' }
   if (header('if-none-match') === etag) return { status: 304, bytes: emptyBody, headers }
   const contentType = contentTypeForPath(resolved.path) ?? 'application/octet-stream'
   return { bytes, contentType, headers }
 }
 
-/** By path: what a browser has asked for is kept, with its compressed form. */
-const files = new Map<string, Buffer>()
+interface DocsFile {
+  readonly bytes: Buffer
+  readonly etag: string
+}
+
+/** By path: what a browser has asked for is kept, with its digest and its compressed form. */
+const files = new Map<string, DocsFile>()
+
+async function readDocsFile(path: string): Promise<DocsFile> {
+  const bytes = await readFile(path)
+  const file = { bytes, etag: `"${hash('sha256', bytes, 'base64url').slice(0, 27)}"` }
+  files.set(path, file)
+  return file
+}
 
 /** Its own scripts alone. Swagger UI sets styles of elements and has its icons in data addresses. */
 const contentSecurityPolicy = [
