@@ -1,17 +1,9 @@
 import { once } from 'node:events'
-import { methods, RequestError } from '@agentclientprotocol/sdk/unstable'
-import { afterAll, afterEach, expect, test } from 'vitest'
-import { EditorFixture } from './testing/editor-fixture.ts'
+import { RequestError } from '@agentclientprotocol/sdk/unstable'
+import { expect, test } from 'vitest'
+import { cancelled, end, openEditors, session } from './testing/editor-fixture.ts'
 
-const { session } = methods.agent
-const fixture = await EditorFixture.start()
-const end = { stopReason: 'end_turn' }
-const cancelled = { stopReason: 'cancelled' }
-
-afterEach(async () => {
-  for (const end of await fixture.quit()) expect(end).toEqual({ code: 0, faults: [] })
-})
-afterAll(() => fixture.dispose())
+const fixture = await openEditors()
 
 test('two prompts at once end, and a second editor sees both and may prompt', async () => {
   const { editor, sessionId } = await fixture.openSession()

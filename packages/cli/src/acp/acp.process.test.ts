@@ -1,17 +1,9 @@
 import { type ForkSessionResponse, methods, RequestError } from '@agentclientprotocol/sdk/unstable'
 import { readPendingActions } from '@slipway/client'
-import { afterAll, afterEach, expect, test } from 'vitest'
-import { EditorFixture } from './testing/editor-fixture.ts'
+import { expect, test } from 'vitest'
+import { cancelled, end, openEditors, session } from './testing/editor-fixture.ts'
 
-const { session } = methods.agent
-const fixture = await EditorFixture.start()
-const end = { stopReason: 'end_turn' }
-const cancelled = { stopReason: 'cancelled' }
-
-afterEach(async () => {
-  for (const end of await fixture.quit()) expect(end).toEqual({ code: 0, faults: [] })
-})
-afterAll(() => fixture.dispose())
+const fixture = await openEditors()
 
 test('a prompt is answered by streamed text and the end of its turn', async () => {
   const { editor, sessionId, modes, configOptions } = await fixture.openSession()

@@ -1,7 +1,23 @@
+import { methods } from '@agentclientprotocol/sdk/unstable'
 import { Client } from '@slipway/client'
+import { afterAll, afterEach, expect } from 'vitest'
 import { findPrivateServer } from '../../context/private-server.ts'
 import { SessionFixture } from '../../session/testing/session-fixture.ts'
 import { Editor } from './editor.ts'
+
+export const { session } = methods.agent
+export const end = { stopReason: 'end_turn' }
+export const cancelled = { stopReason: 'cancelled' }
+
+/** For the tests of a file: after each, its editors end well and have heard nothing that the schema refuses. */
+export async function openEditors(): Promise<EditorFixture> {
+  const fixture = await EditorFixture.start()
+  afterEach(async () => {
+    for (const quit of await fixture.quit()) expect(quit).toEqual({ code: 0, faults: [] })
+  })
+  afterAll(() => fixture.dispose())
+  return fixture
+}
 
 /** A user with a private server and a model, and the editors that they open. */
 export class EditorFixture {
