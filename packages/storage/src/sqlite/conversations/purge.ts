@@ -84,7 +84,10 @@ export class Purge {
       })
   }
 
-  /** Resolves when the files have nothing of what was removed before. */
+  /**
+   * Resolves when the files have nothing of what was removed before. A reader at that moment may keep it in
+   * the write-ahead logs a while longer: the checkpoint is tried again.
+   */
   async overwriteRemoved(): Promise<void> {
     await this.#queue
     await this.#checkpoint()
