@@ -10,12 +10,12 @@ const project_key = boundedText(1, 256).meta({
 const session = z.object({ project_key, session_id: boundedText(1, 256) })
 
 /** Names a transcript: that of a session, or below `subpath` one of its sub-agents. */
-export const transcriptKey = session.extend({
+const transcriptKey = session.extend({
   subpath: boundedText(1, 256).optional().meta({ description: 'Absent for the transcript of the session.' }),
 })
 export type TranscriptKey = z.output<typeof transcriptKey>
 
-export const storedSession = component('StoredSession', {
+const storedSession = component('StoredSession', {
   session_id: z.string(),
   mtime: z.int().meta({ description: 'Of the last change, in milliseconds since 1970.' }),
   conversation_id: z.string(),

@@ -38,13 +38,13 @@ function conditionsOf({ user, org }: Pick<UsageQuery, 'user' | 'org'>): string {
   return `${user === undefined ? '' : ' AND "user" = ?'}${org === undefined ? '' : ' AND org = ?'}`
 }
 
-export function usageSql({ by, ...of }: UsageQuery): string {
+function usageSql({ by, ...of }: UsageQuery): string {
   const sums = usageAmounts.map((name) => `CAST(sum(${name}) AS bigint)`).join(', ')
   return `SELECT ${columns[by]}, count(DISTINCT conversation), ${sums} FROM conversation_usage
     WHERE day >= ? AND day <= ?${conditionsOf(of)} GROUP BY 1 ORDER BY 1`
 }
 
-export function sandboxTimeSql({ by, ...of }: UsageQuery): string {
+function sandboxTimeSql({ by, ...of }: UsageQuery): string {
   return `SELECT ${columns[by]}, CAST(sum(micros) AS bigint) FROM sandbox_usage
     WHERE day >= ? AND day <= ?${conditionsOf(of)} GROUP BY 1 ORDER BY 1`
 }
