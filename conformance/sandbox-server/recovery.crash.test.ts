@@ -19,9 +19,10 @@ import { type SandboxInfo, SandboxServer } from '../support/sandbox-server/serve
 
 /**
  * The server is killed after the first step of each name: after each change of a sandbox and, of the writes
- * of its row, one of a wish and one of a state. What is after a step is before the next one. At night every step of a sandbox's life is one,
- * before and after it, each process of a sandbox is killed while the server runs and while it is down, and
- * with many rounds of the contract every step of the warm pool and every commit of a start.
+ * of its row, one of a wish and one of a state. What is after a step is before the next one. At night every
+ * step of a sandbox's life is one, before and after it, each process of a sandbox is killed while the server
+ * runs and while it is down, and with many rounds of the contract every step of the warm pool and every
+ * commit of a start.
  */
 const contractRounds = Number(process.env.SLIPWAY_CONTRACT_ROUNDS ?? 0)
 const isNightly = contractRounds >= 60

@@ -9,8 +9,8 @@ const folder = resolve(import.meta.dirname, '../clients/python')
 
 /**
  * The interpreter of the environment that `.ci/python` has made for the present requirements (`.ci/python
- * openapi`, `model`, `vllm`, `automation` and `atif` for those of that name); undefined when it has not run, or could
- * not reach a package index.
+ * openapi`, `model`, `vllm`, `automation` and `atif` for those of that name); undefined when it has not run,
+ * or could not reach a package index.
  */
 export function findPython(
   name?: 'openai' | 'openapi' | 'model' | 'vllm' | 'automation' | 'atif' | 'session-store',

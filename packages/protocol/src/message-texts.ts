@@ -3,14 +3,16 @@ import { asRecord, isRecord } from '@slipway/shared/json'
 /** The kind of the events that hold entries of sessions of the Claude Agent SDK. */
 export const sessionEntryKind = 'SessionStoreEntry'
 
-/** Whether a `body` search looks at events of a kind. Stored logs depend on it: a kind never changes sides. */
+/**
+ * Whether a `body` search looks at events of a kind. Stored logs depend on it: a kind never changes sides.
+ */
 export function hasMessageTexts(kind: unknown): boolean {
   return kind === 'MessageEvent' || kind === sessionEntryKind
 }
 
 /**
- * The texts that a `body` search looks at: content, extended content and reasoning of a MessageEvent, and what
- * an entry of a session says. Accepts any JSON value; other kinds and shapes have no texts.
+ * The texts that a `body` search looks at: content, extended content and reasoning of a MessageEvent, and
+ * what an entry of a session says. Accepts any JSON value; other kinds and shapes have no texts.
  */
 export function messageTexts(event: unknown): string[] {
   const { kind, llm_message, extended_content, entry } = asRecord(event)

@@ -53,8 +53,8 @@ export interface ModelDelta {
 }
 
 /**
- * Codes of ConversationErrorEvent that come from a model (wire 3.5); `BudgetExceeded` is ours: a budget of the
- * control plane does not allow the request.
+ * Codes of ConversationErrorEvent that come from a model (wire 3.5); `BudgetExceeded` is ours: a budget of
+ * the control plane does not allow the request.
  */
 export const modelFailureCodes = [
   'LLMAuthenticationError',

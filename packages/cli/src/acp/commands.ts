@@ -49,7 +49,9 @@ export const availableCommands: AvailableCommand[] = [...commands].map(([name, {
   ...(hint === undefined ? {} : { input: { hint } }),
 }))
 
-/** The command that a text names, ready to run; undefined for a message, such as a prompt of an MCP server. */
+/**
+ * The command that a text names, ready to run; undefined for a message, such as a prompt of an MCP server.
+ */
 export function findCommand(text: string): ((target: CommandTarget) => Promise<string>) | undefined {
   const [, name = '', rest = ''] = /^\/([\w-]+)(?:\s+([\s\S]*))?$/.exec(text.trim()) ?? []
   const command = commands.get(name)

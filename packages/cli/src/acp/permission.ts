@@ -14,8 +14,8 @@ export type Permission =
   | { readonly kind: 'always'; readonly pattern: string }
 
 /**
- * Asks the user of the editor about each action that waits, until one is refused: the server takes one answer for
- * all of them. `signal` aborts when another screen has answered.
+ * Asks the user of the editor about each action that waits, until one is refused: the server takes one
+ * answer for all of them. `signal` aborts when another screen has answered.
  */
 export async function askPermission(
   peer: AgentContext,

@@ -37,15 +37,15 @@ interface SessionOptions {
 /**
  * A conversation as a session of an editor.
  *
- * Problem: the editor wants one conversation that it alone drives; a conversation has other screens, and its server
- * may be restarted at any time.
+ * Problem: the editor wants one conversation that it alone drives; a conversation has other screens, and its
+ * server may be restarted at any time.
  *
  * Idea: the session keeps no state. It follows the log from a position on and passes each event on as
- * updates; a prompt, an answer and a cancellation are requests to the server, and what comes of them is read in the
- * log, like what other screens do.
+ * updates; a prompt, an answer and a cancellation are requests to the server, and what comes of them is read
+ * in the log, like what other screens do.
  *
- * Invariants: a question to the editor ends when the log says that it is answered. A prompt always ends (`Turns`):
- * by the log, by a server that is away for `patienceMs`, or within `cancelMs` of a cancellation.
+ * Invariants: a question to the editor ends when the log says that it is answered. A prompt always ends
+ * (`Turns`): by the log, by a server that is away for `patienceMs`, or within `cancelMs` of a cancellation.
  */
 export class EditorSession {
   readonly id: string
@@ -76,8 +76,8 @@ export class EditorSession {
   }
 
   /**
-   * Follows the conversation, from its beginning (`replay`) or from now on; resolves when the editor has been sent
-   * what there is. Rejects with the CallError of a refusal.
+   * Follows the conversation, from its beginning (`replay`) or from now on; resolves when the editor has
+   * been sent what there is. Rejects with the CallError of a refusal.
    */
   async start({ replay }: { readonly replay: boolean }): Promise<Choices> {
     const params = { conversation_id: this.id }

@@ -19,8 +19,8 @@ export interface Turn {
  * Problem: a prompt is one request, answered when its turn is over. A conversation has a log, in which the
  * message of the prompt, the begin of a run and its end are events, and other screens write between them.
  *
- * Idea: a turn is over when the first run that began, or continued, after its message has ended. A message that
- * arrives while a run continues is answered by that run: two prompts at once end together.
+ * Idea: a turn is over when the first run that began, or continued, after its message has ended. A message
+ * that arrives while a run continues is answered by that run: two prompts at once end together.
  *
  * Invariants: a turn ends once, by the log, by its failure, or by a cancellation, which needs no server.
  */

@@ -8,8 +8,8 @@ import { type Entry, openPromise, type ZipFile } from 'yauzl'
 
 /**
  * A conversation as files, one for each event: a folder of OpenHands (`base_state.json`, `events/`), the
- * archive of a trajectory, ours too, or the download of a sandbox server. They become lines in the order of the
- * numbers in the names. Nothing is unpacked, so no name of an archive is a path here.
+ * archive of a trajectory, ours too, or the download of a sandbox server. They become lines in the order of
+ * the numbers in the names. Nothing is unpacked, so no name of an archive is a path here.
  */
 export interface EventFiles {
   /** Id, title and tags, where a file has them. */

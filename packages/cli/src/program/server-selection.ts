@@ -78,10 +78,10 @@ export class ServerSelection {
 
   /**
    * The flag `--url`, else `--context` or `SLIPWAY_CONTEXT`, else the variable of the address of a server of
-   * the kind that the command, or the current context, is about, else the current context, else the server of this machine: the one of `data`, or of this directory, when that
-   * exists and is not the directory of the private one, at the address that it has written there; else the
-   * private one of the sessions, which is started as `start` says. `kinds`: those that the command can use,
-   * the first by default.
+   * the kind that the command, or the current context, is about, else the current context, else the server
+   * of this machine: the one of `data`, or of this directory, when that exists and is not the directory of
+   * the private one, at the address that it has written there; else the private one of the sessions, which
+   * is started as `start` says. `kinds`: those that the command can use, the first by default.
    */
   async select(
     data: string | undefined,

@@ -48,7 +48,10 @@ export class Client extends RouteCaller<typeof agentServerRoutes> {
     return await this.readJson(response, options.signal)
   }
 
-  /** The log as bytes, one event a line in order of position unless `format` is another; with `gzip` as a gzip file. */
+  /**
+   * The log as bytes, one event a line in order of position unless `format` is another; with `gzip` as a
+   * gzip file.
+   */
   async exportEvents(
     conversationId: string,
     options: {

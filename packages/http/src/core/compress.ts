@@ -2,8 +2,8 @@
  * Answers that are compressed for clients that ask for it.
  *
  * Problem: a page of events is a quarter of a megabyte of JSON, which a slow network carries for seconds, and
- * to compress it takes longer than to make it. The length of a compressed answer tells how much a secret in it
- * has in common with what a stranger put beside it.
+ * to compress it takes longer than to make it. The length of a compressed answer tells how much a secret in
+ * it has in common with what a stranger put beside it.
  *
  * Idea: bytes that are served again are compressed once, and the smaller form is kept as long as they are: a
  * page of events, the OpenAPI document. The thread pool compresses, at level 1.

@@ -74,7 +74,10 @@ export function observationExitCode(value: unknown): number | undefined {
   return typeof code === 'number' && code !== -1 ? code : undefined
 }
 
-/** A result that says so, has an error, or has another exit code than 0. Logs of other versions have the text of the error. */
+/**
+ * A result that says so, has an error, or has another exit code than 0. Logs of other versions have the text
+ * of the error.
+ */
 export function isFailedObservation(value: unknown): boolean {
   const { is_error, error } = recordOf(value)
   if (is_error === true || error === true || (typeof error === 'string' && error !== '')) return true

@@ -3,21 +3,22 @@ import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, sig
 /**
  * A log as a file that others can check: JSON lines with a chain of digests, signed with Ed25519.
  *
- *     {"format":"slipway-verifiable-export","version":1,"conversation_id":…,"algorithm":"ed25519-sha256","public_key":…}
+ *     {"format":"slipway-verifiable-export","version":1,"conversation_id":…,
+ *       "algorithm":"ed25519-sha256","public_key":…}            (in one line)
  *     {"position":1,"event":<the stored bytes>}
  *     …
  *     {"count":N,"digest":<hex>,"signature":<hex>}
  *
  * Every line ends with LF. The digest after the header is SHA-256 of `PREFIX header LF` and the line (without
  * its LF); after each event it is SHA-256 of `PREFIX event LF`, the 32 bytes of the digest before, and the
- * line. The signature is that of `PREFIX signature LF N LF DIGEST LF`. PREFIX is `slipway-verifiable-export/1`
- * and a space.
+ * line. The signature is that of `PREFIX signature LF N LF DIGEST LF`. PREFIX is
+ * `slipway-verifiable-export/1` and a space.
  *
- * Invariants: the three prefixes keep a digest of one place from being one of another; positions are 1, 2, 3 …,
- * so a missing line is named; the last line has one spelling, so no byte of the file can change unseen. The key
- * in the header only shows that the file is unchanged since it was signed: whoever changes a file can sign it
- * with another key, so the signer is known by a key from elsewhere alone. A change of any of this is
- * a new version: `docs/verifiable-exports.md` and `examples/verify_export.py` say the same.
+ * Invariants: the three prefixes keep a digest of one place from being one of another; positions are 1, 2, 3
+ * …, so a missing line is named; the last line has one spelling, so no byte of the file can change unseen.
+ * The key in the header only shows that the file is unchanged since it was signed: whoever changes a file
+ * can sign it with another key, so the signer is known by a key from elsewhere alone. A change of any of
+ * this is a new version: `docs/verifiable-exports.md` and `examples/verify_export.py` say the same.
  */
 const format = 'slipway-verifiable-export'
 const version = 1

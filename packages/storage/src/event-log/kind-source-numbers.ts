@@ -7,9 +7,9 @@ const leafUpdateKind = `${stateUpdateKind}\0${leafEventIdKey}`
 export type KindSource = readonly [number: number, kind: string, source: string]
 
 /**
- * Numbers of the pairs of kind and source that events have; those of kinds with message texts are odd. State updates that
- * move the leaf have their own numbers, so that the few of a long log are found at once: in the table
- * their kind contains the key.
+ * Numbers of the pairs of kind and source that events have; those of kinds with message texts are odd. State
+ * updates that move the leaf have their own numbers, so that the few of a long log are found at once: in the
+ * table their kind contains the key.
  */
 export class KindSourceNumbers {
   readonly #numbers = new Map<string, number>()

@@ -8,8 +8,8 @@
  * model does, and the next message asks again. Without one, or when nothing is known yet, they are made: a
  * sandbox without a way to its server would never have a reply.
  *
- * The cost is reported until it is known there, also after the reply was used; what is not reported before this
- * process ends stays reserved in full.
+ * The cost is reported until it is known there, also after the reply was used; what is not reported before
+ * this process ends stays reserved in full.
  */
 import { randomUUID } from 'node:crypto'
 import type { CallEstimate, CallUse, SpendingGuard } from '@slipway/agent'

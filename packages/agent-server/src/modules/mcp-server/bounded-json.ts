@@ -16,8 +16,8 @@ export function cutTexts(value: unknown, maxLength: number): unknown {
 }
 
 /**
- * The first items of a list whose JSON is at most `maxAnswerLength` long, and how many are left out; texts are
- * cut before an item is. The first one is always there, as a cut text when nothing else helps.
+ * The first items of a list whose JSON is at most `maxAnswerLength` long, and how many are left out; texts
+ * are cut before an item is. The first one is always there, as a cut text when nothing else helps.
  */
 export function fitItems(items: readonly unknown[]): { readonly items: unknown[]; readonly omitted: number } {
   for (const maxLength of textLengths) {

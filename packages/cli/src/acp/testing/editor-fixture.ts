@@ -9,7 +9,9 @@ export const { session } = methods.agent
 export const end = { stopReason: 'end_turn' }
 export const cancelled = { stopReason: 'cancelled' }
 
-/** For the tests of a file: after each, its editors end well and have heard nothing that the schema refuses. */
+/**
+ * For the tests of a file: after each, its editors end well and have heard nothing that the schema refuses.
+ */
 export async function openEditors(): Promise<EditorFixture> {
   const fixture = await EditorFixture.start()
   afterEach(async () => {
